@@ -42,7 +42,7 @@ from bench.machine import describe_machine
 from bench.processes import ContenderFailed
 from bench.soak import own_folder
 from medusa_core.errors import MedusaError
-from medusa_core.first_answers import FirstOutput, first_answers
+from medusa_core.first_outputs import FirstOutput, first_outputs
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import StreamName
 from medusa_core.segments import Producer
@@ -153,7 +153,7 @@ class Scene:
 
     def _answers(self) -> Sequence[FirstOutput]:
         part = Range(self.from_us, FOREVER_US)
-        return first_answers(part, self.catalog.history(STREAM, Producer(COMPUTES), part))
+        return first_outputs(part, self.catalog.history(STREAM, Producer(COMPUTES), part))
 
     def _until_stable(self, s_max: float, since_ms: int) -> None:
         """Until the last answers since a time came with everything and in time, and nothing is

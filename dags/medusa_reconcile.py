@@ -22,7 +22,7 @@ with DAG(
     },
     doc_md="""
 Where a participant owes corrections and no input is missing any more, a second job of it is started
-in the **backlog** lane: it corrects beside the live one, which goes on answering, and ends when
+in the **backlog** lane: it corrects while the live one continues to answer, and ends when
 nothing is owed. Then all that is closed in that home is certified. A task that waits for the job
 takes no worker.
 

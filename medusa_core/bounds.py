@@ -20,7 +20,7 @@ WAIT_SHARE_MAX = 0.9
 """A fragment never waits for more than this part of the bound: costs are estimates."""
 
 WAIT_SHARE_MIN = 0.1
-"""Nor for less than this part: who waits for nothing answers without whatever is on its way."""
+"""Nor for less than this part: without a wait, inputs that are about to arrive are missed."""
 
 PATH_COSTS_MIN = 2
 """A bound that is not as many times the cost of its path could not be kept."""
@@ -102,7 +102,7 @@ def wait_ms(bound: Bound, cost: Cost, rest_ms: int) -> int:
 
     `rest_ms` is what the path behind it costs. Where the bound leaves less than inputs usually take
     to be all there, this machine is too busy for it: it waits for them, since answers without
-    inputs that are on their way would double the work (design 9).
+    inputs that are about to arrive would double the work (design 9).
     """
     bound_ms = bound.bound_ms
     least_ms = max(cost.gather_ms, int(bound_ms * WAIT_SHARE_MIN))

@@ -17,7 +17,7 @@ HOLD_PURPOSE = "changes"
 """The purpose of a cursor's hold: what may change behind its version is not trimmed."""
 
 HOLD_MS = 7 * 86_400_000
-"""How long a cursor holds after each move, if nothing else is said."""
+"""How long a cursor holds after each move, by default."""
 
 
 def holder_of(cursor: str) -> str:
@@ -27,7 +27,7 @@ def holder_of(cursor: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """A cursor of a line that has come to `last_version`; it is told of buckets from `from_us` on.
+    """A cursor of a line that has come to `last_version`; it covers buckets from `from_us` on.
 
     `incarnation` and `chain` are of the past that it stands in, `incarnation_here` and `chain_here`
     of the one that the home has now (a chain is None where none is kept).

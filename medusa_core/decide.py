@@ -219,7 +219,7 @@ def frontier_step(fragment: FragmentKnowledge, ready: Range, limits: Limits) -> 
     """The largest step at the frontier within the limits; at least one output bucket.
 
     It ends before the first bucket whose stability is another (design 6); where ages differ, its
-    outputs are told apart by them.
+    outputs differ by them.
     """
     part = _within_limits(fragment, ready, limits)
     if part is None:

@@ -43,7 +43,7 @@ class ImportStatus:
 
     `boundary_us` is None as long as nothing of the line has come; `tentative_us` is where its first
     live tentative row begins, if there is one; from `disputed_us` on another producer disagrees;
-    `chain` is the line's at `version`, if it was told;
+    `chain` is the line's at `version`, if it is known;
     `read_at_ms` is this home's clock when all this was read.
     """
 
@@ -111,9 +111,9 @@ class LineNews:
     What of the line lies before `trimmed_us`, and came neither with this news nor before, is gone.
     `chain_after` and `chain` are the line's at `after` and at `version`, as 64 hexadecimal digits;
     None where the home does not know them. The segments' `age_ms` are their ages when the news was
-    told; `read_ms` is when it was asked for, by the reader's clock, which the reader notes.
+    told; `requested_at_ms` is when it was requested, by the reader's clock, which the reader notes.
     `recalls` are all that the line went through after `after`, oldest first: of what one behind
-    `version` takes back nothing is told.
+    `version` takes back nothing is reported.
     """
 
     stream: StreamName
@@ -127,7 +127,7 @@ class LineNews:
     trimmed_us: int | None = None
     chain_after: str | None = None
     chain: str | None = None
-    read_ms: int | None = field(default=None, compare=False)
+    requested_at_ms: int | None = field(default=None, compare=False)
     recalls: tuple[LineRecall, ...] = ()
 
     def __post_init__(self) -> None:
@@ -153,8 +153,8 @@ class LineNews:
         return begins_again_us(self.recalls)
 
     def fresh_ms(self, segment: Segment) -> int | None:
-        """When a segment's age was 0, by the reader's clock: what the way here took counts."""
-        return None if self.read_ms is None else self.read_ms - segment.age_ms
+        """When a segment's age was 0, by the reader's clock: the time of transfer counts."""
+        return None if self.requested_at_ms is None else self.requested_at_ms - segment.age_ms
 
     @property
     def key(self) -> str:

@@ -51,7 +51,7 @@ def parse_duration_us(text: str | int) -> int:
 
 @lru_cache(maxsize=256)
 def _written_us(written: str, given: int | None = None) -> int:
-    """The duration that is written there; asked for again and again, for each window's size."""
+    """The duration that is written there; cached, since it is read for each window's size."""
     text = written if given is None else given
     match = _DURATION.fullmatch(written.strip())
     if not match:
@@ -70,7 +70,7 @@ def unit_near(word: str) -> str | None:
 
 
 def _nearest_duration(text: str) -> str:
-    """`did you mean '10s'?` where a unit is written in another way, else nothing."""
+    """`did you mean '10s'?` where a unit is written in another form, else nothing."""
     written = _WRITTEN.fullmatch(text.strip()[:64])
     unit = written and unit_near(written[2])
     return f"did you mean '{written[1]}{unit}'?" if written and unit else ""

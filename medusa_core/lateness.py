@@ -175,7 +175,7 @@ def _confirms(rule: LatenessRule, held_us: int, time_us: int) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundaryRule:
-    """What a source may promise beside `max - disorder`.
+    """What a source may promise besides `max - disorder`.
 
     `wall_time`: its event time is the clock's, so `clock - disorder` is promised whatever comes.
     `idle_after_us`: of any other time, how long without a record it takes until event time is
@@ -209,7 +209,7 @@ def next_boundary(
 ) -> Boundary:
     """What the source may promise now, on the stream's grid, never less than `promised_us`.
 
-    `now_us` is the clock, read before the source was last asked for records; `seen_us` the clock
+    `now_us` is the clock, read before the source was last polled; `seen_us` the clock
     when it last had one. `has_all` tells that it has no more for now: only then does time alone
     promise anything, for what waits to be read may be as old as the last reading.
     """

@@ -49,7 +49,7 @@ class LoadKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FragmentSpan:
-    """What was done for a fragment; `weight` is its cost beside what was done together with it."""
+    """What was done for a fragment; `weight` is its share of what was done together."""
 
     of: LoadKey
     weight: float = 1.0
@@ -61,10 +61,10 @@ class FragmentSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """What was spent between two looks (CPU, us), and on what: works, else a kind.
+    """What was spent between two looks (CPU, us), and on what: fragments, else a kind.
 
-    `delivery_us` of it was spent by the threads of deliveries beside. A span of deciding belongs to
-    the works of its `tick`, if it has one in which there was work.
+    `delivery_us` of it was spent by the threads of deliveries. A span of deciding belongs to
+    the fragments of its `tick`, if it has any.
     """
 
     cpu_us: int

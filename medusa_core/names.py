@@ -24,7 +24,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 def check_name(kind: str, name: str) -> str:
-    """Return `name` if it is one: a lower-case letter, then letters, digits and `_`, 63 at most.
+    """Return `name` if it is valid: a lower-case letter, then letters, digits and `_`, 63 at most.
 
     Raises Refused, naming the kind and the name.
     """

@@ -128,8 +128,8 @@ class Function:
     """The escape hatch: a PySpark function `f(frame) -> frame`, for what no other box can say.
 
     Each row it returns must depend on one row it was given and carry that row's `stime`. It is
-    sworn in when deployed: run again over shuffled rows and other partitions, it must give the same
-    digests.
+    checked before its first commit: run again over shuffled rows and other partitions, it must give
+    the same digests.
     """
 
     name: str

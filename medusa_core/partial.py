@@ -22,7 +22,7 @@ from medusa_core.names import StreamName
 BUCKETS_LOOKED_AT_MAX = 1_024
 
 AGES_PER_BOUND = 10
-"""Buckets whose ages differ by no more than this part of the bound are told as one."""
+"""Buckets whose ages differ by no more than this part of the bound are reported as one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,11 +8,11 @@ from medusa_core.knowledge import FragmentKnowledge
 from medusa_core.names import StreamName
 
 IMPORT_MS = 200
-"""What an import adds to a path: the bell, the news, the copy of a file, its commit."""
+"""What an import adds to a path: the notification, the news, the copy of a file, its commit."""
 
 
 def rests_ms(fragments: Sequence[FragmentKnowledge]) -> Mapping[str, int]:
-    """Fragment -> what the dearest way behind it costs, here and with partners (as they say).
+    """Fragment -> what the dearest path behind it costs, here and with partners (as they say).
 
     `fragments` are those of one home, each after those it reads.
     """
@@ -30,7 +30,7 @@ def rests_ms(fragments: Sequence[FragmentKnowledge]) -> Mapping[str, int]:
 
 
 def paths_ms(fragments: Sequence[FragmentKnowledge]) -> Mapping[StreamName, int]:
-    """Input stream -> what its path costs from its producer's commit on: told to partners."""
+    """Input stream -> what its path costs from its producer's commit on: reported to partners."""
     rests = rests_ms(fragments)
     paths: dict[StreamName, int] = {}
     for fragment in fragments:

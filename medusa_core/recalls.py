@@ -29,7 +29,7 @@ HOLD_PURPOSE = HOLDER = "recall"
 """Under which what has to be read again is held."""
 
 HOLD_MS = 24 * 3_600_000
-"""For how long: till then the fragments concerned have said themselves what they need."""
+"""For how long: until then the fragments concerned have placed holds of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class LineRecall:
 class RecallResult(LineRecall):
     """A recall as it was, or would be, made of a line of this home, by `who`.
 
-    `segments` and `rows` are what it took back; they are told by the recall itself only.
+    `segments` and `rows` are what it took back; only the recall itself returns them.
     """
 
     stream: StreamName

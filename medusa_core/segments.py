@@ -159,5 +159,5 @@ def content_of(segments: Iterable[Segment], part: Range) -> str:
 
 
 def digest_over(segments: tuple[Segment, ...], part: Range) -> Digest:
-    """The digest of `part` of a stream, whatever way its producer cut it into segments."""
+    """The digest of `part` of a stream, however its producer cut it into segments."""
     return sum_of(d for segment in segments for d in segment.within(part).values())

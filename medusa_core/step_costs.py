@@ -56,7 +56,7 @@ class Cost:
 
     `record_us`: what one record more adds, in microseconds. `wake_ms`: what a step costs around
     itself. `slow_step_ms`: what a step without an input may take. `blocked_ms`: how long the loop
-    is at other work in a turn. `gather_ms`: how long after the first of its inputs the last one
+    is at other work in a tick. `gather_ms`: how long after the first of its inputs the last one
     usually arrives.
     """
 
@@ -184,9 +184,9 @@ def wake_of(leads_ms: Sequence[float], around_ms: Sequence[float]) -> int:
 
 
 def blocked_of(ticks_ms: Sequence[float]) -> int:
-    """How long the loop is at other work in a turn, by its last turns, the newest first.
+    """How long the loop is at other work in a tick, by its last ticks, the newest first.
 
-    The first turns catch up with what came before: as few say nothing.
+    The first ticks catch up with what came before: a few alone give no estimate.
     """
     return int(recent_ms(ticks_ms)) if len(ticks_ms) >= FEW_STEPS else 0
 

@@ -15,14 +15,14 @@ from itertools import islice
 from medusa_core.names import NAME_LENGTH_MAX
 
 LENGTH_MAX = NAME_LENGTH_MAX + 1
-"""One letter too many is a common slip; beyond that a word is no misspelt name."""
+"""One character too many is a common slip; beyond that a word is no misspelt name."""
 
 LOOKED_AT_MAX = 2_000
 SHOWN_MAX = 150
 """Characters of a value that a sentence repeats."""
 
 NEAR_ENOUGH = 0.6
-"""Of `difflib`'s ratio, twice the letters in common by the letters of both: 1 is the same name."""
+"""Of `difflib`'s ratio, twice the common characters by all characters: 1 is the same name."""
 
 
 def nearest(word: object, known: Iterable[object]) -> str | None:

@@ -35,7 +35,7 @@ JOB_RESTARTS = RestartPolicy(back_off_ms=2_000, back_off_ms_max=300_000, failure
 class JobPolicy:
     """When jobs are started again, and what else is waited for (ms).
 
-    An intended process is made within `spawn_ms_max`, one that was asked to stop ends within
+    An intended process is made within `spawn_ms_max`, one whose stop was requested ends within
     `stop_ms_max`; another driver that has the leases is left to it for `conflict_ms` at a time.
     """
 
@@ -175,7 +175,7 @@ def _of_open(
     if job.stop_requested_at_ms is not None:
         until_ms = job.stop_requested_at_ms + policy.stop_ms_max
         if known.now_ms > until_ms and seen is not ProcessState.ELSEWHERE:
-            sentence = f"it was asked to stop {_s(known.now_ms - job.stop_requested_at_ms)} ago"
+            sentence = f"its stop was requested {_s(known.now_ms - job.stop_requested_at_ms)} ago"
             return Kill(job=job, because=sentence)
         return Wait(lane=job.lane, until_ms=until_ms, because=f"it is stopping: {job.because}")
     if desired is None or not desired.is_desired:

@@ -25,7 +25,7 @@ class ProcessState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredJob:
-    """What was said last of a lane; one that is not `is_lasting` is done once it has ended well."""
+    """The last declaration for a lane; without `is_lasting` it is done once a job ended well."""
 
     number: int
     lane: Lane

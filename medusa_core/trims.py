@@ -48,7 +48,7 @@ class TrimResult:
 
     `segments` counts rows of the catalog, superseded ones too; `rows` those of live segments.
     `files` are named by nothing any more and may be removed. `has_more`: as much was removed as one
-    call may, so ask again. `held_by` is what stopped it before the time asked for.
+    call may, so call it again. `held_by` is what stopped it before the requested time.
     """
 
     from_us: int | None

@@ -49,7 +49,7 @@ def wait_budget_of(fragments: Sequence[FragmentKnowledge]) -> Mapping[StreamName
 
 
 def together(found: Iterable[Mapping[StreamName, WaitBudget]]) -> dict[StreamName, WaitBudget]:
-    """Of each stream the least patience of any."""
+    """Of each stream the smallest wait budget."""
     whole: dict[StreamName, WaitBudget] = {}
     for one in found:
         for stream, wait_budget in one.items():

@@ -19,7 +19,7 @@ from bench.dpc.cutting import cut_off
 from bench.dpc.loading import Load
 from bench.dpc.metrics import Episode, Lost, measure
 from bench.dpc.oracle import compare
-from bench.dpc.reading import Line, read_history, read_standing
+from bench.dpc.reading import Line, read_history, read_status
 from bench.dpc.scenario import BETWEEN_S, BUCKET_S, LANDING, SOURCE_OF, STEADY_STEPS, Cell, Chain
 from bench.dpc.waiting import until, wait_until
 from bench.federation import Federation, shipped_federation
@@ -64,14 +64,14 @@ def at_work(
 def _wait_until_steady(federation: Federation, name: str, lines: Sequence[Line]) -> None:
     try:
         until(
-            lambda: read_standing(federation, lines).commits >= STEADY_STEPS,
+            lambda: read_status(federation, lines).commits >= STEADY_STEPS,
             f"everybody of {name} has made {STEADY_STEPS} steps",
             federation,
             START_S_MAX,
         )
     except ContenderFailed as error:
         made = ", ".join(
-            f"{line[0]} has made {read_standing(federation, [line]).commits}" for line in lines
+            f"{line[0]} has made {read_status(federation, [line]).commits}" for line in lines
         )
         raise ContenderFailed(f"{error}; {made}") from error
 
@@ -90,7 +90,7 @@ def run_cell(federation: Federation, chain: Chain, cell: Cell, say: Say) -> Docu
     heal_s = max(one.to_ms for one in lost) / 1_000
     wait_until(heal_s, federation)
     wait_until_whole(federation, lines, heal_s)
-    final_us, settled_s = read_standing(federation, lines).final_us, time.time()
+    final_us, settled_s = read_status(federation, lines).final_us, time.time()
     machine = load.document()
     episode = Episode(began_ms=began_s * 1e3, settled_ms=settled_s * 1e3, lost=tuple(lost))
     figures = measure(read_history(federation, chain), episode)
@@ -123,7 +123,7 @@ def wait_until_whole(
     heal."""
 
     def is_whole() -> bool:
-        current = read_standing(federation, lines, home)
+        current = read_status(federation, lines, home)
         return current.final_us >= (heal_s + BUCKET_S) * 1e6 and current.tentative == 0
 
     until(is_whole, "all is final again", federation)
@@ -132,7 +132,7 @@ def wait_until_whole(
 def wait_for_peace(federation: Federation, lines: Sequence[Line], settled_s: float) -> None:
     """Let so much pass without a failure that the next cell has something to compare with."""
     until(
-        lambda: read_standing(federation, lines).final_us / 1e6 >= settled_s + BETWEEN_S,
+        lambda: read_status(federation, lines).final_us / 1e6 >= settled_s + BETWEEN_S,
         f"{BETWEEN_S:g} s without a failure",
         federation,
     )

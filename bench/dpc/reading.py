@@ -19,7 +19,7 @@ from bench.federation import Federation
 from bench.processes import ContenderFailed
 
 _FOLDER = Path(__file__).parent
-VERSIONS, STANDING, TRANSITIONS, CHOICES, DIVERGENCES = (
+VERSIONS, STATUS, TRANSITIONS, CHOICES, DIVERGENCES = (
     (_FOLDER / f"{name}.sql").read_text()
     for name in ("versions", "standing", "transitions", "choices", "divergences")
 )
@@ -50,7 +50,7 @@ def read_lines(federation: Federation, lines: Sequence[Line]) -> History:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class LineStatuses:
     """How lines stand: live tentative rows of all, how far (us) each of them is final at least, and
     the fewest commits that made what is live of any."""
 
@@ -59,16 +59,16 @@ class Standing:
     commits: int
 
 
-def read_standing(
+def read_status(
     federation: Federation, lines: Sequence[Line], home: str | None = None
-) -> Standing:
+) -> LineStatuses:
     """How they stand now, each where it is written or all as the copies of one home; the homes are
     asked one after the other, as the lines are named."""
     rows = []
     for writer, stream in lines:
         expected = {"participant": writer, "stream": stream}
-        rows += read_rows(federation, home or writer, STANDING, expected)
-    return Standing(
+        rows += read_rows(federation, home or writer, STATUS, expected)
+    return LineStatuses(
         tentative=sum(int(row["tentative"]) for row in rows),
         final_us=min(int(row["final_us"]) for row in rows),
         commits=min(int(row["commits"]) for row in rows),

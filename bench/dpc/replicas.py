@@ -27,7 +27,7 @@ from bench.dpc.live import (
 from bench.dpc.loading import Load
 from bench.dpc.metrics import Episode, Lost, measure
 from bench.dpc.oracle import compare
-from bench.dpc.reading import read_choices, read_divergences, read_lines, read_standing
+from bench.dpc.reading import read_choices, read_divergences, read_lines, read_status
 from bench.dpc.replica_contracts import CHOSEN, LINES, write_replicas
 from bench.dpc.replica_figures import measure_switch, read_of
 from bench.dpc.scenario import EAST, READER, REPLICAS, SOURCE_OF, ReplicaCell, ReplicaSet
@@ -56,7 +56,7 @@ def run_cell(federation: Federation, cell: ReplicaCell, say: Say) -> Document:
         wait_until(to_s, federation)
     wait_until_whole(federation, LINES, to_s)
     wait_until_whole(federation, LINES, to_s, READER)
-    final_us, settled_s = read_standing(federation, LINES).final_us, time.time()
+    final_us, settled_s = read_status(federation, LINES).final_us, time.time()
     machine = load.document()
     # Without any replica their sources do not reach the reader; with one, none of them is lost.
     gone = [SOURCE_OF[n] for n in SOURCE_OF if n != EAST] if cell.is_both else lost

@@ -42,7 +42,7 @@ from medusa_core.market.terms import is_named
 from medusa_core.names import Participant
 
 IN_VAIN = 2.0**-10
-"""Who was told of room ten times and more, and then got none of it, is told no more."""
+"""A payer that was sent headroom ten times or more in vain receives no further report."""
 
 
 def answers(knowledge: MarketKnowledge) -> list[MarketDecision]:
@@ -143,8 +143,8 @@ class _Taking:
                 kept.append(_keep(received, status))
             else:
                 taken.append((received, status, items, handed))
-        reports = [self._say(*one, relays) for one in taken]
-        return [*reports, *kept, *self._lower(relay, [one.received for one in kept])]
+        answers = [self._say(*one, relays) for one in taken]
+        return [*answers, *kept, *self._lower(relay, [one.received for one in kept])]
 
     def _lower(self, relay: Relay, kept: list[ReceivedOffer]) -> list[MarketDecision]:
         """What is handed on already, for those whose offers stay open."""
@@ -241,7 +241,7 @@ class _Taking:
         )
         rooms = _rooms(status, request, knowledge, self._load, relays, lies)
         if not items:
-            # Else it would be asked the same at once; if there is room after all, it tells so.
+            # Else the same would be offered again at once; headroom is reported if there is some.
             rooms = rooms_above(rooms, offer.level)
         reason = Reason.TAKEN
         if declined:
@@ -349,7 +349,7 @@ def _is_slack(status: ProviderStatus, items: tuple[Item, ...]) -> bool:
 
 
 def _less(relays: list[RelayHeadroom], load: float) -> list[RelayHeadroom]:
-    """The ways that are left when so much has gone the cheapest of them."""
+    """The relays that are left when so much load has taken the cheapest ones."""
     left = []
     for relay in relays:
         if relay.load > load * (1.0 + SAME_LOAD):

@@ -147,7 +147,7 @@ def read_message(kind: EnvelopeKind, body: bytes) -> AgreementEnvelope | None:
     try:
         match kind:
             case EnvelopeKind.DOCUMENT:
-                # Written before homes stated what they hold, and still on its way.
+                # Written before homes stated what they hold, and still in transit.
                 return _document(_fields(body, *DOCUMENT_FIELDS, later=("confirmation",)))
             case EnvelopeKind.WITHDRAWAL:
                 given = _fields(body, "contract", "revision", "proposal")

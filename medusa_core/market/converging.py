@@ -33,7 +33,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedAgreement:
-    """A revision with both signatures; `counts`: the provider sends it, or has said it holds it."""
+    """A revision with both signatures; `counts`: the provider sends it, or states to hold it."""
 
     number: int
     revision: Revision

@@ -48,7 +48,7 @@ class DeclaredCost:
 def marginal_costs(declared: DeclaredCost, load: Load) -> Mapping[tuple[str, int], float]:
     """What a unit of each fragment's load costs now, by difference: currency per hour and unit.
 
-    By (fragment, partition), of those that have load beside corrections.
+    By (fragment, partition), of those that have load other than corrections.
     """
     fragments = sorted({
         (key.fragment, key.partition)

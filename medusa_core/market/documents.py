@@ -1,7 +1,7 @@
 """A contract's one document: the same terms give the same bytes, and so the same revision.
 
 JSON with sorted keys and no white space; amounts are texts without trailing zeros, sets are sorted
-lists, and texts are what names and currencies may be, so that nothing can be written in two ways.
+lists, and texts are what names and currencies may be, so that nothing has two forms.
 """
 
 from __future__ import annotations

@@ -29,9 +29,9 @@ Priced = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedAnswer:
-    """What a provider said at a time: to an offer at `price`, or of room later (`is_more`).
+    """What a provider answered at a time: to an offer at `price`, or as headroom later (`is_more`).
 
-    `low` and `high` are the prices of the revision that was quoted: of no others it was asked.
+    `low` and `high` are the prices of the quoted revision: nothing was offered at others.
     `took` was accepted, `rooms` is what it would take beyond that in all, by rising price; `lay`
     was agreed before and counted there. `is_silence`: it did not answer.
     """
@@ -62,7 +62,7 @@ class ObservedAnswer:
         return lay + took + room
 
     def speaks_of(self, price: float) -> bool:
-        """Whether it was asked about this price at all."""
+        """Whether anything was offered to it at this price."""
         return self.is_silence or self.low <= price <= self.high
 
 
@@ -75,7 +75,7 @@ class ProviderEstimate:
 
     @property
     def answers(self) -> int:
-        """How many times it said something."""
+        """How many times it answered."""
         return sum(1 for word in self.words if not word.is_silence)
 
     @property
@@ -185,7 +185,7 @@ def level_for(
     price: float,
 ) -> int | None:
     """The level at which a payer asks once more: the lowest that has room for all that is left,
-    else the last that it was told of, up to the price that it was seen to offer."""
+    else the last headroom it received, up to the price that it was seen to offer."""
     top = level_up_to(contract, price)
     needed, found = sum(item.load for item in items), None
     for room in rooms:

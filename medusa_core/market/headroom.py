@@ -16,7 +16,7 @@ ITEM_SLACK = 1e-6
 """Relative to an item: what room may lack for it by adding up."""
 
 SAME_LOAD = 1e-9
-"""Relative to a load: what two ways of adding it up may differ by."""
+"""Relative to a load: the greatest difference of two orders of summation."""
 
 
 def pays_to_take(

@@ -21,9 +21,9 @@ class MarketLimits:
     """How a participant trades, whatever its partners do.
 
     `dead_band` is a share of the price by which a move must pay on either side. What was taken is
-    not offered again before `residence_ms`. `partners_max` are asked at a time. An offer is kept
-    open for `relay_rounds` while one asks on for it. What a partner has said holds for
-    `answer_rounds`; then it is asked again. `items_max` are in one offer.
+    not offered again before `residence_ms`. Offers to `partners_max` are open at a time. An offer
+    is kept open for `relay_rounds` while it is offered on. A partner's answer holds for
+    `answer_rounds`; then offers are made to it again. `items_max` are in one offer.
     """
 
     dead_band: float = 0.004
@@ -82,7 +82,7 @@ def contract_in_force(terms: Terms, revision: Revision) -> ContractInForce:
 @dataclass(frozen=True, slots=True)
 class CarriedLoad:
     """A fragment's partition that is computed here: since when, and under which contract it was
-    taken (None: it is one's own). `in_flight`: a move of it is under way."""
+    taken (None: it is one's own). `in_flight`: a move of it is in progress."""
 
     item: Item
     contract: ContractName | None = None
@@ -92,10 +92,10 @@ class CarriedLoad:
 
 @dataclass(frozen=True, slots=True)
 class LastAnswer:
-    """What a provider said last: its rooms (none: it has none at any price), and in which round.
+    """The last answer of a provider: its rooms (none: it has none at any price), and its round.
 
-    It counted in items as large as the `smallest` that it was asked for; of smaller ones it has
-    said nothing.
+    It counted in items as large as the `smallest` that it was offered; of smaller ones
+    nothing is known.
     """
 
     rooms: tuple[LoadHeadroom, ...]
@@ -118,7 +118,7 @@ class PayerStatus:
     `load_there` lies there under it already. `open` is the own offer that waits for an answer,
     `relays` whether it is on behalf of offers of others that are kept open here; `accepted` is what
     was accepted of such an offer in this round and is not handed on. `last_answer` is None while
-    nothing is known. An unreachable provider is asked nothing, and what it was offered counts
+    nothing is known. An unreachable provider gets no offer, and what it was offered counts
     as not offered.
     """
 
@@ -133,9 +133,9 @@ class PayerStatus:
 
 @dataclass(frozen=True, slots=True)
 class RequestedLoad:
-    """What a payer has asked for last, and what it was told: under which nonce, the load that was
-    declined in all, its smallest item, the lowest level at which it was told of room (None: it was
-    told that there is none). It is told more, once there is room at a lower level."""
+    """What a payer has offered last, and the answer: under which nonce, the load that was
+    declined in all, its smallest item, the lowest level at which headroom was reported to it
+    (None: that there is none). More is reported once there is headroom at a lower level."""
 
     offer: Nonce
     load: float
@@ -166,7 +166,7 @@ class ReceivedOffer:
 class MarketKnowledge:
     """Everything one participant may know in a round; loads in the contracts' unit.
 
-    `load` is all that it computes once the moves under way are done: the background, which cannot
+    `load` is all that it computes once the moves in progress are done: the background, which cannot
     move, and what is `carried`, in the order in which it would be offered (`in_order`). Above
     `threshold` it is overloaded; at `capacity` totally so. `nonce` was drawn for this round's
     offers: one for all, since each partner gets one at most. `taken_at` is the lowest price at

@@ -21,7 +21,7 @@ from medusa_core.market.knowledge import (
 from medusa_core.market.messages import Answer, Item, Offer, Reason
 
 PASSED_ROUNDS = 8
-"""For so many rounds a provider is not asked again that could not weigh an offer."""
+"""For so many rounds no offer is made to a provider that could not weigh one."""
 
 
 def after_offering(status: PayerStatus, made: MakeOffer) -> PayerStatus:
@@ -46,7 +46,7 @@ def after_being_answered(status: PayerStatus, answer: Answer, at_round: int) -> 
     )
 
 
-def stated_by(
+def last_answer_from(
     answer: Answer, at_round: int, level: int | None, smallest: float
 ) -> LastAnswer | None:
     """What an answer to an offer at `level` tells of the provider's room (None: it is word of room,
@@ -63,7 +63,7 @@ def stated_by(
 
 def is_passed_over(answer: Answer, at_round: int, now_round: int) -> bool:
     """Whether a provider that could not weigh an offer is left alone for now: it may next time, but
-    others are to have their turn before."""
+    others come first."""
     return answer.reason is Reason.UNWEIGHED and now_round < at_round + PASSED_ROUNDS
 
 
@@ -74,7 +74,7 @@ def lowest_taken(prices: Iterable[float]) -> float:
 
 
 def after_report(status: PayerStatus, answer: Answer, at_round: int) -> PayerStatus:
-    """The payer was told of room."""
+    """The payer received a report of headroom."""
     smallest = status.last_answer.smallest if status.last_answer is not None else 0.0
     last_answer = LastAnswer(answer.rooms, at_round, smallest)
     return replace(status, last_answer=last_answer, unreachable_since_ms=None)
@@ -103,7 +103,7 @@ def after_answering(status: ProviderStatus, offer: Offer, answer: Answer) -> Pro
     if load < smallest * ITEM_SLACK:
         load = 0.0
     if request is not None and not answer.accepted:
-        # It was told of room in vain. As it counts half each time, it is not told for ever.
+        # Headroom was reported to it in vain. It counts half each time, so reports end.
         load = min(offer.load, request.load or offer.load) / 2.0
     return replace(
         status,
@@ -118,7 +118,7 @@ def after_answering(status: ProviderStatus, offer: Offer, answer: Answer) -> Pro
 
 
 def after_reporting(status: ProviderStatus, answer: Answer) -> ProviderStatus:
-    """The provider has told the payer of room."""
+    """The provider has reported headroom to the payer."""
     if status.request is None:
         return status
     return replace(status, request=replace(status.request, reported_level=lowest_level(answer)))
@@ -126,8 +126,8 @@ def after_reporting(status: ProviderStatus, answer: Answer) -> ProviderStatus:
 
 def _last_answer_to(offer: Offer | None, answer: Answer, at_round: int) -> LastAnswer | None:
     if offer is None:
-        return stated_by(answer, at_round, None, 0.0)
-    return stated_by(answer, at_round, offer.level, min(item.load for item in offer.items))
+        return last_answer_from(answer, at_round, None, 0.0)
+    return last_answer_from(answer, at_round, offer.level, min(item.load for item in offer.items))
 
 
 def lowest_level(answer: Answer) -> int | None:

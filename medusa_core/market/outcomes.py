@@ -38,7 +38,7 @@ class ContractOutcome:
 
     @property
     def moves(self) -> int:
-        """All moves, either way."""
+        """All moves, in both directions."""
         return self.moves_out + self.moves_back + self.moves_in
 
     @property
@@ -58,7 +58,7 @@ class Outcome:
     lay at partners; `home_load_s` has what was taken, too.
 
     `overload_s` is how long more than the threshold was carried, `overload_load_s` how much more.
-    `cost` is by the participant's own cost function, beside what was paid and earned.
+    `cost` is by the participant's own cost function, without what was paid and earned.
     """
 
     recorded_ms: int
@@ -94,7 +94,7 @@ class Outcome:
 
     @property
     def moves(self) -> int:
-        """All moves, either way."""
+        """All moves, in both directions."""
         return sum(contract.moves for contract in self.contracts.values())
 
 

@@ -20,7 +20,7 @@ Loads = Mapping[Part, float]
 
 @dataclass(frozen=True, slots=True)
 class PlacedLoad:
-    """Own load that lies at a provider, at the price at which it was accepted."""
+    """Own load that is placed at a provider, at the price at which it was accepted."""
 
     contract: ContractInForce
     price: float
@@ -29,7 +29,7 @@ class PlacedLoad:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedLoad:
-    """A payer's load that lies here, at the price at which it was taken."""
+    """A payer's load that is placed here, at the price at which it was taken."""
 
     item: Item
     price: float
@@ -38,7 +38,7 @@ class AcceptedLoad:
 
 @dataclass(slots=True)
 class LoadStatus:
-    """What lies elsewhere than where it belongs."""
+    """Which load is placed with another participant than its owner."""
 
     away: dict[Part, PlacedLoad] = field(default_factory=dict)
     taken: dict[tuple[ContractName, Part], AcceptedLoad] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class LoadStatus:
 
     def take_back(self, base: MarketKnowledge, at_ms: int, loads: Loads) -> list[ContractName]:
         """What has been away for the residence and costs less at home than its price comes back,
-        the dearest first; under which contracts it lay. No overload comes of it."""
+        the dearest first; returns under which contracts it was placed. This causes no overload."""
         limits, load = base.limits, self.load(base.load, loads)
         back = []
         for part, away in sorted(self.away.items(), key=lambda one: (-one[1].price, one[0])):
@@ -67,9 +67,9 @@ class LoadStatus:
     def load(self, all_load: float, loads: Loads) -> float:
         """What is carried at home of all own load, which is `all_load` as if nothing were away, and
         of what was taken."""
-        return max(all_load - self.lies(loads), 0.0) + self.lies_here()
+        return max(all_load - self.away_load(loads), 0.0) + self.taken_load()
 
-    def lies(
+    def away_load(
         self, loads: Loads, *, under: ContractName | None = None, to: Participant | None = None
     ) -> float:
         """What is away, by these loads: in all, under a contract, or at a provider."""
@@ -79,7 +79,7 @@ class LoadStatus:
             if under in (None, away.contract.name) and to in (None, away.contract.provider)
         )
 
-    def lies_here(self, under: ContractName | None = None) -> float:
+    def taken_load(self, under: ContractName | None = None) -> float:
         """What was taken: in all, or under a contract."""
         return sum(
             taken.item.load for (name, _), taken in self.taken.items() if under in (None, name)

@@ -182,7 +182,7 @@ def _take(
 
 
 def _sheds(knowledge: MarketKnowledge) -> bool:
-    """Whether an offer of its own waits: only one of both ways is gone at a time."""
+    """Whether an offer of its own waits: it either offers or relays at a time."""
     return any(s.open is not None and not s.relays for s in knowledge.as_payer)
 
 

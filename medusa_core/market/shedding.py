@@ -26,7 +26,7 @@ NOTHING_KNOWN = (LoadHeadroom(0, inf),)
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A provider that may be asked: at which level, and how much it would take as far as known,
+    """A provider that may get an offer: at which level, and how much it would take as far as known,
     counted in fragments of the size `counted_in`; for fragments smaller than `below` alone."""
 
     status: PayerStatus
@@ -48,7 +48,7 @@ def is_overloaded(knowledge: MarketKnowledge) -> bool:
 
 
 def slots(knowledge: MarketKnowledge) -> int:
-    """How many more partners may be asked now."""
+    """How many more partners may get an offer now."""
     open_now = sum(1 for s in knowledge.as_payer if s.open and s.unreachable_since_ms is None)
     return knowledge.limits.partners_max - open_now
 
@@ -56,9 +56,9 @@ def slots(knowledge: MarketKnowledge) -> int:
 def candidates(
     knowledge: MarketKnowledge, *, needed: float, raised_below: float, below: float = inf
 ) -> Iterator[Candidate]:
-    """Providers that may be asked, in no order: each at the lowest level at which it would take all
-    that is wanted, else at the lowest at which it takes most; `below` a price, and levels above the
-    lowest below another."""
+    """Providers that may get an offer, in no order: each at the lowest level at which it would take
+    all that is needed, else at the lowest at which it takes most; `below` a price, and levels above
+    the lowest below another."""
     for status, rooms, is_known in usable(knowledge):
         best: LoadHeadroom | None = None
         prices = status.contract.prices
@@ -81,7 +81,7 @@ def usable(
     knowledge: MarketKnowledge, *, is_full_too: bool = False
 ) -> Iterator[tuple[PayerStatus, tuple[LoadHeadroom, ...], bool]]:
     """Contracts under which an offer may be made now, what room there is as far as known, and
-    whether that was said."""
+    whether that was reported."""
     limits, now = knowledge.limits, knowledge.round
     full = who_asks(knowledge) if knowledge.received else frozenset()
     for status in knowledge.as_payer:
@@ -97,10 +97,10 @@ def usable(
 
 
 def of_other_sizes(knowledge: MarketKnowledge, below: float) -> Iterator[Candidate]:
-    """Providers to be asked once more, since what they said was about fragments of other sizes.
+    """Providers that may get another offer, since their answers were about other sizes.
 
-    Who has no room for a large one may have some for a smaller one. And who said that there is room
-    for less than any fragment that one carries tells of more only if it is asked for that. Only
+    A provider without headroom for a large fragment may still take a smaller one. A provider that
+    reported less headroom than our smallest fragment updates it only after an offer. Only
     those whose lowest price lies below the given one.
     """
     least: float | None = None
@@ -129,7 +129,7 @@ def of_other_sizes(knowledge: MarketKnowledge, below: float) -> Iterator[Candida
 
 
 def paid_for_room(knowledge: MarketKnowledge) -> float:
-    """What partners would pay at most that asked on behalf of an overload; 0 if none did. To make
+    """What partners would pay at most that offered because of an overload; 0 if none did. To make
     room for them may cost anything below, as long as it pays."""
     paid = 0.0
     for status in knowledge.as_provider:
@@ -244,7 +244,7 @@ def offer_to(
 
 
 def movable(knowledge: MarketKnowledge) -> Iterator[CarriedLoad]:
-    """What may be offered now, in order: neither on its way, nor in an open offer, nor new here."""
+    """What may be offered now, in order: neither in transit, nor in an open offer, nor new here."""
     busy = {
         (item.fragment, item.partition)
         for status in knowledge.as_payer
@@ -274,8 +274,8 @@ def is_covered(item: Item, status: PayerStatus) -> bool:
 def _by_hope(
     chosen: list[Candidate], knowledge: MarketKnowledge
 ) -> tuple[list[Candidate], list[Candidate]]:
-    """Who is asked first, and those of whom nothing is known but that they asked in an overload
-    themselves; these are asked where there is nobody else to whom an offer pays."""
+    """Providers to prefer, and those of which it is only known that they made offers in an
+    overload themselves; these get an offer only if no offer to another pays."""
     over = {
         s.contract.payer
         for s in knowledge.as_provider
@@ -316,7 +316,7 @@ class _Shed:
         self._dearest = max((price for price, _ in pending), default=0.0)
 
     def take(self, candidate: Candidate, others: int) -> tuple[Item, ...]:
-        """Items that pay at the candidate's price; with another beside it, half of them."""
+        """Items that pay at the candidate's price; if there is another candidate, half of them."""
         chosen = self._paying(candidate)
         if others:
             chosen = chosen[: (len(chosen) + others) // (others + 1)]
@@ -340,7 +340,7 @@ class _Shed:
         limit = max(candidate.price, self._dearest) * (1.0 + limits.dead_band)
         room = candidate.room * (1.0 + SAME_LOAD)
         # Larger fragments may not fit into room that was counted in smaller ones, which a relay
-        # makes piece by piece: then as many of those are offered beside them.
+        # makes piece by piece: then as many of those are offered as well.
         rooms, small = [room, room], candidate.counted_in * (1.0 + SAME_LOAD)
         # Above the lowest price only the overload is handed over.
         least = 0.0
@@ -351,10 +351,9 @@ class _Shed:
         total = knowledge.capacity
         is_any = status.contract.fragments is None
         chosen: list[int] = []
-        # Room told at a dearer level is sure for what is no larger than `small`, which therefore is
-        # looked at first. A larger one that brought the load down to where those need not go as
-        # well, and was declined, would take that word of room with it, and all sizes would be asked
-        # for from the lowest level on, for ever.
+        # Headroom reported at a dearer level is sure for fragments up to `small`, so those come
+        # first. If a larger fragment were offered first and declined, the reported headroom would
+        # be forgotten, and every size would be offered again from the lowest level on, without end.
         sure = small if candidate.level else 0.0
         for at, carried in sorted(enumerate(self._left), key=lambda one: one[1].item.load > sure):
             load = carried.item.load

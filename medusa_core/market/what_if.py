@@ -116,7 +116,7 @@ class Replay:
         self._load_status.let_go(recorded.at_ms)
         for name in self._load_status.take_back(recorded.knowledge, recorded.at_ms, loads):
             self._tally.of[name].moves_back += 1
-        self._show_progress(recorded, loads)
+        self._report_headroom(recorded, loads)
         self._offer(recorded, loads)
         self._answer(recorded, loads)
         if recorded.length_ms:
@@ -135,8 +135,8 @@ class Replay:
 
     # ------------------------------------------------------------ as a payer
 
-    def _show_progress(self, recorded: RecordedRound, loads: Loads) -> None:
-        """Providers that declined something tell of room once there is some at a lower level."""
+    def _report_headroom(self, recorded: RecordedRound, loads: Loads) -> None:
+        """Providers that declined something report headroom once there is some at a lower level."""
         for name, status in self._statuses.items():
             smallest = self._smallest.get(name)
             if status.last_answer is None or smallest is None:
@@ -153,17 +153,17 @@ class Replay:
 
     def _offer(self, recorded: RecordedRound, loads: Loads) -> None:
         """Decide what to offer; providers answer at once, and what they take is away."""
-        offer_observed: set[Participant] = set()
+        offered_to: set[Participant] = set()
         made: list[Offer] = []
         for decision in decide_offers(self._knows(recorded, loads)):
-            if not isinstance(decision, MakeOffer) or decision.to in offer_observed:
+            if not isinstance(decision, MakeOffer) or decision.to in offered_to:
                 continue
-            offer_observed.add(decision.to)
+            offered_to.add(decision.to)
             offer, contract = decision.offer, self._contracts[decision.offer.contract]
             made.append(offer)
             answer = self._provider(contract).answer(
-                offer, contract, self._load_status.lies(loads, to=contract.provider),
-                self._load_status.lies(loads, under=contract.name), recorded.at_ms,
+                offer, contract, self._load_status.away_load(loads, to=contract.provider),
+                self._load_status.away_load(loads, under=contract.name), recorded.at_ms,
             )  # fmt: skip
             status = self._payer_status(contract)
             self._statuses[contract.name] = after_being_answered(
@@ -187,21 +187,18 @@ class Replay:
 
     def _answer(self, recorded: RecordedRound, loads: Loads) -> None:
         """Answer what payers offer: at the lowest price first, then for an overload at the level
-        that was told, up to the price that they were seen to offer."""
+        that was reported, up to the price that they were seen to offer."""
         at_ms = recorded.at_ms
         limits = recorded.knowledge.limits
         since_ms = at_ms if self._before_ms is None else self._before_ms
         until_ms = at_ms + max(limits.residence_ms, at_ms - since_ms, 1)
         waiting: dict[ContractName, tuple[ObservedOffer, int]] = {}
         for name, contract in self._contracts.items():
-            offer_observed = self._offer_observed(contract, since_ms, at_ms, until_ms)
-            if offer_observed is not None:
-                waiting[name] = offer_observed, 0
+            observed = self._observed_offer(contract, since_ms, at_ms, until_ms)
+            if observed is not None:
+                waiting[name] = observed, 0
         for _ in range(2):
-            offers = {
-                n: self._offered(n, offer_observed, at)
-                for n, (offer_observed, at) in waiting.items()
-            }
+            offers = {n: self._offered(n, observed, at) for n, (observed, at) in waiting.items()}
             if not offers:
                 return
             received = tuple(ReceivedOffer(offer, self._round) for offer in offers.values())
@@ -220,7 +217,7 @@ class Replay:
             if not isinstance(decision, GiveAnswer):
                 continue
             name, answer = decision.answer.contract, decision.answer
-            contract, (offer_observed, level) = self._contracts[name], waiting[name]
+            contract, (observed, level) = self._contracts[name], waiting[name]
             outcome = self._tally.of[name]
             for item in answer.accepted:
                 self._load_status.taken[name, (item.fragment, item.partition)] = AcceptedLoad(
@@ -230,23 +227,23 @@ class Replay:
             if answer.accepted:
                 self._taken_at = lowest_taken((self._taken_at, contract.prices[level]))
             outcome.note(decision.because, sum(item.load for item in answer.accepted))
-            left = tuple(item for item in offer_observed.items if item not in answer.accepted)
-            higher = level_for(left, answer.rooms, level, contract, offer_observed.price)
-            if left and offer_observed.for_overload and higher is not None:
-                rest[name] = replace(offer_observed, items=left), higher
+            left = tuple(item for item in observed.items if item not in answer.accepted)
+            higher = level_for(left, answer.rooms, level, contract, observed.price)
+            if left and observed.for_overload and higher is not None:
+                rest[name] = replace(observed, items=left), higher
         return rest
 
-    def _offer_observed(
+    def _observed_offer(
         self, contract: ContractInForce, after_ms: int, at_ms: int, until_ms: int
     ) -> ObservedOffer | None:
         """What a payer offered since the round before, and does not lie here yet; what does, stays
         for longer."""
         estimate = self._partners.payers.get(contract.name)
-        offer_observed = None if estimate is None else estimate.between(after_ms, at_ms)
-        if offer_observed is None or level_up_to(contract, offer_observed.price) is None:
+        observed = None if estimate is None else estimate.between(after_ms, at_ms)
+        if observed is None or level_up_to(contract, observed.price) is None:
             return None
         items = []
-        for item in offer_observed.items:
+        for item in observed.items:
             # What was offered under another contract's words is called otherwise under this one.
             if not may_name_same((item.fragment,), contract.fragments):
                 continue
@@ -256,17 +253,17 @@ class Replay:
                 items.append(item)
             else:
                 self._load_status.taken[key] = replace(lies, until_ms=max(lies.until_ms, until_ms))
-        return replace(offer_observed, items=tuple(items)) if items else None
+        return replace(observed, items=tuple(items)) if items else None
 
-    def _offered(self, name: ContractName, offer_observed: ObservedOffer, level: int) -> Offer:
+    def _offered(self, name: ContractName, observed: ObservedOffer, level: int) -> Offer:
         return Offer(
             contract=name,
             revision=self._contracts[name].revision,
             nonce=self._nonce(),
             round=self._round,
             level=level,
-            items=offer_observed.items,
-            for_overload=offer_observed.for_overload,
+            items=observed.items,
+            for_overload=observed.for_overload,
         )
 
     # ------------------------------------------------------------ what is known, what it comes to
@@ -286,13 +283,14 @@ class Replay:
             carried=tuple(self._load_status.marked(carried) for carried in base.carried),
             as_payer=tuple(
                 replace(
-                    self._payer_status(c), load_there=self._load_status.lies(loads, under=c.name)
+                    self._payer_status(c),
+                    load_there=self._load_status.away_load(loads, under=c.name),
                 )
                 for c in contracts
                 if c.payer == me
             ),
             as_provider=tuple(
-                ProviderStatus(contract=c, load_here=self._load_status.lies_here(c.name))
+                ProviderStatus(contract=c, load_here=self._load_status.taken_load(c.name))
                 for c in contracts
                 if c.provider == me
             ),
@@ -310,9 +308,9 @@ class Replay:
     def _rooms(
         self, contract: ContractInForce, loads: Loads, at_ms: int
     ) -> tuple[LoadHeadroom, ...]:
-        lies = self._load_status.lies(loads, to=contract.provider)
+        lies = self._load_status.away_load(loads, to=contract.provider)
         return self._provider(contract).rooms(
-            contract, lies, self._load_status.lies(loads, under=contract.name), at_ms
+            contract, lies, self._load_status.away_load(loads, under=contract.name), at_ms
         )
 
     def _nonce(self) -> Nonce:

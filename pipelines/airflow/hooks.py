@@ -38,7 +38,7 @@ class MedusaHook(BaseHook):
         self.medusa_conn_id = medusa_conn_id
 
     def environment(self) -> dict[str, str]:
-        """What the environment would say if it said what the connection does."""
+        """The connection's settings, as environment variables."""
         environment = dict(os.environ)
         try:
             connection = self.get_connection(self.medusa_conn_id)

@@ -43,7 +43,7 @@ class MedusaOperator(BaseOperator):
         return MedusaHook(self.medusa_conn_id)
 
     def execute(self, context: Context) -> Any:
-        """Do it; raises what is to be told as one sentence."""
+        """Call `act`; an error is raised as one that Airflow shows in one sentence."""
         return self.ran(context, lambda: self.act(self.hook.settings(), context))
 
     @abstractmethod

@@ -11,7 +11,7 @@ from pipelines.airflow.task_links import PREFIX, CertificateLink, ReportLink
 
 
 class _Pages:
-    """Made when they are asked for: only the server does, others need no web framework."""
+    """Made on first use: only the server uses them, and other processes need no web framework."""
 
     def __get__(self, plugin: object, kind: type | None = None) -> list[dict[str, Any]]:
         from pipelines.airflow.pages import pages_app

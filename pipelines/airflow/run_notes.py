@@ -20,7 +20,7 @@ NOTE_MAX = 1_000
 
 @hookimpl
 def on_dag_run_failed(dag_run: DagRun, msg: str) -> None:
-    """Put what tasks said as they failed into the note of the run."""
+    """Write the messages of failed tasks into the note of the run."""
     if not dag_run.dag_id.startswith("medusa_"):
         return
     from airflow import settings

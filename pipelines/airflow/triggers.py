@@ -60,7 +60,7 @@ class CatalogEvents(BaseEventTrigger):
 
 
 class CorrectionsEnd(BaseTrigger):
-    """One event, when the corrections that were asked for are made or given up.
+    """One event, when the requested corrections are made or given up.
 
     `streams` (from when on each was owed) is handed back with the event.
     """

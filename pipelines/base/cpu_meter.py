@@ -39,7 +39,7 @@ class Meter(Protocol):
 
     @contextmanager
     def delivering(self) -> Iterator[None]:
-        """What this thread does inside the block is delivering; called beside the loop."""
+        """What this thread does inside the block is delivery; called by threads of sinks."""
 
     def look(self) -> None:
         """Record a period that is over."""
@@ -48,7 +48,7 @@ class Meter(Protocol):
         """Record what was spent until now, and come back when that is done, or cannot be."""
 
     def close(self) -> None:
-        """Record what is left; nothing is told it any more."""
+        """Record what is left; no span is added any more."""
 
 
 class NoMeter:
@@ -81,7 +81,7 @@ NO_METER = NoMeter()
 class CpuMeter:
     """The meter of one driver, named `driver`, which no other process is; it counts from now on.
 
-    `record` writes a sample down in the home; `told` hears why one was not.
+    `record` writes a sample into the home; `on_error` receives why one could not be written.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class CpuMeter:
         """See `Meter`."""
         self.did()
         self._end_period()
-        for _ in range(2):  # what was under way when this period ended, and what came behind it
+        for _ in range(2):  # the recording that ran when this period ended, and the next one
             self._send()
             try:
                 assert self._sent is not None
@@ -175,7 +175,7 @@ class CpuMeter:
         self._pending.append((sample, now_s))
 
     def _send(self) -> None:
-        """Let what is pending be recorded, unless that is under way."""
+        """Record what is pending, unless a recording is running."""
         if self._sent is None or self._sent.done():
             self._sent = self._sender.submit(self._record_pending)
 
@@ -213,10 +213,10 @@ class _ThreadClocks:
                 self._spent_ns += max(clock.thread_cpu_ns() - self._working.pop(me), 0)
 
     def spent_ns(self) -> int:
-        """So far; what is under way counts as far as it has come."""
+        """So far, with the part of running work that is done."""
         with self._guard:
             for thread, counted_ns in self._working.items():
-                # It works, so it lives: only then may its clock be asked for.
+                # It works, so it lives: only then may its clock be read.
                 now_ns = clock.cpu_ns_of_thread(thread)
                 self._spent_ns += max(now_ns - counted_ns, 0)
                 self._working[thread] = now_ns

@@ -38,7 +38,7 @@ POINTS = (
     "compact.committed",
     "orphans.aside",
 )
-"""Every point, in the order of a record's way."""
+"""Every point, in the order in which a record passes them."""
 
 DELIVERY_POINTS = (
     "sink.prepared",
@@ -48,7 +48,7 @@ DELIVERY_POINTS = (
     "sink.committed",
     "sink.recorded",
 )
-"""Those of delivering a run to a sink, which goes on beside; a table has no `sink.renamed`."""
+"""Those of delivering a run to a sink, in the background; a table has no `sink.renamed`."""
 
 AGREEMENT_POINTS = (
     "agreement.verified",
@@ -58,7 +58,7 @@ AGREEMENT_POINTS = (
     "agreement.sent",
     "agreement.acknowledged",
 )
-"""Those of a turn about contracts, which goes on beside."""
+"""Those of a contract synchronisation, in the background."""
 
 ROUND_POINTS = (
     "round.opened",
@@ -67,7 +67,7 @@ ROUND_POINTS = (
     "round.applied",
     "round.sent",
 )
-"""Those of a turn in the market, which goes on beside."""
+"""Those of a tick in the market, in the background."""
 
 SUPERVISION_POINTS = ("supervise.intended", "supervise.spawned", "job.started", "job.ended")
 """Those of a participant's process: before it is made, before that is written down, before it takes

@@ -42,7 +42,7 @@ class ContractState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContractStatus:
-    """A home's copy of a contract: what it proposes, else what is agreed, else what it is asked.
+    """A home's copy of a contract: its own proposal, else the agreement, else the partner's.
 
     `active` is the revision that counts since the last round, `partner_proposes` the partner's open
     proposal. Times are Unix times in ms; `ends_at_ms` is when it ends by notice.
@@ -89,7 +89,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """What is to be told to a partner, not sealed yet; `lasts_ms` is None for the usual time."""
+    """A message to a partner, not sealed yet; `lasts_ms` is None for the usual time."""
 
     message_id: int
     receiver: Participant
@@ -101,7 +101,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sealed:
-    """A message that is on its way."""
+    """A message that is sealed and being delivered."""
 
     message_id: int
     envelope: Envelope
@@ -142,7 +142,7 @@ class Signed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """An agreement of a partner's: the verdict, and what it was judged from as the home said it."""
+    """An agreement that a partner reports: the verdict, and the home's facts it was based on."""
 
     verdict: Verdict
     held: str
@@ -229,7 +229,7 @@ class Inbox(Protocol):
         """Bring another message about a contract; what came of it."""
 
     def take_notice(self, envelope_id: int, envelope: NoticeEnvelope, keys: Sequence[bytes]) -> str:
-        """Bring what is told of a contract's end, and with which key each statement was verified;
+        """Record a notice of a contract's end, and with which key each statement was verified;
         what came of it."""
 
     def holdings(
@@ -281,7 +281,7 @@ class Outbox(Protocol):
 
     def to_deliver(self, messages_max: int, *, to_all: bool = False) -> tuple[Sealed, ...]:
         """What does not lie in its receiver's inbox, by receiver and in order; `messages_max`
-        for each. Nothing for those that are left alone for a while, unless it is `to_all`."""
+        for each. Nothing for partners that are paused, unless it is `to_all`."""
 
     def acknowledge(self, message_ids: Sequence[int], problem: str | None = None) -> None:
         """These lie in their receiver's inbox; or why they do not."""
@@ -297,8 +297,8 @@ class Outbox(Protocol):
 class Agreements(Contracts, Keys, Inbox, RoundEnvelopes, Outbox, Protocol):
     """A home's agreements. Calls raise Refused, Conflict and Unavailable as the catalog's do."""
 
-    def has_due(self, *, to_all: bool = False) -> bool:
-        """Whether a turn might have anything to do; `to_all`: see `to_deliver`."""
+    def has_pending(self, *, to_all: bool = False) -> bool:
+        """Whether a tick might have anything to do; `to_all`: see `to_deliver`."""
 
     def last_round(self) -> Round | None:
         """The round that is open."""

@@ -20,7 +20,7 @@ from pipelines.catalog.knowledge_rows import Line, SegmentAnswer, SegmentRequest
 
 
 class What(Enum):
-    """What rows of a producer are asked for."""
+    """A request for rows of one producer."""
 
     AHEAD = "ahead"
     OWED = "owed"
@@ -68,16 +68,16 @@ def rows_requested(
 def with_rows(
     knowledge: ImportKnowledge, answers: Sequence[tuple[RowsRequest, SegmentAnswer]]
 ) -> ImportKnowledge:
-    """The knowledge with the rows that were asked for, and with how far they reach."""
+    """The knowledge with the requested rows, and with how far they reach."""
     if not answers:
         return knowledge  # of most streams nothing is new at most ticks
     found: dict[Producer, dict[int, Segment]] = {p.producer: {} for p in knowledge.producers}
     ends: dict[What, list[int]] = {what: [] for what in What}
-    for requests, answer in answers:
-        rows = found[requests.request.line.producer]
+    for rows_request, answer in answers:
+        rows = found[rows_request.request.line.producer]
         rows.update((segment.range.from_us, segment) for segment in answer.segments)
         if answer.next_from_us is not None:
-            ends[requests.what].append(answer.next_from_us)
+            ends[rows_request.what].append(answer.next_from_us)
     part = to_compare(knowledge.producers)
     if part is not None:
         to_us = min(part.to_us, *ends[What.COMPARED], FOREVER_US)

@@ -67,7 +67,7 @@ class Session(Protocol):
 
     `begin(snapshot=True)` is REPEATABLE READ, READ ONLY; else READ COMMITTED. Calls outside of a
     transaction are transactions of their own. A call that must wait for another session's lock
-    raises `Waiting` where the implementation is told not to block (see the suites).
+    raises `Waiting` where the implementation is set not to block (see the suites).
     """
 
     def begin(self, *, snapshot: bool = False) -> None: ...

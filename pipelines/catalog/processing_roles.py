@@ -315,7 +315,7 @@ class Recalls(Protocol):
         kept (one that reaches over is cut), move the boundary back, begin the next generation,
         write down who and why.
 
-        What was taken back, line by line, the one asked for first. With `follows` a partner's
+        What was taken back, line by line, the requested one first. With `follows` a partner's
         recall is agreed to, which is made when its news comes; with `explain` nothing is done:
         what would be.
         """

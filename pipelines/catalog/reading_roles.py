@@ -70,7 +70,7 @@ class LineVersions(Protocol):
         """The segments over `part` that were live at one of two versions and not at the other.
 
         Both must be versions that the line stood at here, and not trimmed over `part` (see
-        `medusa_core.changes.told_whole`).
+        `medusa_core.changes.as_one_change`).
         """
 
     def history(self, stream: StreamName, producer: Producer,

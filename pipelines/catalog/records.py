@@ -117,7 +117,7 @@ class LineStatus:
 
     @property
     def corrected_through_us(self) -> int | None:
-        """Before when whatever was told tentatively is final now; None if nothing was corrected."""
+        """Before this, all that was tentative is final now; None if nothing was corrected."""
         through_us = self.stable_through_us
         if self.corrected_us is None or through_us is None:
             return None

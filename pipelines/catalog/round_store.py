@@ -81,7 +81,7 @@ class ReceivedAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silence:
-    """A partner has not answered lately; it is asked again in a round."""
+    """A partner has not answered lately; offers are made to it again in a later round."""
 
     since_ms: int
     asks_round: int
@@ -92,7 +92,7 @@ class MarketFacts:
     """All that a home knows of the market, in one snapshot.
 
     `round` is 0 before the first; `changes` is what a decision from these facts rests on. `answers`
-    is what each provider said last. `currencies` are those of `contracts`. `placed` is what has
+    is the last answer of each provider. `currencies` are those of `contracts`. `placed` is what has
     moved already, which only the simulator's homes know of: one in Postgres has nothing in it,
     since what was agreed there does not move yet.
     """
@@ -111,7 +111,7 @@ class MarketFacts:
     open: tuple[OpenOffer, ...] = ()
     moves: tuple[AgreedMove, ...] = ()
     answers: Mapping[ContractName, ReceivedAnswer] = field(default_factory=dict)
-    request: Mapping[ContractName, RequestedLoad] = field(default_factory=dict)
+    requested_loads: Mapping[ContractName, RequestedLoad] = field(default_factory=dict)
     silent: Mapping[Participant, Silence] = field(default_factory=dict)
     placed: tuple[MovedLoad, ...] = ()
 
@@ -139,7 +139,7 @@ class Rounds(Protocol):
         """Whose home this is."""
 
     def waits(self) -> bool:
-        """Whether a turn might have anything to do."""
+        """Whether a tick might have anything to do."""
 
     def is_due(self) -> bool:
         """Whether a round is to be opened now: its time has passed, and there is a contract to

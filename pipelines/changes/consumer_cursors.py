@@ -57,7 +57,7 @@ def place_cursor(
 ) -> Cursor:
     """Place a cursor at `origin` (default), `now` (the end of the stable prefix) or an event time.
 
-    It is told of the buckets that begin there or later, from their first version on. Raises Expired
+    It covers the buckets that begin there or later, from their first version on. Raises Expired
     if that is trimmed, Conflict if the cursor is there already.
     """
     check_name("cursor", name)

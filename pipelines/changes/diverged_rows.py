@@ -63,7 +63,7 @@ def explained(catalog: Lines, root: Path, divergence: Divergence) -> Explained:
             differing = _rows(root, divergence, columns, found[0], found[1])
             rows = tuple(islice(differing, ROWS_MAX))
         except Unavailable as error:
-            # That they disagree, and the way out, is told all the same.
+            # That they disagree, and what to do, is reported all the same.
             problem = str(error)
     return Explained(divergence=divergence, columns=columns, rows=rows, lost=lost, problem=problem)
 

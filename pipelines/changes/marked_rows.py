@@ -18,7 +18,7 @@ Marks = tuple[Stability, tuple[StreamName, ...]]
 
 @dataclass(frozen=True, slots=True)
 class MarkedRows:
-    """Rows and, beside each, its stability and the inputs that were missing."""
+    """Rows, each with its stability and the inputs that were missing."""
 
     rows: Rows
     marks: tuple[Marks, ...]

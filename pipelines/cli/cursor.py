@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
-    """Move or drop a cursor if asked to, and print the cursors."""
+    """Move or drop a cursor if an option says so, and print the cursors."""
     from pipelines.operations.home_cursors import change_cursors
 
     change = _change(options)

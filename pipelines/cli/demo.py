@@ -54,9 +54,9 @@ def demo(settings: Settings, *, records: int, seed: int, scene: str | None = Non
             if scene in (None, REPLAY):
                 code = _replay(settings, folder, records=records, seed=seed)
             if scene in (None, FEDERATION):
-                _report("" if scene is None else "Medusa demo")
+                _print("" if scene is None else "Medusa demo")
                 code = max(code, _federation(settings, folder))
-            _report("", f"The demo took {clock.monotonic_s() - started_s:.0f} s.")
+            _print("", f"The demo took {clock.monotonic_s() - started_s:.0f} s.")
             return code
     except KeyboardInterrupt:
         left = _children()
@@ -74,13 +74,13 @@ def _federation(settings: Settings, folder: Path) -> int:
 
     homes, page = folder / "federation", folder / "federation.html"
     remove_homes(replace(settings, directory=homes))
-    _report(
+    _print(
         "A partner is cut off: three participants, one stream of answers, promised within 5 s", ""
     )
-    is_right = show_scene(settings, homes, page, say=_report)
-    _report("", f"Report, with pictures: {page.resolve().as_uri()}", "", "What to type next:", "")
+    is_right = show_scene(settings, homes, page, say=_print)
+    _print("", f"Report, with pictures: {page.resolve().as_uri()}", "", "What to type next:", "")
     for command in next_commands(homes, stream=STREAM, participant=COMPUTES):
-        _report(f"  {command}")
+        _print(f"  {command}")
     return 0 if is_right else CHECK_FAILED
 
 
@@ -98,11 +98,11 @@ def _replay(settings: Settings, folder: Path, *, records: int, seed: int) -> int
     network = load_network(NETWORK)
     own = replace(settings, directory=folder / "home")
     say = Progress("  ")
-    _report("Medusa demo: who scans the network?", "")
-    _report(f"1  generate {records:,} connections (seed {seed}) into {near(folder / 'input')}")
+    _print("Medusa demo: who scans the network?", "")
+    _print(f"1  generate {records:,} connections (seed {seed}) into {near(folder / 'input')}")
     inputs = _generated(folder / "input", records=records, seed=seed)
     remove_homes(own)
-    _report(
+    _print(
         f"2  replay the query network {NETWORK} over them: windows of 60 s, on Spark (which takes "
         "seconds to start)"
     )
@@ -115,27 +115,27 @@ def _replay(settings: Settings, folder: Path, *, records: int, seed: int) -> int
     with make_home(own, SOLO, keep=True) as home:
         result = replay(order, home, folder / "out", say=say)
         say.end()
-        _report(f"3  write the report from the catalog to {near(folder / 'report.html')}")
+        _print(f"3  write the report from the catalog to {near(folder / 'report.html')}")
         write_page(folder / "report.html", home=home, network=network, result=result.document())
         steps_ms = [s.metrics.step_ms for s in home.catalog.steps()]
         busiest = _busiest(home)
     is_right, checked = _check(inputs, result)
-    _report(f"4  {checked}", "")
-    _report(
+    _print(f"4  {checked}", "")
+    _print(
         f"The {len(busiest)} busiest scanning sources (distinct ports in 60 s > 10):",
         "",
         table(("source", "windows", "connections", "most ports in 60 s"), busiest),
         "",
     )
-    _report(_totals(result, steps_ms, clock.monotonic_s() - started_s), "")
-    _report(f"Report, with pictures: {(folder / 'report.html').resolve().as_uri()}", "")
-    _report("What to type next:", "")
+    _print(_totals(result, steps_ms, clock.monotonic_s() - started_s), "")
+    _print(f"Report, with pictures: {(folder / 'report.html').resolve().as_uri()}", "")
+    _print("What to type next:", "")
     for command in next_commands(own.directory, stream="scanning_sources"):
-        _report(f"  {command}")
+        _print(f"  {command}")
     return 0 if is_right else CHECK_FAILED
 
 
-def _report(*lines: str) -> None:
+def _print(*lines: str) -> None:
     print("\n".join(lines), flush=True)
 
 

@@ -84,7 +84,7 @@ class DemoFederation:
             code = process.poll()
             if code is not None:
                 raise Unavailable(
-                    f"{participant} ended with exit code {code}, so the demo ends: what it said is "
+                    f"{participant} ended with exit code {code}, so the demo ends: its output is "
                     f"in {near(self.log(participant))}"
                 )
 
@@ -157,6 +157,6 @@ def wait_until(
         if clock.monotonic_s() > gives_up_s:
             raise Unavailable(
                 f"within {seconds_max:g} s it did not come so far that {what}: the machine may be "
-                f"too busy; what participants said is in {near(federation.settings.directory)}"
+                f"too busy; the output of participants is in {near(federation.settings.directory)}"
             )
         clock.sleep_s(LOOK_S)

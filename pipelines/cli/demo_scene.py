@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from medusa_core.certificates import LineEvent
-from medusa_core.first_answers import FirstOutput, first_answers
+from medusa_core.first_outputs import FirstOutput, first_outputs
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import StreamName
 from medusa_core.segments import Producer
@@ -51,14 +51,14 @@ START_S_MAX, IN_TIME_S_MAX, ANSWER_S_MAX = 240.0, 60.0, 180.0
 
 @dataclass(slots=True)
 class _Story:
-    """What has been told, and since when."""
+    """What has been shown, and since when."""
 
     federation: DemoFederation
     catalog: PostgresCatalog
     bound_ms: int
     began_s: float
     say: Callable[[str], None]
-    streams: set[int] = field(default_factory=set)
+    shown: set[int] = field(default_factory=set)
     states: int = 0
     from_us: int = 0
     _seen: tuple[LineEvent, ...] = ()
@@ -70,7 +70,7 @@ class _Story:
 
     def answers(self) -> Sequence[FirstOutput]:
         """All first answers until now, from where the story begins."""
-        return first_answers(Range(self.from_us, FOREVER_US), self.events())
+        return first_outputs(Range(self.from_us, FOREVER_US), self.events())
 
     def events(self) -> tuple[LineEvent, ...]:
         """Every row that the stream has or had there."""
@@ -130,7 +130,7 @@ def show_scene(settings: Settings, folder: Path, page: Path, *, say: Callable[[s
             story = _Story(federation, home.catalog, bound.bound_ms, began_s, say)
             from_us, marks = _play(story)
             federation.stop()
-            story.report("all three have ended; checking what stands (DuckDB computes it again)")
+            story.report("all three have ended; checking the result (DuckDB computes it again)")
             through_us = story.line().stable_through_us
             request = WindowRequest(stream=STREAM, from_us=from_us, to_us=through_us)
             outcome = run_checks(home, request)
@@ -195,8 +195,8 @@ def _show_tentative(story: _Story, since_ms: int) -> None:
         story.show_states()
         found = [a for a in story.answers() if a.is_tentative and a.came_at_ms >= since_ms]
         for number, answer in enumerate(found):
-            if number % SHOWN_EVERY == 0 and answer.range.from_us not in story.streams:
-                story.streams.add(answer.range.from_us)
+            if number % SHOWN_EVERY == 0 and answer.range.from_us not in story.shown:
+                story.shown.add(answer.range.from_us)
                 story.show_answer(answer)
         return len(found) >= TENTATIVE_NEEDED
 

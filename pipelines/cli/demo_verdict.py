@@ -14,7 +14,7 @@ from pipelines.report.corrected_rows import RowCorrected
 ROWS_SHOWN = 6
 IN_TIME = "S6"
 """The law that a machine which is too busy for the bound breaks: then results come late, and are
-right. It is told, and does not make the demo fail."""
+right. It is reported, and does not make the demo fail."""
 
 
 def show_verdict(outcome: Outcome, figures: AnswerFigures, say: Callable[[str], None]) -> bool:
@@ -26,7 +26,7 @@ def show_verdict(outcome: Outcome, figures: AnswerFigures, say: Callable[[str], 
     say(f"Corrected rows: {rows.rows_before:,} before -> {rows.rows_after:,} after{at}")
     say("")
     if most:
-        say(table(["", *(c.name for c in rows.columns)], map(__correction_row, most)))
+        say(table(["", *(c.name for c in rows.columns)], map(_correction_row, most)))
         say("")
     broken = [law.name for law in figures.laws if not law.holds]
     failed = [f.certificate.law for f in outcome.found if not f.certificate.passed]
@@ -64,7 +64,7 @@ def _most_changed(changes: Sequence[RowCorrected]) -> Sequence[RowCorrected]:
     return [change for change in changes if change.bucket_us == bucket_us][:ROWS_SHOWN]
 
 
-def __correction_row(change: RowCorrected) -> Sequence[object]:
+def _correction_row(change: RowCorrected) -> Sequence[object]:
     """What became of a row, and its values; those that changed before and after."""
     if change.before is None or change.after is None:
         return ["new" if change.before is None else "gone", *(change.after or change.before or ())]

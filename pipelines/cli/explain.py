@@ -66,7 +66,7 @@ def _open(home: Home, stream: StreamName | None) -> tuple[Divergence, ...]:
 
 def _text(one: Explained, here: Participant) -> str:
     divergence = one.divergence
-    streams = facts(
+    heading = facts(
         [
             ("stream", divergence.stream),
             ("bucket", iso(divergence.bucket_us)),
@@ -80,7 +80,7 @@ def _text(one: Explained, here: Participant) -> str:
         (str(row.producer), iso(row.stime_us), *(_shown(value) for value in row.values))
         for row in one.rows
     ]
-    parts = [streams]
+    parts = [heading]
     if rows:
         parts.append(table(names, rows))
     if one.lost:

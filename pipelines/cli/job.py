@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = "start: it shall run, stop: it shall not, or list"
     parser.add_argument("what", choices=("start", "stop", "list"), metavar="WHAT", help=what)
     parser.add_argument("names", nargs="*", metavar="P", help="which participants (default: all)")
-    lane = "live, or backlog: correct what is owed beside it, and end (default: live)"
+    lane = "live, or backlog: correct what is owed at the same time, and end (default: live)"
     parser.add_argument("--lane", choices=("live", "backlog"), default="live", help=lane)
     done = "it is done when all has ended, and is not started again"
     parser.add_argument("--until-ended", action="store_true", help=done)

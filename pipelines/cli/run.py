@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "wait, warmed up, for as long as another driver runs it, and take over when it is gone"
     )
     parser.add_argument("--standby", action="store_true", help=standby)
-    lane = "backlog: only correct what is owed, beside the live driver, and end (default: live)"
+    lane = "backlog: only correct what is owed, while the live driver runs, and end (default: live)"
     parser.add_argument("--lane", choices=("live", "backlog"), default="live", help=lane)
     add_running(parser)
 

@@ -123,7 +123,7 @@ def simulate_faults(
             raise Refused("a run that is explained is not kept: leave --explain or --resume out")
         figures = _go_on(resume, schedules, seed, jobs or os.cpu_count() or 1, shape)
     elif explain:
-        figures = run_schedules(schedules, seed, shape=shape, observe=_report, begun=_begun)
+        figures = run_schedules(schedules, seed, shape=shape, observe=_print_event, begun=_begun)
     else:
         figures = run_shared(schedules, seed, jobs or os.cpu_count() or 1, shape)
     if as_json:
@@ -162,7 +162,7 @@ def _begun(seed: int) -> None:
     print(f"schedule {seed}")
 
 
-def _report(event: Event) -> None:
+def _print_event(event: Event) -> None:
     print(event)
 
 

@@ -40,9 +40,9 @@ BOUNDS = (Column("bound of", 36), Column("bound", 8, True), Column("an answer ta
           Column("inputs are waited for", 21, True), Column("left", 8, True))  # fmt: skip
 SOURCES = (Column("source", 22), Column("fed by", 9), Column("files wait", 10, True),
            Column("records wait", 12, True), Column("behind by", 10),
-           Column("told", 14))  # fmt: skip
+           Column("reported", 14))  # fmt: skip
 SINKS = (Column("delivered to", 22), Column("by", 9), Column("through", 20),
-         Column("behind by", 10), Column("rows", 10, True), Column("told", 14))  # fmt: skip
+         Column("behind by", 10), Column("rows", 10, True), Column("reported", 14))  # fmt: skip
 LOADS = (Column("fragment", 29), Column("p", 2, True), Column("load", 7, True),
          Column("marginal cost", 16, True), Column("by cause", 38))  # fmt: skip
 CONTRACTS = (Column("contract", 24), Column("with", 20), Column("level", 5, True),
@@ -213,7 +213,7 @@ def load_parts(load: Mapping[str, Any] | None) -> list[str]:
     kinds = ", ".join(f"{cores:.3f} {kind}" for kind, cores in load["kinds"].items())
     sentence = (
         f"load {load['carried']:.3f} CPU seconds per second"
-        + (f" beside {load['corrections']:.3f} of corrections" if load["corrections"] else "")
+        + (f" and {load['corrections']:.3f} of corrections" if load["corrections"] else "")
         + f", {load['unattributed_percent']:.1f} % unattributed, "
         + f"over the last {_span(load['window_ms'])}"
         + (f" ({kinds})" if kinds else "")

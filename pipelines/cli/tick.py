@@ -9,7 +9,7 @@ from pipelines.base.settings import Settings
 from pipelines.cli.arguments import add_json, add_running
 from pipelines.cli.run import print_decisions, run_options
 
-HELP = "one turn of a participant: land, import, decide, apply"
+HELP = "one tick of a participant: land, import, decide, apply"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -52,7 +52,7 @@ class UsageParser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
-        """As argparse does, but an unknown option is told before what is missing because of it."""
+        """As argparse, but an unknown option is reported before what is missing because of it."""
         words = sys.argv[1:] if args is None else list(args)
         commands = self.commands()
         for word in words:

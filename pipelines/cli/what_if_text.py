@@ -35,7 +35,7 @@ def lines_of(found: WhatIf) -> list[str]:
         lines += _largest(found.largest)
     lines += [_estimate(found, name) for name in sorted(found.estimates)]
     lines += _unseen(found)
-    lines.append("nothing was written, and no partner was told")
+    lines.append("nothing was written or sent")
     return lines
 
 
@@ -46,7 +46,7 @@ def document_of(found: WhatIf) -> dict[str, Any]:
         "participant": found.participant,
         "from": iso(found.from_ms * 1_000),
         "to": iso(found.until_ms * 1_000),
-        "asked_ms": found.read_ms,
+        "asked_ms": found.requested_ms,
         "replayed_ms": found.until_ms - found.from_ms,
         "recorded_ms": found.before.recorded_ms,
         "currency": found.currency,
@@ -82,9 +82,9 @@ def _span(found: WhatIf) -> list[str]:
     replayed_ms, recorded_ms = found.until_ms - found.from_ms, found.before.recorded_ms
     span = f"{_second(found.from_ms)} to {_second(found.until_ms)}"
     lines = [f"{found.participant}'s load of {duration(replayed_ms * 1_000)}, {span}"]
-    if replayed_ms < found.read_ms:
-        took = duration(found.read_ms * 1_000)
-        lines.append(f"  of {took} asked for: nothing older is recorded")
+    if replayed_ms < found.requested_ms:
+        requested = duration(found.requested_ms * 1_000)
+        lines.append(f"  of {requested} asked for: nothing older is recorded")
     if recorded_ms < RECORDED * replayed_ms:
         gaps = duration((replayed_ms - recorded_ms) * 1_000)
         lines.append(f"  {gaps} of it without a record: nothing is reckoned for it")
@@ -96,7 +96,7 @@ def _second(at_ms: int) -> str:
 
 
 def _changes(found: WhatIf, name: ContractName) -> list[tuple[str, object, object]]:
-    """What would be said otherwise than it was agreed on: field, before (None: nothing), after."""
+    """What a proposal would change: field, before (None: nothing), after."""
     was = _terms(found.agreed.get(name))
     return [
         (field, was.get(field), to)

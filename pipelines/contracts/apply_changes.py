@@ -193,11 +193,11 @@ def _sinks(
 ) -> tuple[list[Change], dict[tuple[StreamName, str], str | None]]:
     """What is shown of the sinks of a network's streams, and what is to be done."""
     streams = {record.name for record in network.streams}
-    stand = {key: text for key, text in snapshot.sinks.items() if key[0] in streams}
+    current = {key: text for key, text in snapshot.sinks.items() if key[0] in streams}
     shown: list[Change] = []
     changed: dict[tuple[StreamName, str], str | None] = {}
-    for key in sorted({*sinks, *stand}):
-        is_now = stand.get(key)
+    for key in sorted({*sinks, *current}):
+        is_now = current.get(key)
         sink = sinks.get(key)
         shall_be = None if sink is None else sink.document
         mark = Mark.NEW if is_now is None else Mark.CHANGED

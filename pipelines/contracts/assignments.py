@@ -79,7 +79,7 @@ def _merged_log(fragment: str, home: Participant, snapshots: Snapshots) -> Log:
             if known != line:
                 raise Conflict(
                     f"the homes of {holder} and {other} disagree about fragment {fragment}: under "
-                    f"epoch {line.epoch} {_sentence_of(known)} in one, {_sentence_of(line)} in "
+                    f"epoch {line.epoch} {_owner_of(known)} in one, {_owner_of(line)} in "
                     "the other; their "
                     "operators must agree which is right"
                 )
@@ -88,7 +88,7 @@ def _merged_log(fragment: str, home: Participant, snapshots: Snapshots) -> Log:
     return longest
 
 
-def _sentence_of(line: Assignment) -> str:
+def _owner_of(line: Assignment) -> str:
     replica = line.producer.replica
     who = (
         f"{line.producer.participant} (replica {replica})" if replica else line.producer.participant

@@ -99,12 +99,12 @@ def read_home_snapshot(url: str, participant: Participant) -> HomeSnapshot:
                 return HomeSnapshot()
             if owner != participant:
                 raise Refused(f"this is the home of {owner}, not of {participant}")
-            return _lines_of(connection, participant)
+            return _snapshot_of(connection, participant)
     finally:
         engine.dispose()
 
 
-def _lines_of(connection: Connection, participant: Participant) -> HomeSnapshot:
+def _snapshot_of(connection: Connection, participant: Participant) -> HomeSnapshot:
     def rows(name: str, **values: object) -> Sequence[Row[Any]]:
         return connection.execute(query(name), values).all()
 

@@ -23,7 +23,7 @@ class PlacedNetwork:
 
     `fragments` are its pieces by their ids, landings and imports not among them. `file` is the
     user's file if it must be kept, because the network has Function boxes. `promises` are what the
-    homes are told of each stream; `verified` says of how many producers a row must be the same
+    homes receive for each stream; `verified` says of how many producers a row must be the same
     before it is final for its readers, where that is more than one.
     """
 

@@ -25,7 +25,7 @@ Log = tuple[Assignment, ...]
 def producers_of(
     network: PlacedNetwork, fragment: str, home: Participant, log: Log
 ) -> list[Producer]:
-    """Who computes a fragment, by replica; of an import, this home in the way it imports.
+    """Who computes a fragment, by replica; of an import, this home's import.
 
     Raises Refused if the log has somebody whom the contracts do not give the fragment any more.
     """

@@ -13,7 +13,7 @@ KEY_BYTES = 32
 
 
 def public_key_of(value: Value) -> bytes:
-    """The 32 bytes; Refused unless they are written in the one way in which they can be."""
+    """The 32 bytes; Refused unless they are written in their canonical form."""
     text = text_of(value)
     try:
         key = b64decode(text.removeprefix(PREFIX), validate=True)

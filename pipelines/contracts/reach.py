@@ -42,7 +42,7 @@ def check_reach(
 ) -> None:
     """Refused if a fragment's new line begins with buckets that read what is trimmed.
 
-    `may_ask`: whether another first bucket may still be asked for.
+    `may_ask`: whether another first bucket may still be requested.
     """
     worst: tuple[int, str] | None = None
     for home, snapshot in snapshots.items():
@@ -154,7 +154,7 @@ class HeldLines(Lines, Readers, Protocol):
 
 
 def hold_for_plan(catalog: HeldLines, holder: str, needed: Mapping[StreamName, int]) -> None:
-    """Hold what a new plan will read before it is deployed, against a trim that is under way.
+    """Hold what a new plan will read before it is deployed, against a trim that is running.
 
     Raises Conflict if one was faster.
     """

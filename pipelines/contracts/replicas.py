@@ -26,7 +26,7 @@ def check_replicas(
     contracts: Sequence[StreamContract],
     participants: Sequence[Participant],
 ) -> None:
-    """Refused, naming file, line and field, if more is asked than there are participants for it."""
+    """Refused, naming file, line and field, if there are fewer participants than it requires."""
     placed = {record.name: network for network in networks for record in network.streams}
     for contract in contracts:
         network = placed[contract.stream]
@@ -35,8 +35,8 @@ def check_replicas(
         for field in (contract.replicas, contract.verify):
             if field is not None and fragment is None:
                 raise field.at.refused(
-                    f"is said of {contract.stream}, which is a source: one participant lands it "
-                    f"({listing(writers)}); say it of what is computed from it"
+                    f"is declared for {contract.stream}, which is a source: one participant lands "
+                    f"it ({listing(writers)}); declare it for what is computed from it"
                 )
         if contract.replicas is not None:
             _check_count(contract, writers, f"fragment {fragment}", participants)
@@ -54,21 +54,21 @@ def _check_count(
     fragment: str,
     participants: Sequence[Participant],
 ) -> None:
-    count = contract.replicas
-    assert count is not None, "the caller has looked"
-    if count.count == 1 and len(writers) > 1:
-        raise count.at.refused(
+    declared = contract.replicas
+    assert declared is not None, "the caller has looked"
+    if declared.count == 1 and len(writers) > 1:
+        raise declared.at.refused(
             f"is 1, and {counted(len(writers), 'participant')} list {fragment}, which computes "
             f"{contract.stream} ({listing(writers)}): write replicas: {len(writers)}, or take it "
             "away from the others before it is applied"
         )
-    if count.count > len(writers):
+    if declared.count > len(writers):
         others = [name for name in participants if name not in writers]
         there = (
             f" (there is {listing(others)})" if others else ", whose contracts are to be written"
         )
-        raise count.at.refused(
-            f"is {count.count}, and {counted(len(writers), 'participant')} "
+        raise declared.at.refused(
+            f"is {declared.count}, and {counted(len(writers), 'participant')} "
             f"{'lists' if len(writers) == 1 else 'list'} {fragment}, which computes "
             f"{contract.stream} ({listing(writers)}): list it under runs of others, too{there}, or "
             f"write replicas: {len(writers)}"

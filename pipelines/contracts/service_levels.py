@@ -47,7 +47,7 @@ def promised_levels(
 
 
 def sold_levels(terms: Terms) -> list[Mapping[str, Any]]:
-    """What a content contract guarantees its buyer beside."""
+    """What else a content contract guarantees its buyer."""
     content = terms.subject
     assert isinstance(content, Content), "only what sells a stream has a price"
     available = content.availability

@@ -27,7 +27,7 @@ UNKNOWN_COST = Cost(step_ms=200)
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What a stream's home is told: the bound it is held to, and its lag."""
+    """What a stream's home receives: the bound it must keep, and its lag."""
 
     bound: Bound | None
     lag_ms: int
@@ -90,7 +90,7 @@ def promises_of(
     declared: Mapping[StreamName, Bound],
     lags_ms: Mapping[StreamName, int],
 ) -> dict[StreamName, Promise]:
-    """Stream -> what its homes are told, of every stream of a network.
+    """Stream -> the bounds that its homes receive, of every stream of a network.
 
     `declared` are the bounds of contracts, `lags_ms` the lags of sources, where they are declared.
     """

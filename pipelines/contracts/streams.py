@@ -41,7 +41,7 @@ class StreamContract:
     `retention_ms` is how long its buckets are kept at least (None: for good), in every home;
     `sinks` are where it is delivered; `bound` is within what it answers, if it is computed;
     `lag_ms` is how late it is due, if it is a source and that is declared; `replicas` is how many
-    participants compute it at least, and `verify` how many of them must agree, where it is said.
+    participants compute it at least, and `verify` how many of them must agree, if it is declared.
     """
 
     stream: StreamName

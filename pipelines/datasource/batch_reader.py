@@ -38,7 +38,7 @@ class BatchReader(DataSourceReader):
         """The files to read; nothing for a stream that has not begun."""
         options = self._options
         with in_one_sentence(), snapshot_of(options.participant) as seen:
-            line = seen.line_snapshot(options.stream)
+            line = seen.stream_snapshot(options.stream)
             check_schema(line, self._schema, with_marks=options.with_tentative)
             if options.as_of_ms is not None:
                 options = replace(options, as_of=seen.version_at(line, options.as_of_ms))
@@ -61,7 +61,7 @@ class BatchReader(DataSourceReader):
 
 
 def _requested_range(line: StreamSnapshot, options: ReadOptions) -> Range | None:
-    """What was asked for of what is kept; Expired if a part of it was let go."""
+    """The requested part of what is kept; Expired if a part of it was trimmed."""
     kept_us, lost_us = line.kept_from_us, line.lost_before_us
     from_us, to_us = options.from_us, options.to_us
     if options.as_of is not None and options.as_of > line.version:
@@ -73,8 +73,8 @@ def _requested_range(line: StreamSnapshot, options: ReadOptions) -> Range | None
         return None
     if lost_us is not None and (to_us <= lost_us or (from_us is not None and from_us < lost_us)):
         raise Expired(
-            f"{line.stream} is trimmed before {iso(lost_us)}, and rows from before that were asked "
-            "for: begin there, or leave option from out for all that is kept"
+            f"{line.stream} is trimmed before {iso(lost_us)}, and earlier rows were requested: "
+            "begin there, or leave option from out for all that is kept"
         )
     from_us = max(kept_us, kept_us if from_us is None else from_us)
     return Range(from_us, to_us) if from_us < to_us else None

@@ -56,7 +56,7 @@ class OpenHome:
             try:
                 yield Snapshot(self._session)
             except BaseException:
-                with suppress(SQLAlchemyError):  # what failed is told, not what comes of it
+                with suppress(SQLAlchemyError):  # report the first failure, not what follows
                     self._session.end(keep=False)
                 raise
             self._session.end(keep=False)

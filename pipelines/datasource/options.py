@@ -29,7 +29,7 @@ _STREAM = re.compile(r"[a-z][a-z0-9_]{0,62}(/[a-z0-9_]{1,63})?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """What a reader asked for; event times in microseconds, `to_us` exclusive.
+    """The options of a reader; event times in microseconds, `to_us` exclusive.
 
     A version of the past is given by its number or by `as_of_ms`, a time of the home's clock.
     """

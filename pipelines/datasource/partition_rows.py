@@ -69,7 +69,7 @@ def _checked(root: Path, file: SegmentFile) -> pa.Buffer:
 def _chosen(
     batch: pa.RecordBatch, ranges: Sequence[BucketRange], span: Range, *, has_marks: bool
 ) -> Iterable[tuple[pa.RecordBatch, BucketRange]]:
-    """The rows in `span` of each range that is wanted, with its marks if those are asked for."""
+    """The rows in `span` of each range, with its marks if `has_marks`."""
     inside = _between(batch[STIME], span)
     masks = [pc.and_(inside, _between(batch[BUCKET], of.range)) for of in ranges]
     if has_marks:

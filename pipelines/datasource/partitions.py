@@ -1,7 +1,7 @@
 """Segments cut into Spark partitions: by files, of about equal size.
 
 A file is the unit: it is read whole, for its hash, before a row of it is given. It may serve
-several segments, and hold rows of others; a partition names the ranges that are wanted of it.
+several segments, and hold rows of others; a partition names the ranges that it reads.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OPENING_BYTES = 64 * 2**10
 
 @dataclass(frozen=True, slots=True)
 class BucketRange:
-    """A range of whole buckets that is wanted of a file, and the marks of the rows in it."""
+    """A range of whole buckets to read from a file, and the marks of the rows in it."""
 
     range: Range
     stability: Stability
@@ -36,7 +36,7 @@ class BucketRange:
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """What is wanted of a file."""
+    """What to read from a file."""
 
     file: SegmentFile
     ranges: tuple[BucketRange, ...]

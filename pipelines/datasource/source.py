@@ -41,7 +41,7 @@ class MedusaSource(DataSource):
         with in_one_sentence():
             options = self._options()
             with snapshot_of(options.participant) as seen:
-                line = seen.line_snapshot(options.stream)
+                line = seen.stream_snapshot(options.stream)
                 return schema_of(line, with_marks=options.with_tentative)
 
     def reader(self, schema: StructType) -> BatchReader:

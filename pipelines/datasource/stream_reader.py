@@ -57,7 +57,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._ahead: Ahead | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # To the workers goes what was asked for, never a connection or what was used to open it.
+        # Workers receive the options, never a connection or its credentials.
         return StreamReader, (self._given, self._schema)
 
     @cached_property
@@ -129,7 +129,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ------------------------------------------------------------ how it is answered
 
     def _planned(self, seen: Snapshot, end: Offset, from_us: int) -> list[FilesPartition]:
-        line = seen.line_snapshot(self._options.stream)
+        line = seen.stream_snapshot(self._options.stream)
         check_offset(line, end, from_us)
         if line.origin_us is None or end.through_us <= max(from_us, line.origin_us):
             return []
@@ -170,14 +170,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._look()
 
     def _look(self) -> StreamSnapshot:
-        line = self._ask(lambda seen: seen.line_snapshot(self._options.stream))
+        line = self._ask(lambda seen: seen.stream_snapshot(self._options.stream))
         if self._line is None:
             check_schema(line, self._schema, with_marks=False)
         self._line, self._looked_s = line, clock.monotonic_s()
         return line
 
     def _ask(self, question: Callable[[Snapshot], T]) -> T:
-        """An answer from one snapshot; asked once more if the server was started anew meanwhile."""
+        """An answer from one snapshot; tried once more if the server was restarted meanwhile."""
         for is_last in (self._home is None, True):
             try:
                 self._home = self._home or OpenHome(self._options.participant)

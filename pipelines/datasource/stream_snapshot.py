@@ -75,7 +75,7 @@ class Snapshot:
         assert isinstance(catalog, HeldCatalog)
         self._catalog = catalog
 
-    def line_snapshot(self, stream: StreamName) -> StreamSnapshot:
+    def stream_snapshot(self, stream: StreamName) -> StreamSnapshot:
         """How a stream stands; Refused, with the nearest name, if there is none of it."""
         with errors_of_catalog():
             found = self._catalog.held.execute(_query("line"), {"stream": stream}).mappings()
@@ -83,7 +83,7 @@ class Snapshot:
             if row is None:
                 names = self._catalog.held.execute(_query("stream_names")).scalars().all()
         if row is not None:
-            return _line_snapshot(stream, self._catalog.participant, row)
+            return _stream_snapshot(stream, self._catalog.participant, row)
         listed = ", ".join(names[:LISTED_MAX]) + (", …" if len(names) > LISTED_MAX else "")
         hint = did_you_mean(stream, names, f"it has {listed or 'none'}")
         raise Refused(f"the home of {self._catalog.participant} has no stream {stream!r}: {hint}")
@@ -107,7 +107,7 @@ class Snapshot:
         return self._catalog.segments(line.stream, part, producer=line.producer, as_of=as_of)
 
 
-def _line_snapshot(stream: StreamName, home: Participant, row: Row) -> StreamSnapshot:
+def _stream_snapshot(stream: StreamName, home: Participant, row: Row) -> StreamSnapshot:
     producer = None
     if row["participant"] is not None:
         producer = Producer(Participant(row["participant"]), row["replica"])

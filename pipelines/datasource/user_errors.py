@@ -23,7 +23,7 @@ HIDE_TRACE = "SPARK_HIDE_TRACEBACK"
 def in_one_sentence() -> Iterator[None]:
     """The outermost line of whatever Spark calls: errors of ours as they are, all others as ours.
 
-    What is not ours is told by its kind and a file with its trace.
+    Any other error is reported by its kind and a file with its trace.
     """
     try:
         yield

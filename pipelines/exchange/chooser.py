@@ -26,9 +26,9 @@ from pipelines.homes.lease_renewer import LeaseRenewer
 
 
 class Chooser:
-    """Chooses for one home; `told` hears of producers that disagree and of what is refused.
+    """Chooses for one home; `on_error` receives refusals and disagreements of producers.
 
-    After a turn `wakes_in_ms` is when there is more to choose even if nothing happens.
+    After a tick `wakes_in_ms` is when there is more to choose even if nothing happens.
     """
 
     def __init__(

@@ -43,14 +43,14 @@ class Contents(Protocol):
     """What looks into partners' files."""
 
     def check(self, stream: StreamName, segments: Iterable[Segment]) -> None:
-        """Raise Refused or Diverged unless the files of the segments hold the rows that are told.
+        """Raise Refused or Diverged unless the files of the segments hold the announced rows.
 
         The copies are here, with their size and hash; the segments name them.
         """
 
 
 class AnyContents:
-    """Takes files for what they are told to be: where they are none, as in a simulation."""
+    """Accepts every file unchecked: for a simulation, which has none."""
 
     def check(self, stream: StreamName, segments: Iterable[Segment]) -> None:
         """See `Contents.check`."""

@@ -26,9 +26,9 @@ class Exchange(Protocol):
         """What happened to a producer's line after a version (see `Readers.line_news`)."""
 
     def fetch(self, partner: Participant, file: SegmentFile, target: Path) -> None:
-        """A copy of a partner's file, durable under another path, with the size and hash told.
+        """A copy of a partner's file, durable under another path, with the given size and hash.
 
-        Raises Unavailable if it cannot be had as told; then nothing lies at the target.
+        Raises Unavailable if there is no such copy; then the target does not exist.
         """
 
     def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,
@@ -61,7 +61,7 @@ class Copies(Protocol):
     """A home's copies of its partners' files; a file's path is the copy's own."""
 
     def holds(self, file: SegmentFile) -> bool:
-        """Whether the copy is here with the size and hash told; it is young then, no orphan."""
+        """Whether the copy is here with the given size and hash; it is then no orphan."""
 
     def place(self, file: SegmentFile) -> Path:
         """Where the copy lies, or is to be put."""

@@ -43,7 +43,7 @@ ROOM_PART = 0.5
 """Of the time until something must be answered that importing may take: its cost is a guess."""
 
 SEGMENTS_MIN = 16
-"""So much news of a line may always be requested. With one segment a turn, on a busy machine an
+"""So much news of a line may always be requested. With one segment a tick, on a busy machine an
 input that its partner has published in time was imported later and later, and answers were made
 without it, which kept the machine busy."""
 
@@ -71,10 +71,10 @@ class NoImports:
     """Of a driver that does not import: another one in the same home does."""
 
     def set_paths(self, paths_ms: Mapping[StreamName, int]) -> None:
-        """See `Importer.tell_paths`."""
+        """See `Importer.set_paths`."""
 
-    def set_headroom(self, room_ms: int | None) -> None:
-        """See `Importer.tell_room`."""
+    def set_headroom(self, headroom_ms: int | None) -> None:
+        """See `Importer.set_headroom`."""
 
     def poll(self, on_import: Callable[[Imported], None] = lambda imported: None) -> int:
         """See `Importer.poll`."""
@@ -84,7 +84,7 @@ class NoImports:
 class Importer:
     """Imports the lines that this home is assigned to import.
 
-    `segments_max`: how much news of a line is asked for at once, at most.
+    `segments_max`: how much news of a line is requested at once, at most.
     """
 
     def __init__(
@@ -113,13 +113,13 @@ class Importer:
         self._segment_ms = SEGMENT_MS
 
     def set_paths(self, paths_ms: Mapping[StreamName, int]) -> None:
-        """What the path behind each imported stream costs here; partners are told with the acks."""
+        """Set what the path behind each imported stream costs here; acks carry it."""
         self._paths_ms = paths_ms
 
-    def set_headroom(self, room_ms: int | None) -> None:
+    def set_headroom(self, headroom_ms: int | None) -> None:
         """How long from now until something must be answered (None: nothing must): the news of a
         partner that was away for long comes in pieces that fit."""
-        room = None if room_ms is None else room_ms / 1_000 * ROOM_PART
+        room = None if headroom_ms is None else headroom_ms / 1_000 * ROOM_PART
         self._room_ends_s = None if room is None else self._now_s() + room
 
     def poll(self, on_import: Callable[[Imported], None] = lambda imported: None) -> int:
@@ -149,7 +149,7 @@ class Importer:
                 # What is to be read again once a recall is followed is not safe here.
                 if news is not None and news.recalls:
                     stopped.add((status.stream, status.producer))
-                # Who told its news is not away: what one line lacks, its other lines may have.
+                # A partner that sent news is not away: its other lines may have what this lacks.
                 if isinstance(error, Unavailable) and news is None:
                     away.add(status.producer.participant)
                 continue
@@ -197,7 +197,7 @@ class Importer:
         if safe_us is None or (sent_us == safe_us and now_s < until_s):
             return
         partner = status.producer.participant
-        # Away now, the partner keeps more than it must until it is told.
+        # While it is away, the partner keeps more than it must.
         with contextlib.suppress(MedusaError):
             path_ms = self._paths_ms.get(status.stream, 0)
             self._exchange.acknowledge(partner, status.stream, safe_us, READER_LIMIT_MS, path_ms)
@@ -206,8 +206,8 @@ class Importer:
 
     def _news(self, status: ImportStatus) -> LineNews | None:
         """What is new of a line; None if nothing is."""
-        # Its age goes on while it is on its way: from the question on, by this home's clock.
-        read_ms = status.read_at_ms + int((self._now_s() - self._read_s) * 1_000)
+        # Its age grows while it is transferred: from the request on, by this home's clock.
+        requested_at_ms = status.read_at_ms + int((self._now_s() - self._read_s) * 1_000)
         news = self._exchange.line_news(
             status.stream,
             status.producer,
@@ -216,7 +216,7 @@ class Importer:
         )
         if (news.stream, news.producer) != (status.stream, status.producer):
             raise Refused(
-                f"partner {status.producer.participant} was asked for {status.stream} and "
+                f"partner {status.producer.participant} received a request for {status.stream} and "
                 f"sent news of {_shown(news.stream)} by {_shown(str(news.producer))}: call its "
                 "operator"
             )
@@ -227,7 +227,7 @@ class Importer:
         has_begun = status.boundary_us is not None or news.origin_us is None
         has_end = news.end_us is None or status.has_ended
         is_known = news.version == status.version and has_begun and has_end
-        return None if is_known else replace(news, read_ms=read_ms)
+        return None if is_known else replace(news, requested_at_ms=requested_at_ms)
 
     def _bring(self, status: ImportStatus, news: LineNews) -> bool:
         """Bring news in; False if it had been brought before."""
@@ -284,7 +284,7 @@ def _with_copies(
 def _place_of(partner: Participant, file: SegmentFile) -> PurePosixPath:
     """Where a partner's file lies in this home: one place for each name and content.
 
-    So no other content that is told under a known name takes the place of a copy that is read.
+    So content that is announced under a known name never replaces a copy that is read.
     Refused if the name leads out of its folder or is none that Medusa gives.
     """
     path = PurePosixPath(file.path)

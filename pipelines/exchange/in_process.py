@@ -35,10 +35,10 @@ class Links(Protocol):
     """What lies between this participant and its partners, and may be cut on purpose."""
 
     def ask(self, partner: Participant) -> None:
-        """A question is on its way; raises Unavailable if it does not arrive."""
+        """A request is sent; raises Unavailable if it does not arrive."""
 
     def hear(self, partner: Participant) -> None:
-        """The answer is on its way; raises Unavailable if it does not arrive."""
+        """The answer is sent; raises Unavailable if it does not arrive."""
 
 
 class OpenLinks:

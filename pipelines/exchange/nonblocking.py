@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MOMENT_S = 0.5
 FETCH_S = 2.0
-"""How long a file is waited for; it is copied on, and is there when it is asked for again."""
+"""How long a file is waited for; the copy continues, and is there when it is requested again."""
 
 Answer = TypeVar("Answer")
 
@@ -61,7 +61,7 @@ class NonBlocking:
         self._pending: dict[Participant, _PendingCall] = {}
 
     def close(self) -> None:
-        """Stop asking, and give back what was asked."""
+        """Make no further request, and close the connection to partners."""
         for asker in self._askers.values():
             asker.shutdown(wait=False, cancel_futures=True)
         self._asks.close()
@@ -73,7 +73,7 @@ class NonBlocking:
         call: Callable[[], Answer],
         wait_s: float,
     ) -> tuple[Answer, float]:
-        """The answer, and when it was asked for; Unavailable while there is none."""
+        """The answer, and when it was requested; Unavailable while there is none."""
         pending = self._pending.get(partner)
         if pending is not None and pending.answer.done() and pending.question != question:
             pending = None  # nobody waits for that answer any more
@@ -122,7 +122,7 @@ class NonBlockingExchange(NonBlocking):
         asks_s = self._now_s()
         news, began_s = self._ask(
             producer.participant,
-            # How much of it was asked for then makes no other question.
+            # A request for another amount of it is the same request.
             ("news", stream, producer, after),
             lambda: self._exchange.line_news(stream, producer, after, segments_max=segments_max),
             self._moment_s,
@@ -155,20 +155,20 @@ class NonBlockingTransport(NonBlocking):
 
     def __init__(
         self,
-        post: Transport,
+        transport: Transport,
         *,
         moment_s: float = MOMENT_S,
         now_s: Callable[[], float] = clock.monotonic_s,
     ) -> None:
-        super().__init__(post, moment_s=moment_s, now_s=now_s)
-        self._post = post
+        super().__init__(transport, moment_s=moment_s, now_s=now_s)
+        self._transport = transport
 
     def deliver(self, partner: Participant, envelopes: Sequence[Envelope]) -> tuple[str, ...]:
         """See `Transport.deliver`."""
         answers, _ = self._ask(
             partner,
             ("envelopes", tuple(envelopes)),
-            lambda: self._post.deliver(partner, envelopes),
+            lambda: self._transport.deliver(partner, envelopes),
             self._moment_s,
         )
         return answers

@@ -22,8 +22,8 @@ TRY_AGAIN_S = 10.0
 CONNECT_S_MAX = 3
 
 
-class Line(Protocol):
-    """What is asked of a connection that listens."""
+class ListenerConnection(Protocol):
+    """A connection that listens, as psycopg2 has it."""
 
     notifies: list[Any]
 
@@ -31,10 +31,10 @@ class Line(Protocol):
     def close(self) -> None: ...
 
 
-def listening(url: str) -> Line:
-    """A connection to a home that hears what is said there; raises psycopg2.Error."""
+def listening(url: str) -> ListenerConnection:
+    """A connection that listens at a home; raises psycopg2.Error."""
     parts = catalog_url(url)
-    connection: Line = psycopg2.connect(
+    connection: ListenerConnection = psycopg2.connect(
         host=parts.host,
         port=parts.port,
         user=parts.username,
@@ -44,7 +44,7 @@ def listening(url: str) -> Line:
         keepalives_idle=5,
         keepalives_interval=2,
         keepalives_count=2,
-        application_name="medusa bell",
+        application_name="medusa listener",
     )
     connection.set_isolation_level(  # type: ignore[attr-defined]
         psycopg2.extensions.ISOLATION_LEVEL_AUTOCOMMIT
@@ -54,7 +54,7 @@ def listening(url: str) -> Line:
     return connection
 
 
-def _wait(lines: list[Any], limit_s: float) -> list[Line]:
+def _wait(lines: list[Any], limit_s: float) -> list[ListenerConnection]:
     # Not select.select, which knows no handle above 1023.
     ready, by_handle = select.poll(), {}
     for line in lines:
@@ -69,19 +69,19 @@ def _wait(lines: list[Any], limit_s: float) -> list[Line]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerIO:
-    """By what a bell hears, and its time: of this machine, or of a simulated one.
+    """The connections and the clock of a listener: of this machine, or simulated.
 
-    `wait` gives back the lines on which something was said, or which are dead, within a time.
+    `wait` returns the connections that were notified, or are dead, within a time.
     """
 
-    listen: Callable[[str], Line] = listening
-    wait: Callable[[list[Line], float], list[Line]] = _wait
+    listen: Callable[[str], ListenerConnection] = listening
+    wait: Callable[[list[ListenerConnection], float], list[ListenerConnection]] = _wait
     now_s: Callable[[], float] = clock.monotonic_s
     sleep: Callable[[float], None] = clock.sleep_s
 
 
 class NotificationListener:
-    """Listens at several homes; what rings where nothing `is_heard` now is passed by."""
+    """Listens at several homes; notifications of a home that is not `is_heard` now are ignored."""
 
     def __init__(
         self,
@@ -93,11 +93,11 @@ class NotificationListener:
         self._urls = tuple(urls)
         self._listener_io = listener_io or ListenerIO()
         self._is_heard = is_heard
-        self._heard: dict[str, Line] = {}
+        self._heard: dict[str, ListenerConnection] = {}
         self._tried_s = -TRY_AGAIN_S
 
     def wait(self, limit_ms: int) -> None:
-        """Come back when one of the homes has rung, or after the limit."""
+        """Return when one of the homes has notified, or after the limit."""
         self._listen()
         ends_s = self._listener_io.now_s() + limit_ms / 1000
         while True:
@@ -107,7 +107,7 @@ class NotificationListener:
                 return
 
     def close(self) -> None:
-        """Hang up."""
+        """Close all connections."""
         for connection in self._heard.values():
             connection.close()
         self._heard.clear()
@@ -127,19 +127,19 @@ class NotificationListener:
             self._listener_io.sleep(limit_s)
             return True
         ready = self._listener_io.wait(list(self._heard.values()), limit_s)
-        has_rung = False
+        is_notified = False
         for url, connection in list(self._heard.items()):
             if connection not in ready:
                 continue
-            has_rung = self._is_heard(url) or has_rung
+            is_notified = self._is_heard(url) or is_notified
             if not self._drained(connection):
                 connection.close()
                 del self._heard[url]
-        return has_rung
+        return is_notified
 
     @staticmethod
-    def _drained(connection: Line) -> bool:
-        """Take what was said; False if the line is dead."""
+    def _drained(connection: ListenerConnection) -> bool:
+        """Discard the notifications; False if the connection is dead."""
         try:
             connection.poll()
         except psycopg2.Error:

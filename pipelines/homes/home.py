@@ -69,7 +69,7 @@ def _recorded(directory: Path, field: str) -> Mapping[Participant, str]:
     try:
         document = json.loads(record.read_text())
         given = {"participants": document["participants"], "storage": document.get("storage", {})}
-        # All of it is checked, whatever is asked for: a broken record is told of before any work.
+        # All of it is checked, whichever home is opened: a broken record is reported first.
         found = {
             name: {_checked(p): _value_of(name, value) for p, value in values.items()}
             for name, values in given.items()
@@ -100,7 +100,7 @@ def _value_of(field: str, value: object) -> str:
 
 
 def chosen_participant(settings: Settings, name: str | None) -> Participant:
-    """The participant asked for, or the only one that there is; Refused if that is not clear."""
+    """The named participant, or the only one; Refused if there are several and none is named."""
     if name is not None:
         return Participant(check_name("participant", name))
     homes = known_homes(settings.directory)
@@ -143,7 +143,7 @@ def open_home(
 
 @contextmanager
 def migration_url(settings: Settings, participant: Participant) -> Iterator[str]:
-    """The URL under which a home's catalog may be migrated: its keeper's."""
+    """The URL under which a home's catalog may be migrated: its owner's."""
     homes = known_homes(settings.directory)
     url = settings.catalog_url_of(participant)
     if participant in homes or url is None:
@@ -181,7 +181,7 @@ def make_home(settings: Settings, participant: Participant, *, keep: bool) -> It
 class Homes:
     """The homes of a folder while they are looked at or brought up to date, all at once.
 
-    A server is started when the first home is asked for, and stopped with the block.
+    A server is started for the first home, and stopped with the block.
     """
 
     def __init__(self, settings: Settings, stack: ExitStack, *, alone: bool) -> None:

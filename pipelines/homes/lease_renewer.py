@@ -24,7 +24,7 @@ RENEWALS_PER_LEASE = 3
 class LeaseRenewer:
     """The leases of one driver; a context manager that renews and at the end releases them.
 
-    `lane`: the backlog lane takes those of what is computed, beside the live one's.
+    `lane`: the backlog lane takes those of what is computed, in addition to the live lane's.
     """
 
     def __init__(

@@ -55,7 +55,7 @@ class AggregateCall:
 class CompiledAggregate:
     """A checked aggregate expression as Spark SQL over the rows of a group.
 
-    `sql` never raises, once the rows for which `record_error` is true are put aside: a condition
+    `sql` never raises, once the rows for which `record_error` is true are removed: a condition
     over one input record, None if no record can fail. `error` is a condition over the group, in
     aggregate functions like `sql` itself, that is true iff the value of the group is lost.
     """

@@ -3,7 +3,7 @@
 Every record is computed with `try_` forms, so that one bad value cannot end a job. Each value has
 a condition that is true iff plain ANSI evaluation would have raised, or would have made a value
 that no column holds: a time outside the years 1 to 9999, a text that is not UTF-8. It is built
-the way Spark evaluates: a strict operation stops at its first NULL; AND and OR, CASE and COALESCE
+as Spark evaluates: a strict operation stops at its first NULL; AND and OR, CASE and COALESCE
 evaluate only what they need. That is the expression as written: where Spark's optimizer would
 avoid an error (`x + 1 + -1`, a constant NULL), the record counts as failed all the same.
 """

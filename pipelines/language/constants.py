@@ -111,7 +111,7 @@ def _read_differently(value: str) -> str | None:
             if rest[1:2] in (*"0NUZv", *("b123456789" if in_class else "")):
                 return f"has {rest[:2]!r}, which Java does not read as Python does"
             if not in_class and rest[1:2].isdigit() and ("(?<=" in value or "(?<!" in value):
-                return "has a lookbehind beside a group named by its number"
+                return "has a lookbehind and a group named by its number"
         elif in_class:
             if rest[0] == "[" or rest[:2] in ("&&", "||", "--", "~~"):
                 odd = rest[0] if rest[0] == "[" else rest[:2]

@@ -6,7 +6,7 @@ turn, the functions of its file that it calls. Libraries count by their versions
 names apart.
 
 Limit: plain values only (numbers, texts, dates, tuples, lists, sets, mappings of them). A
-function that holds any other value, or reads names in a way that Python decides at run time, has
+function that holds any other value, or reads names in a form that Python decides at run time, has
 no fingerprint, or an incomplete one; the check at deployment covers that.
 """
 

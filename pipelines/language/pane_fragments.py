@@ -168,7 +168,7 @@ class _Rewriting:
         self.taken |= set(self.fragment.outputs) | set(self.fragment.inputs.values())
 
     def name(self, proposed: str) -> str:
-        """A free name like the one that is wanted."""
+        """A free name like the proposed one."""
         name = free_name(proposed, self.taken)
         self.taken.add(name)
         return name
@@ -244,7 +244,7 @@ class _Rewriting:
                         reference for r in box.inputs
                         if (reference := self.reference(r, box.name, kept, copies))
                     ]  # fmt: skip
-                    # A Union joins two or more; beside one input it is given nothing else.
+                    # A Union joins two or more; with one input left, it gets no other.
                     if len(reads) > 1:
                         yield replace(box, name=copies[box.name], inputs=tuple(reads))
                         continue
@@ -259,7 +259,7 @@ class _Rewriting:
     def reference(
         self, given: str, reader: str, kept: Mapping[Port, str], copies: Mapping[str, str]
     ) -> str:
-        """What a copy reads in the place of a reference; "" if no kept record comes that way."""
+        """What a copy reads in the place of a reference; "" if no kept record passes there."""
         port = self.checked.network.port(given, reader)
         if port in kept:
             return kept[port]

@@ -142,7 +142,7 @@ def in_two(checked: CheckedNetwork, box: Aggregate, *, splits: bool = False) -> 
 
 
 def free_name(proposed: str, taken: Collection[str]) -> str:
-    """A name like the one that is wanted, which nothing has yet."""
+    """A name like the proposed one, which nothing has yet."""
     for number in count(1):
         end = "" if number == 1 else str(number)
         name = f"{proposed[: NAME_LENGTH_MAX - len(end)]}{end}"

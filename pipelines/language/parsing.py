@@ -1,8 +1,8 @@
 """From text to a tree: one Spark SQL expression, read by sqlglot, or one sentence about why not.
 
-sqlglot is asked for plain syntax only. Functions keep the names they were written with, since its
+sqlglot parses plain syntax only. Functions keep the names they were written with, since its
 own classes for them forget what Spark means (formats, defaults, order of arguments). Where sqlglot
-and Spark bind operators differently, parentheses are asked for instead of guessing.
+and Spark bind operators differently, parentheses are required instead of guessed.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _place(text: str, error: ParseError) -> int | None:
 def _check_tokens(
     text: str, tokens: list[Token], refused: Callable[[str, int | None], Refused]
 ) -> None:
-    """Refuse what may hide something or is read in two ways: comments, `;`, odd texts, numbers."""
+    """Refuse what may hide something or has two readings: comments, `;`, odd texts, numbers."""
     previous: Token | None = None
     for token in tokens:
         written = text[token.start : token.end + 1]

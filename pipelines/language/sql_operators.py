@@ -341,7 +341,7 @@ class Operators(Leaves):
 
 
 def _for_decimals(term: Term, other: Term) -> str:
-    """The type of a term; a whole number written out has its own digits beside a decimal."""
+    """The type of a term; a whole number written out has its own digits next to a decimal."""
     if coercion.is_decimal(other.type) and type(term.constant) is int:
         return coercion.decimal(len(str(abs(term.constant))), 0)
     return term.type

@@ -215,16 +215,16 @@ def _snapshots(
     homes: Homes, federation: Federation, chosen: Sequence[Participant]
 ) -> dict[Participant, HomeSnapshot]:
     """The contents of the homes to apply to, and of all others that can be reached."""
-    snapshots = {name: _status_of(homes, name) for name in chosen}
+    snapshots = {name: _snapshot_of(homes, name) for name in chosen}
     for contract in federation.participants:
         if contract.participant not in snapshots:
             with suppress(Unavailable):
-                other = _status_of(homes, contract.participant, as_it_is=True)
+                other = _snapshot_of(homes, contract.participant, as_it_is=True)
                 snapshots[contract.participant] = other
     return snapshots
 
 
-def _status_of(homes: Homes, participant: Participant, *, as_it_is: bool = False) -> HomeSnapshot:
+def _snapshot_of(homes: Homes, participant: Participant, *, as_it_is: bool = False) -> HomeSnapshot:
     url = homes.url(participant, as_it_is=as_it_is)
     return HomeSnapshot() if url is None else read_home_snapshot(url, participant)
 
@@ -285,8 +285,8 @@ def _hold_for_readers(
             for hold in holds:
                 if hold.stream not in written:
                     continue
-                status = {(h.holder, h.purpose) for h in catalog.holds(hold.stream)}
-                if (hold.holder, hold.purpose) not in status:
+                existing = {(h.holder, h.purpose) for h in catalog.holds(hold.stream)}
+                if (hold.holder, hold.purpose) not in existing:
                     catalog.place_hold(hold)
 
 

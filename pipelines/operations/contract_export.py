@@ -39,16 +39,16 @@ def export_contract(settings: Settings, request: ExportRequest) -> str:
     return data_contract_text(data_contract_of(replace(described[name], sold=sold)))
 
 
-def _sold(stream: StreamName, sold: tuple[Terms, ...], expected: str | None) -> Terms | None:
-    """The contract whose price is told: the one that is named, or the only one."""
+def _sold(stream: StreamName, sold: tuple[Terms, ...], chosen: str | None) -> Terms | None:
+    """The contract whose price is exported: the named one, or the only one."""
     names = [terms.contract for terms in sold]
-    if expected is not None:
+    if chosen is not None:
         for terms in sold:
-            if terms.contract == expected:
+            if terms.contract == chosen:
                 return terms
         there = f"there is {', '.join(names)}" if names else "leave --contract out"
-        hint = did_you_mean(expected, names, there)
-        raise Refused(f"no contract {expected!r} sells stream {stream}: {hint}")
+        hint = did_you_mean(chosen, names, there)
+        raise Refused(f"no contract {chosen!r} sells stream {stream}: {hint}")
     if len(sold) > 1:
         raise Refused(
             f"stream {stream} is sold under {listing(names)}: say with --contract whose price is "

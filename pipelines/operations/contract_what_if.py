@@ -45,5 +45,5 @@ def what_if(settings: Settings, request: WhatIfRequest) -> WhatIf:
     parsed = [parse_edit(edit) for edit in request.edits]
     terms = [read_bilateral_file(path).terms for path in request.files]
     chosen = chosen_participant(settings, request.participant)
-    with open_session(settings, chosen) as session:
-        return ask_what_if(session.urls[0], chosen, parsed, terms, request.over_ms)
+    with open_session(settings, chosen) as home_session:
+        return ask_what_if(home_session.urls[0], chosen, parsed, terms, request.over_ms)

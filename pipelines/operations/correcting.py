@@ -96,7 +96,7 @@ def open_backlog(
         return BacklogResult(
             participant=participant, desired=None, because=reasons or "nothing is tentative"
         )
-    because = (", ".join(owed)[:900] + " owed") if owed else "it was asked for"
+    because = (", ".join(owed)[:900] + " owed") if owed else "requested"
     launch = launch_of(settings, environ)
     with open_jobs(settings) as jobs:
         number = desire_job(
@@ -117,7 +117,7 @@ def document(result: BacklogResult) -> Mapping[str, Any]:
 
 
 def backlog_status(settings: Settings, participant: Participant, desired: int) -> str | None:
-    """How corrections that were asked for have ended; None: not yet.
+    """How the requested corrections have ended; None: not yet.
 
     Raises CheckFailed if they were given up, with the reason and the log.
     """
@@ -132,7 +132,7 @@ def backlog_status(settings: Settings, participant: Participant, desired: int) -
         return "what was owed is corrected"
     newest = next((one for one in known.desired if one.lane is Lane.BACKLOG), None)
     if newest is None or newest.number != desired:
-        return "it was asked for anew, or called off"
+        return "it was requested again, or cancelled"
     return None
 
 

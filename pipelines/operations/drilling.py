@@ -14,7 +14,7 @@ from typing import Any
 
 from medusa_core.certificates import Suite
 from medusa_core.errors import CheckFailed
-from medusa_core.first_answers import FirstOutput, first_answers
+from medusa_core.first_outputs import FirstOutput, first_outputs
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import Participant, StreamName
 from medusa_core.states import State
@@ -279,5 +279,5 @@ def _answers(settings: Settings, one: JudgedStream) -> list[FirstOutput]:
         line = computed_line(home, one.stream)
         part = Range(one.from_us, FOREVER_US)
         events = home.catalog.history(line.stream.name, line.producer, part)
-        answers = first_answers(part, events)
+        answers = first_outputs(part, events)
     return [answer for answer in answers if answer.came_at_ms >= one.clock_ms]

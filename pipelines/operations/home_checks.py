@@ -67,7 +67,7 @@ def _urls(settings: Settings) -> Iterator[Mapping[str, str]]:
 
 
 def _resident(url: str) -> Participant | None:
-    """Who lives in a database; None if it is nobody's home, or not reached (told elsewhere)."""
+    """Who lives in a database; None if nobody, or if it is not reached."""
     try:
         with _connected(url) as (_, connection):
             if not connection.execute(query("schema_made")).one().has_tables:

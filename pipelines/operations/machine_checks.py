@@ -110,8 +110,8 @@ def _java(settings: Settings) -> str:
     with tempfile.TemporaryDirectory(prefix="medusa-doctor-") as scratch:
         # Where a wrapper is needed it is written there, so that looking leaves nothing behind.
         java = Path(java_home(Path(scratch))) / "bin" / "java"
-        sentence = _sentence_of(java, "-version")
-    return f"{sentence.splitlines()[0]}"
+        output = _output_of(java, "-version")
+    return f"{output.splitlines()[0]}"
 
 
 def _ports(settings: Settings) -> str:
@@ -163,8 +163,8 @@ def _programs(settings: Settings) -> str:
         )
     # The server's own choice for a new home: the machine's newest before the one brought along.
     system = [v for v in programs if programs[v][0].is_relative_to(SYSTEM_PROGRAMS)]
-    sentence = _sentence_of(programs[max(system or programs)][0] / "postgres", "--version")
-    return f"{sentence.splitlines()[0]}, started when a command needs it"
+    output = _output_of(programs[max(system or programs)][0] / "postgres", "--version")
+    return f"{output.splitlines()[0]}, started when a command needs it"
 
 
 def _server(settings: Settings) -> str:
@@ -211,7 +211,7 @@ def _existing(path: Path) -> Path:
     return next(p for p in (path, *path.parents) if p.exists())
 
 
-def _sentence_of(program: Path, option: str) -> str:
+def _output_of(program: Path, option: str) -> str:
     """What a program says of itself; Unavailable if it does not run."""
     try:
         done = subprocess.run(
@@ -220,4 +220,4 @@ def _sentence_of(program: Path, option: str) -> str:
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
         raise Unavailable(f"{program} does not run ({error}): run `make setup`") from error
-    return (done.stdout or done.stderr).strip() or "it said nothing"
+    return (done.stdout or done.stderr).strip() or "it wrote nothing"

@@ -22,7 +22,7 @@ from pipelines.market.sync.signing_keys import load_key
 from pipelines.operations.job_supervision import lane_is_held
 from pipelines.participant.home_session import open_session
 
-REQUESTED = "asked for by medusa round"
+REQUESTED = "requested by medusa round"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +67,12 @@ def hold_round(settings: Settings, request: RoundRequest) -> RoundResult:
     chosen = chosen_participant(settings, request.participant)
     problems: list[str] = []
     with (
-        open_session(settings, chosen) as session,
+        open_session(settings, chosen) as home_session,
         open_market_worker(
             settings.directory,
             chosen,
-            session.urls[0],
-            session.partners,
+            home_session.urls[0],
+            home_session.partners,
             lambda error: problems.append(str(error)),
             to_all=True,
         ) as worker,

@@ -174,10 +174,10 @@ def tick_participant(settings: Settings, options: RunOptions) -> TickResult:
 
 def decide_next(settings: Settings, options: RunOptions) -> tuple[Decision, ...]:
     """What the next iteration would decide from what is known now; nothing is changed."""
-    with open_session(settings, chosen_participant(settings, options.participant)) as session:
-        leases = LeaseRenewer(session.home.catalog, "explain")
-        assigned_plans = load_assigned_plans(session)
-        drivers = drivers_of(session, assigned_plans, leases, _no_engine, options.limits)
+    with open_session(settings, chosen_participant(settings, options.participant)) as home_session:
+        leases = LeaseRenewer(home_session.home.catalog, "explain")
+        assigned_plans = load_assigned_plans(home_session)
+        drivers = drivers_of(home_session, assigned_plans, leases, _no_engine, options.limits)
         return tuple(decision for driver in drivers for decision in driver.decide())
 
 
@@ -202,7 +202,7 @@ def _running(
         watcher = stack.enter_context(watcher_of(settings, participant, home_session.home.catalog))
         if settings.metrics_port == 0 and watcher.metrics_url is not None:
             observer(ServesMetrics(url=watcher.metrics_url))
-        # What is opened from here on is closed before the end of the JVM is told.
+        # What is opened from here on is closed before the end of the JVM is reported.
         stack.enter_context(jvm_errors(watcher.error))
         holder = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
         session = OwnSession(home_session, stack)

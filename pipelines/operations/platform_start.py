@@ -118,12 +118,12 @@ def hold_platform(
     # A terminal that is closed ends it as Ctrl-C does.
     signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGTERM))
     try:
-        supervise(settings, _expected(request), write_line)
+        supervise(settings, _options_of(request), write_line)
     except KeyboardInterrupt:
         return
 
 
-def _expected(request: PlatformRequest) -> PlatformOptions:
+def _options_of(request: PlatformRequest) -> PlatformOptions:
     return PlatformOptions(port=request.port, host=request.host)
 
 
@@ -133,7 +133,7 @@ def _started(
     # Processes that a lost supervisor left behind may hold the port.
     with folder.supervising():
         end_recorded(folder)
-        require_port(*chosen_address(folder, _expected(request)))
+        require_port(*chosen_address(folder, _options_of(request)))
     password, is_new = folder.password()
     child = _start(folder, settings, request)
     try:

@@ -129,8 +129,10 @@ def _recall_of_partner(
     settings: Settings, here: Participant, stack: ExitStack, line: LineStatus, from_us: int
 ) -> LineRecall:
     """The partner's recall of its line; Refused if it begins before `from_us`."""
-    session = stack.enter_context(open_session(settings, here))
-    exchange = LocalExchange(here, session.partners, FaultInjectedLinks(settings.directory, here))
+    home_session = stack.enter_context(open_session(settings, here))
+    exchange = LocalExchange(
+        here, home_session.partners, FaultInjectedLinks(settings.directory, here)
+    )
     stack.callback(exchange.close)
     recall = recall_of(exchange, line)
     if recall.from_us < from_us:

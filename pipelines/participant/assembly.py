@@ -36,7 +36,7 @@ from pipelines.participant.driver import Driver
 from pipelines.participant.home_session import HomeSession
 from pipelines.participant.housekeeper import Housekeeper
 from pipelines.participant.loop import Inputs, LoopObserver, ParticipantLoop, Workers
-from pipelines.participant.market_door import MarketDoor, MarketTicks
+from pipelines.participant.market_door import MarketDoor, MarketTicker
 from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
 from pipelines.sinks.delivery_workers import Deliveries
 from pipelines.sources.closing import BucketCloser
@@ -78,10 +78,10 @@ class Engines:
 
 
 class OwnSession:
-    """The Spark session of this process, opened when it is first asked for."""
+    """The Spark session of this process, opened at its first use."""
 
-    def __init__(self, session: HomeSession, stack: ExitStack) -> None:
-        self._home_session = session
+    def __init__(self, home_session: HomeSession, stack: ExitStack) -> None:
+        self._home_session = home_session
         self._stack = stack
         self._session: SparkSession | None = None
 
@@ -189,18 +189,22 @@ def loop_of(
     return loop
 
 
-def market_of(session: HomeSession, observer: LoopObserver) -> MarketDoor:
+def market_of(home_session: HomeSession, observer: LoopObserver) -> MarketDoor:
     """The door to the market, which is loaded when the home has a contract."""
 
-    def opens() -> MarketTicks | None:
+    def opens() -> MarketTicker | None:
         from pipelines.market.rounds.round_assembly import market_worker
 
-        home = session.home
+        home = home_session.home
         return market_worker(
-            home.directory, home.participant, session.urls[0], session.partners, observer.error
+            home.directory,
+            home.participant,
+            home_session.urls[0],
+            home_session.partners,
+            observer.error,
         )
 
-    return MarketDoor(session.home.catalog, opens)
+    return MarketDoor(home_session.home.catalog, opens)
 
 
 def sources_of(
@@ -242,19 +246,19 @@ def sources_of(
     return open_sources(declared, place)
 
 
-def load_assigned_plans(session: HomeSession) -> tuple[AssignedPlan, ...]:
+def load_assigned_plans(home_session: HomeSession) -> tuple[AssignedPlan, ...]:
     """The plans that are assigned in this home, loaded and checked."""
-    assignments = newest_assignments(session.home.catalog, session.home.participant)
-    directory = session.home.directory
+    assignments = newest_assignments(home_session.home.catalog, home_session.home.participant)
+    directory = home_session.home.directory
 
     def load(document: Mapping[str, Any]) -> Network:
         return network_of_plan(document, directory)
 
-    return assigned_plans_of(session.home.catalog, assignments, load, directory)
+    return assigned_plans_of(home_session.home.catalog, assignments, load, directory)
 
 
 def drivers_of(
-    session: HomeSession,
+    home_session: HomeSession,
     assigned_plans: tuple[AssignedPlan, ...],
     leases: LeaseRenewer,
     engine_of: Callable[[AssignedPlan], Callable[[], StepEngine]],
@@ -265,9 +269,9 @@ def drivers_of(
     """A driver for each network."""
     return [
         Driver(
-            catalog=session.home.catalog,
+            catalog=home_session.home.catalog,
             assigned_plan=assigned_plan,
-            closer=BucketCloser(session.home.catalog, session.home.storage),
+            closer=BucketCloser(home_session.home.catalog, home_session.home.storage),
             leases=leases,
             engine=engine_of(assigned_plan),
             limits=limits,
@@ -279,7 +283,7 @@ def drivers_of(
 
 
 def wait_for_leases(
-    session: HomeSession,
+    home_session: HomeSession,
     leases: LeaseRenewer,
     lease_ms: int,
     observer: LoopObserver,
@@ -304,7 +308,7 @@ def wait_for_leases(
                 is_ready = True
                 ends_s = clock.monotonic_s() + 1.5 * lease_ms / 1000
             requests = leases_needed(
-                newest_assignments(session.home.catalog, session.home.participant)
+                newest_assignments(home_session.home.catalog, home_session.home.participant)
             )
             leases.take(requests)
         except Conflict as error:
@@ -323,28 +327,28 @@ def wait_for_leases(
             observer.error(error)
             clock.sleep_s(LOOK_AGAIN_S)
             with contextlib.suppress(Unavailable):
-                session.revive()
+                home_session.revive()
         else:
             return
 
 
-def has_promised(session: HomeSession) -> bool:
+def has_promised(home_session: HomeSession) -> bool:
     """Whether a bound is declared for an output that is computed here.
 
     A step whose plan has to be made first takes seconds, which a bound may not leave.
     """
-    bounds = session.home.catalog.bounds()
+    bounds = home_session.home.catalog.bounds()
     return any(
         bounds.get(name, (None, 0))[0] is not None
-        for assigned_plan in load_assigned_plans(session)
+        for assigned_plan in load_assigned_plans(home_session)
         for fragment in assigned_plan.fragments
         for name in fragment.outputs
     )
 
 
-def has_ended(session: HomeSession) -> bool:
+def has_ended(home_session: HomeSession) -> bool:
     """Whether everything that this participant lands, imports or computes has come to its end."""
-    catalog, here = session.home.catalog, session.home.participant
+    catalog, here = home_session.home.catalog, home_session.home.participant
     own = [line for line in catalog.lines() if line.producer.participant == here]
     # Of several producers one may never come back: what was chosen among them counts.
     chosen = {line.stream.name for line in own if line.producer.is_import}

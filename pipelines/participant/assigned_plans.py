@@ -104,14 +104,14 @@ def _made(
 def _another_engine(record: PlanRecord, plan: Plan) -> str:
     return (
         f"plan {record.id} of network {record.network} was made with "
-        f"{_sentence_of(plan_in(record.document))}, but here would run "
-        f"{_sentence_of(plan_in(plan.document))}: apply the contracts again, so that a new plan "
+        f"{_engine_of(plan_in(record.document))}, but here would run "
+        f"{_engine_of(plan_in(plan.document))}: apply the contracts again, so that a new plan "
         "begins "
         "at a named bucket"
     )
 
 
-def _sentence_of(document: Mapping[str, Mapping[str, str]]) -> str:
+def _engine_of(document: Mapping[str, Mapping[str, str]]) -> str:
     engine = document["engine"]
     return (
         f"Spark {engine.get('spark')}, Java {engine.get('java')}, compiler {engine.get('compiled')}"

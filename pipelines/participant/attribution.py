@@ -14,7 +14,7 @@ from medusa_core.names import StreamName
 from pipelines.sources.live.live_source import Polled
 
 STEP_RECORDS = 1_000
-"""What a step costs beside its records (files, a commit), in records: small steps share a job."""
+"""The fixed cost of a step (files, a commit), in records: small steps share a job."""
 
 
 def spans_of(

@@ -57,7 +57,7 @@ Computed: TypeAlias = "tuple[ComputeStep, StepResult]"
 _POINTS = {CloseBuckets: "close", ComputeStep: "step", Promote: "step"}
 
 COSTS_EVERY_MS = 5_000
-"""How often it is asked what steps have cost lately."""
+"""How often the recent costs of steps are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class Applied:
 
 
 class Engine(Protocol):
-    """What computes steps; `pipelines.spark.step.StepEngine` says the rest."""
+    """What computes steps; see `pipelines.spark.step.StepEngine`."""
 
     def compute(self, step: ComputeStep) -> StepResult: ...
     def check_deterministic(self, step: ComputeStep, result: StepResult) -> None: ...
@@ -89,15 +89,15 @@ class DriverHome(Deployments, Steps, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Turned:
-    """What a turn did; `away` is the first thing that kept a step from being made."""
+class DriverTick:
+    """What a tick did; `away` is the first thing that kept a step from being made."""
 
     applied: list[Applied]
     away: Unavailable | None = None
 
 
 class DriverObserver(Protocol):
-    """Who is told what a driver does, as it does it; an alarm without a reason has ended."""
+    """Observes what a driver does, as it does it; an alarm without a reason has ended."""
 
     def decided(self, decision: Decision) -> None: ...
     def applied(self, applied: Applied) -> None: ...
@@ -229,19 +229,19 @@ class Driver:
             self._states[of] = state
 
     def tick(self, lead_ms: float = 0.0, tick_ms: float = 0.0) -> list[Applied]:
-        """A turn, as `attempt`; raises Unavailable if something kept a step from being made."""
-        turned = self.attempt(lead_ms, tick_ms)
-        if turned.away is not None:
-            raise turned.away
-        return turned.applied
+        """As `attempt`, but raises Unavailable if something kept a step from being made."""
+        ticked = self.attempt(lead_ms, tick_ms)
+        if ticked.away is not None:
+            raise ticked.away
+        return ticked.applied
 
-    def attempt(self, lead_ms: float = 0.0, tick_ms: float = 0.0) -> Turned:
+    def attempt(self, lead_ms: float = 0.0, tick_ms: float = 0.0) -> DriverTick:
         """One round: decide, then apply in order. Nothing is applied when there is nothing to do.
 
         A fragment whose step lacks something is put off, and the others go on. Raises Unavailable
         if the catalog cannot be read.
         `lead_ms` is how long the loop has worked since it woke up, `tick_ms` how long its last
-        turn took.
+        tick took.
         """
         self._times.note_tick(tick_ms, lead_ms)
         self._meter.tick()
@@ -261,7 +261,7 @@ class Driver:
         else:
             self._apply_many(decisions, applied, away)
         self._times.note_steps(applied, self._read_ms)
-        return Turned(applied, away[0] if away else None)
+        return DriverTick(applied, away[0] if away else None)
 
     def _apply(
         self, decisions: Sequence[Doable], applied: list[Applied], away: list[Unavailable]

@@ -1,4 +1,4 @@
-"""A participant's seat in the federation: its own home, and where its partners' homes are.
+"""A participant's session in the federation: its own home, and where its partners' homes are.
 
 Homes of one installation lie in one folder (MEDUSA_DIR), each in a database of its own. A driver
 logs in to its own home as `job` and to a partner's as `reader`, and to none as anything else.
@@ -23,7 +23,7 @@ from pipelines.homes.home import SERVER, Home, known_homes, storage_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeSession:
-    """An open home among others; `revive` brings an embedded server back that has gone."""
+    """An open home, and its partners'; `revive` restarts an embedded server that has ended."""
 
     home: Home
     partners: Mapping[Participant, Partner]
@@ -33,7 +33,7 @@ class HomeSession:
 
 @contextmanager
 def open_session(settings: Settings, participant: Participant) -> Iterator[HomeSession]:
-    """Open a participant's home beside its partners'; Refused if there is no such home."""
+    """Open a participant's home and find its partners'; Refused if there is no such home."""
     homes = known_homes(settings.directory)
     if participant not in homes:
         names = ", ".join(sorted(homes)) or "none"
@@ -43,17 +43,17 @@ def open_session(settings: Settings, participant: Participant) -> Iterator[HomeS
         )
     if settings.catalog_url is not None:
         admin_url = settings.catalog_url_of("postgres") or ""
-        with _seated(settings, participant, homes, admin_url, lambda: None) as session:
-            yield session
+        with _opened(settings, participant, homes, admin_url, lambda: None) as home_session:
+            yield home_session
         return
     with EmbeddedServer(settings.directory / SERVER) as server:
         admin_url = server.superuser_url()
-        with _seated(settings, participant, homes, admin_url, server.revive) as session:
-            yield session
+        with _opened(settings, participant, homes, admin_url, server.revive) as home_session:
+            yield home_session
 
 
 @contextmanager
-def _seated(
+def _opened(
     settings: Settings,
     participant: Participant,
     homes: Mapping[Participant, str],

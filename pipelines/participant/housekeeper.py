@@ -68,7 +68,7 @@ class TrimmedHome(Deployments, Lines, Trims, Protocol):
 
 
 class Housekeeper:
-    """Trims the lines of one home by their retentions; `told` hears what went wrong.
+    """Trims the lines of one home by their retentions; `on_error` receives what went wrong.
 
     `trimmed` hears of each line of which a round let something go. `now_s` is a clock that never
     goes back.
@@ -96,7 +96,7 @@ class Housekeeper:
     def tick(self, *, is_idle: bool) -> bool:
         """Do one piece if it is time for one; True if there is more, which `is_idle` may do next.
 
-        Raises nothing: what cannot be done now is told, and tried again in the next round.
+        Raises nothing: what cannot be done now is reported, and tried again in the next round.
         """
         late_s = self._now_s() - self._due_s
         if late_s < 0 or not (is_idle or late_s >= self._every_s):

@@ -39,15 +39,13 @@ from pipelines.sources.live.live_source import LiveSource, Polled
 if TYPE_CHECKING:
     from pipelines.sinks.delivery import DeliveryResult
 
-"""How long the loop leaves an absent catalog alone before it asks again: doubled each time."""
-
 
 class AssignmentsChanged(Exception):
-    """What this participant is to do is not what the loop was made for: make it anew."""
+    """The assignments are not those that the loop was made for: make another loop."""
 
 
 class LoopObserver(DriverObserver, Protocol):
-    """Who is told what the loop does: logs, metrics, the terminal."""
+    """Observes what the loop does: logs, metrics, the terminal."""
 
     def imported(self, imported: Imported) -> None: ...
     def polled(self, stream: StreamName, polled: Polled) -> None: ...
@@ -58,7 +56,7 @@ class LoopObserver(DriverObserver, Protocol):
 
 
 class Deliveries(Protocol):
-    """The home's sinks, each at its own pace beside the loop (`sinks.delivery_workers`)."""
+    """The home's sinks, each at its own pace in the background (`sinks.delivery_workers`)."""
 
     def look(self) -> None: ...
     def has_delivered_all(self) -> bool: ...
@@ -66,7 +64,7 @@ class Deliveries(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Ticked:
+class LoopTick:
     """What one tick did; `away` is the first thing that kept a step from being made."""
 
     steps: int = 0
@@ -145,14 +143,14 @@ class ParticipantLoop:
         assignments = newest_assignments(self._catalog, self._catalog.participant)
         self._leases.take(leases_needed(assignments))
 
-    def tick(self) -> Ticked:
-        """A turn, as `attempt`; raises Unavailable if something kept a step from being made."""
+    def tick(self) -> LoopTick:
+        """As `attempt`, but raises Unavailable if something kept a step from being made."""
         ticked = self.attempt()
         if ticked.away is not None:
             raise ticked.away
         return ticked
 
-    def attempt(self) -> Ticked:
+    def attempt(self) -> LoopTick:
         """Feed, import, choose, decide and apply once; a step that cannot be made is put off.
 
         Raises Conflict if a lease is another's now, Unavailable while the catalog is away, and
@@ -173,20 +171,20 @@ class ParticipantLoop:
         applied: list[Applied] = []
         away: Unavailable | None = None
         for driver in self._drivers:
-            turned = driver.attempt(lead_ms, tick_ms)
-            applied += turned.applied
-            away = away or turned.away
+            its_tick = driver.attempt(lead_ms, tick_ms)
+            applied += its_tick.applied
+            away = away or its_tick.away
         self._importer.set_paths(
             {stream: ms for driver in self._drivers for stream, ms in driver.paths_ms.items()}
         )
         wait_budgets = together(driver.wait_budgets for driver in self._drivers)
-        self._importer.set_headroom(self._room_ms(wait_budgets))
+        self._importer.set_headroom(self._headroom_ms(wait_budgets))
         if self._chooser is not None:
             self._chooser.set_wait_budgets(wait_budgets)
         self._observer.headroom([found for driver in self._drivers for found in driver.headrooms])
         self.meter.did(kind=ActivityKind.DECIDING)
         steps = sum(isinstance(done.decision, ComputeStep) for done in applied)
-        return Ticked(
+        return LoopTick(
             steps=steps,
             closed=len(applied) - steps,
             imported=imported,
@@ -196,14 +194,14 @@ class ParticipantLoop:
         )
 
     def _last_tick_ms(self, now_s: float) -> float:
-        """How long the last turn kept the loop; another one begins now."""
+        """How long the last tick took; another one begins now."""
         began_s, ended_s = self._tick_began_s, self._idle_since_s
         self._tick_began_s, self._idle_since_s = now_s, None
         if began_s is None:
             return 0.0
         return ((now_s if ended_s is None else ended_s) - began_s) * 1_000
 
-    def _room_ms(self, wait_budgets: Mapping[StreamName, WaitBudget]) -> int | None:
+    def _headroom_ms(self, wait_budgets: Mapping[StreamName, WaitBudget]) -> int | None:
         """How long until something must be answered, what comes meanwhile included; None: nothing
         is promised."""
         if not wait_budgets:
@@ -215,11 +213,11 @@ class ParticipantLoop:
         """Bring in partners' news; asking in vain is the work of all that is imported."""
         brought: list[tuple[StreamName, int]] = []
 
-        def text_of(imported: Imported) -> None:
+        def on_import(imported: Imported) -> None:
             self._observer.imported(imported)
             brought.append((imported.stream, imported.segments))
 
-        moved = self._importer.poll(text_of)
+        moved = self._importer.poll(on_import)
         self.meter.did(*import_spans(brought or self._imports))
         return moved
 
@@ -266,7 +264,7 @@ class ParticipantLoop:
                     was_lost = False
                 if is_done():
                     return
-                has_more = self._function()
+                has_more = self._run_tick()
                 conflicts = 0
                 if failures:
                     self._observer.alarm(self._catalog.participant, None)
@@ -279,7 +277,7 @@ class ParticipantLoop:
             except Conflict as error:
                 if was_lost:
                     raise
-                self._tick_began_s = None  # such a turn says nothing about others
+                self._tick_began_s = None  # such a tick says nothing about others
                 self._observer.error(error)
                 was_lost = True
                 conflicts += 1
@@ -296,8 +294,8 @@ class ParticipantLoop:
                 with contextlib.suppress(Unavailable):
                     recover(error)
 
-    def _function(self) -> bool:
-        """One turn, and what goes on beside it; whether there is more to do at once."""
+    def _run_tick(self) -> bool:
+        """One tick, and a look at the background workers; whether there is more to do at once."""
         ticked = self.attempt()
         if ticked.away is not None:
             self._observer.error(ticked.away)
@@ -326,7 +324,7 @@ class ParticipantLoop:
         return self._deliveries is None or self._deliveries.has_delivered_all()
 
     def close(self) -> None:
-        """Let go of sources, sinks and what goes on beside."""
+        """Close sources, sinks and the market."""
         if self._market is not None:
             self._market.close()
         if self._deliveries is not None:

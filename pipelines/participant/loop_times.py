@@ -50,7 +50,7 @@ class _FragmentTimes:
     ticks_ms: deque[float] = field(default_factory=lambda: deque(maxlen=STEPS_PER_COST))
     gathered_ms: deque[int] = field(default_factory=lambda: deque(maxlen=STEPS_PER_COST))
     own_ms: float = 0.0
-    """What its steps took in the last turn."""
+    """What its steps took in the last tick."""
     of: Cost | None = None
     estimate: Cost | None = None
     estimated_at_ms: int = 0
@@ -66,7 +66,7 @@ class LoopTimes:
         self._verification_ms = 0.0
 
     def note_tick(self, tick_ms: float, lead_ms: float) -> None:
-        """A turn of the loop begins: how long the last one took, and this one until it decides."""
+        """A tick of the loop begins: how long the last one took, and this one until it decides."""
         self._leads_ms.appendleft(lead_ms)
         for times in self._times.values():
             others_ms = tick_ms - self._verification_ms - times.own_ms

@@ -110,7 +110,7 @@ def _first_with_recalls(exchange: Exchange, line: LineStatus) -> LineNews:
 
 
 def with_needs(catalog: RecallingHome, request: RecallRequest) -> RecallRequest:
-    """What is wanted, with what has to be read again.
+    """The request, with what has to be read again.
 
     Refused, naming the bucket from which on it could be, if a part of that is trimmed; of what is
     computed from a partner's line that part stays.

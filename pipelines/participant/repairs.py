@@ -65,10 +65,10 @@ class _Given:
 def import_repaired(
     home: Home, stream: str, file: Path, *, explain: bool
 ) -> tuple[RepairOutcome, ...]:
-    """Land what was repaired (with `explain` only tell): what becomes of each line, in order.
+    """Land repaired records (with `explain` only report); the outcome of each line, in order.
 
-    Refused if the file is not one that `hand_out` wrote, edited; Conflict if somebody else hands
-    in records of this stream right now.
+    Refused if the file was not written by `export_quarantined` (and edited); Conflict while another
+    process imports records of this stream.
     """
     source = source_of(home, stream)
     given = _read(file, source)
@@ -150,7 +150,7 @@ def _records(
 ) -> tuple[pa.Table, list[int], dict[int, str]]:
     """What was given, read as a file of the source: records, their lines, and why others are none.
 
-    Lines stay where they are, so that what is said of a line is said of the operator's.
+    Lines stay where they are, so that an error names the operator's line.
     """
     last = max(given.values, default=0)
     remaining = {line: values for line, values in given.values.items() if line not in done}

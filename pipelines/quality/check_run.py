@@ -55,7 +55,7 @@ def run_checks(
     break_mode: str | None = None,
     session: Session | None = None,
 ) -> Outcome:
-    """Check the windows that are asked for and record a certificate of each check.
+    """Check the requested windows and record a certificate of each check.
 
     `break_mode` breaks a copy of the facts: its pages are written to a folder apart, and no
     certificate is recorded. `session` opens a Spark session for boxes that DuckDB cannot compute

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from medusa_core.certificates import LineEvent
-from medusa_core.first_answers import delay_ms_of, first_arrivals
+from medusa_core.first_outputs import delay_ms_of, first_arrivals
 from medusa_core.grid import Range, floor_us
 from pipelines.base.time_text import iso
 from pipelines.quality.stored_rows import STIME

@@ -62,7 +62,7 @@ def recompute(
 ) -> Recomputation:
     """A recomputation for some ranges of some ports, from the records that those ranges need.
 
-    `rows` may be asked for these ports and ranges only. Raises NoSuchType if the oracle's rules do
+    `rows` gives these ports and ranges only. Raises NoSuchType if the oracle's rules do
     not cover an expression, and what `records` raises.
     """
     columns = port_columns(network)
@@ -80,7 +80,7 @@ def recompute(
 
 @dataclass
 class Recomputation:
-    """A network over the records of its sources; a box is computed when its rows are asked for.
+    """A network over the records of its sources; a box is computed when its rows are read.
 
     `columns` are those of every port, derived from the sources' columns. `engines`: box -> the
     engine that computed it, and why it was not DuckDB; `failed`: box -> records or groups that it
@@ -98,7 +98,7 @@ class Recomputation:
     def __post_init__(self) -> None:
         self.columns = port_columns(self.network)
         self._connection = duckdb.connect()
-        # A certificate is made beside running streams: it takes one core.
+        # A certificate is made while streams run: it takes one core.
         self._connection.execute("SET threads = 1")
         self._connection.execute("SET preserve_insertion_order = false")
 

@@ -31,7 +31,7 @@ Made = Mapping[PlanId, Mapping[StreamName, Sequence[Range]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recomputed:
-    """The rows of a stream in the ranges that were asked for, or why they cannot be recomputed.
+    """The rows of a stream in the requested ranges, or why they cannot be recomputed.
 
     `columns` are those that the stream has by the oracle's rules. `engines` and `failed` are of the
     boxes that the rows pass through.

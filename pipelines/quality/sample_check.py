@@ -1,6 +1,6 @@
 """A check of a sample of a home's buckets: computed again by DuckDB and compared row for row.
 
-A replay checks its own result this way before it prints it. Of each output the first and the last
+A replay checks its own result so before it prints it. Of each output the first and the last
 non-empty bucket are checked, and one of each of several equal pieces of its event time, whether it
 has rows or only could have: rows that are lost are missing from empty buckets. The plan and the
 digests choose it, so the same result is always checked in the same buckets. Only the records are

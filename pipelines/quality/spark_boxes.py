@@ -42,7 +42,7 @@ SparkBatch: TypeAlias = Callable[[Box, Columns, Columns, pa.Table], BoxRows]
 
 
 def spark_batch(session: Callable[[], SparkSession]) -> SparkBatch:
-    """Computes boxes in a session of its own beside a session that is opened for the first box."""
+    """Computes boxes in a Spark session derived from one that is opened for the first box."""
     own: list[SparkSession] = []
 
     def compute(box: Box, given: Columns, made: Columns, rows: pa.Table) -> BoxRows:

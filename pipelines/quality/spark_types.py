@@ -76,7 +76,7 @@ class Operand:
     literal: int | None = None
 
     def common_type(self, other: Operand) -> SparkType:
-        """The type beside another: a written integer has only its own digits beside a decimal."""
+        """The type next to another: a written integer has only its own digits next to a decimal."""
         if self.literal is not None and other.type.is_decimal:
             return decimal(len(str(abs(self.literal))), 0)
         return self.type

@@ -150,7 +150,7 @@ class Transpiler(ABC):
                 return strict(f"({x} {sign} {y})", type_, (left, right))
             sql, fails = f"({x} {sign} nullif({y}, 0.0::DOUBLE))", f"{y} = 0"
         elif sign == "%":
-            # What -1 leaves is 0; the least number by -1 would be too great on the way.
+            # What -1 leaves is 0; the least number by -1 would be too great before.
             sql = f"CAST({left.sql}::HUGEINT % nullif({right.sql}::HUGEINT, 0) AS "
             sql, fails = f"{sql}{duckdb_type(type_)})", f"{right.sql} = 0"
         else:

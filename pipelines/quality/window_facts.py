@@ -89,7 +89,7 @@ def gather(
 ) -> list[Facts]:
     """Read the facts of windows and recompute the windows, from the records that they need.
 
-    `is_default`: a window whose start nobody asked for is cut to where records are still kept.
+    `is_default`: a window whose start was not requested is cut to where records are still kept.
     Raises Refused if records that are needed are trimmed, Unavailable if a file is missing or
     damaged.
     """

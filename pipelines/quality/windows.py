@@ -1,4 +1,4 @@
-"""The windows that are checked: closed buckets of lines, as they were asked for, or a refusal."""
+"""The windows that are checked: closed buckets of lines, as requested, or a refusal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowRequest:
-    """The window that was asked for; None stands for everything that has closed."""
+    """The requested window; None means everything that has closed."""
 
     stream: str | None = None
     from_us: int | None = None
@@ -43,7 +43,7 @@ def subjects_of(
     fragments: Mapping[str, Fragment],
     here: Participant,
 ) -> tuple[Subject, ...]:
-    """The lines and windows that were asked for; Refused if they cannot be checked."""
+    """The requested lines and windows; Refused if they cannot be checked."""
     chosen = lines_read(lines, here)
     if request.stream is not None:
         if request.stream not in chosen:

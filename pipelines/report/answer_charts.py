@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from medusa_core.first_answers import FirstOutput
+from medusa_core.first_outputs import FirstOutput
 from pipelines.base.time_text import counted, duration, iso, time_of_day
 from pipelines.report.answer_axis import (
     FOOT_PX,

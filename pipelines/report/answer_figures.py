@@ -13,7 +13,7 @@ from typing import Protocol
 
 from medusa_core.certificates import Certificate, Suite
 from medusa_core.errors import Refused
-from medusa_core.first_answers import FirstOutput, first_answers
+from medusa_core.first_outputs import FirstOutput, first_outputs
 from medusa_core.grid import Range
 from medusa_core.names import StreamName, Version
 from medusa_core.states import Transition
@@ -107,7 +107,7 @@ def read_answers(
     line = line_of(catalog, stream)
     window = _window(line, from_us, to_us)
     events = catalog.history(line.stream.name, line.producer, window)
-    answers = tuple(first_answers(window, events))
+    answers = tuple(first_outputs(window, events))
     bound, _ = catalog.bounds().get(line.stream.name, (None, 0))
     bound_ms = None if bound is None else bound.bound_ms
     return AnswerFigures(

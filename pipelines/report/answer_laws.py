@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from medusa_core.certificates import LineEvent
-from medusa_core.first_answers import FirstOutput, computations_max
+from medusa_core.first_outputs import FirstOutput, computations_max
 from pipelines.base.time_text import counted, duration
 
 COMPUTATIONS_MAX = 2

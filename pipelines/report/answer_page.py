@@ -61,7 +61,7 @@ def _content(
     read = f"All figures are read from the catalog and the storage in {home.directory}."
     yield tag("p", tag("span", read, class_="soft"))
     if not streams:
-        yield tag("p", "No stream that was asked for is computed from others: nothing to show.")
+        yield tag("p", "No requested stream is computed from others: nothing to show.")
     for figures in streams:
         yield section(f"{figures.stream}, by {figures.line.producer}", *_summary(figures))
         yield section("How late each answer came", *_delays(figures, marks))

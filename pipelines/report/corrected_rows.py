@@ -30,7 +30,7 @@ Values = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowCorrected:
-    """A row of a bucket as it was told tentatively and as it is; None where there was, or is, none.
+    """A row of a bucket as it was when tentative and as it is; None where there was, or is, none.
 
     Values are those of the columns, in their order.
     """

@@ -1,7 +1,7 @@
 """Drawing of an acyclic graph as SVG: layers from top to bottom, few crossings at low cost.
 
 Sugiyama's method in its plain form: a node is one layer below the lowest that it follows, long
-arrows pass through the layers between by way of points, each layer is ordered by the mean
+arrows pass through the layers between at points, each layer is ordered by the mean
 position of its neighbours, and nodes are moved under them as far as there is room. Colours are
 those of the page's style sheet, so that the same picture serves light, dark and paper.
 """
@@ -42,7 +42,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """An arrow between two nodes, with a word beside it."""
+    """An arrow between two nodes, with a label."""
 
     start: str
     end: str
@@ -191,7 +191,7 @@ def _place(layers: Sequence[Sequence[_Cell]], cells: Mapping[str, _Cell]) -> Non
 
 
 def _spread(layer: Sequence[_Cell], targets: Sequence[float]) -> None:
-    """As near to the wanted places as cells can be that keep their order and do not touch."""
+    """Place cells as near to their targets as possible, in order and without touching."""
     # Blocks of cells that would overlap are merged and put at their mean (isotonic regression).
     blocks: list[tuple[float, float, list[_Cell]]] = []
     for cell, x in zip(layer, targets, strict=True):

@@ -68,7 +68,7 @@ class StreamFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantineFigures:
-    """What was put aside: how many in all, and by reason among the first so many."""
+    """The records in quarantine: how many in all, and by reason among the first so many."""
 
     count: int
     looked_at: int

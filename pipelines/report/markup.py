@@ -1,4 +1,4 @@
-"""HTML that cannot be injected into: whatever is not Markup already is escaped on its way in.
+"""HTML that cannot be injected into: whatever is not Markup already is escaped when it is added.
 
 Elements are built by `tag`, whose children and attribute values may be anything; only what `tag`
 and `join` return passes unescaped. The same functions write the SVG inside the page.
@@ -34,7 +34,7 @@ def _visible(character: str) -> str:
     code = ord(character)
     if code < 32 and character not in "\n\t":
         return chr(0x2400 + code)
-    # DEL, the C1 controls, half of a pair, and what turns the direction of the line around it.
+    # DEL, the C1 controls, half of a pair, and what changes the direction of text.
     is_directional = 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069
     if 127 <= code < 160 or 0xD800 <= code < 0xE000 or is_directional or code in (0xFFFE, 0xFFFF):
         return "\ufffd"

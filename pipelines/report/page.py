@@ -1,7 +1,7 @@
 """The report: one HTML file that opens anywhere, with nothing but itself (`html_file.py`).
 
-Every figure is read from the home that is shown (`figures.py`); everything is escaped on its way in
-(`markup.py`).
+Every figure is read from the home that is shown (`figures.py`); everything is escaped when it is
+added (`markup.py`).
 """
 
 from __future__ import annotations
@@ -197,14 +197,14 @@ def _streams(figures: Figures) -> Iterator[Markup]:
 def _quarantine(figures: Figures) -> Iterator[Markup]:
     quarantine = figures.quarantine
     if not quarantine.count:
-        yield tag("p", "No record was put aside.")
+        yield tag("p", "No record is in quarantine.")
         return
     seen = "" if quarantine.looked_at == quarantine.count else (
         f" (among the first {quarantine.looked_at:,})"
     )  # fmt: skip
     reasons = sorted(quarantine.by_reason.items(), key=lambda item: (-item[1], item[0]))
     yield table(["stream", "reason", "records"], [[*why, n] for why, n in reasons[:20]],
-                f"put aside: {counted(quarantine.count, 'record')}{seen}")  # fmt: skip
+                f"in quarantine: {counted(quarantine.count, 'record')}{seen}")  # fmt: skip
     yield table(
         ["stream", "from", "position", "field", "reason", "content"],
         [[r.stream, Path(r.origin).name or r.origin, r.position if r.position is not None else "",

@@ -42,7 +42,7 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """An output beside its recount: rows of each, and how many are in one of them only."""
+    """An output and its recount: rows of each, and how many are in one of them only."""
 
     output: str
     rows: int

@@ -36,7 +36,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A mark on the axis; `is_labelled` where there is room for its text."""
+    """A mark on the axis, with its text."""
 
     x: float
     label: str
@@ -69,7 +69,7 @@ class TimeAxis:
     def ticks(self) -> list[Tick]:
         """Marks at round times, no nearer than their labels are wide.
 
-        Days are told once, and not at all where there is but one: the page says which.
+        Days are shown once, and not at all where there is but one: the page says which.
         """
         length_us = sum(s.to_us - s.from_us for s in self.stretches)
         px = sum(s.width for s in self.stretches)

@@ -36,7 +36,7 @@ OPTIONS = {
     MARKETS: " with --markets",
     WHOLE: " without replicas",
 }
-"""How a run of a shape was asked for; one of MIXED without anything."""
+"""The options of a run of a shape; MIXED is the default."""
 CODE = ("medusa_core", "pipelines")
 
 

@@ -1,4 +1,4 @@
-"""Rows as a file that COPY reads: text is made as it is asked for, a batch at a time.
+"""Rows as a file that COPY reads: text is made on demand, a batch at a time.
 
 The text is that of COPY's own format, not CSV, in which a line of `\\.` ends the data for some
 servers, also within a value.

@@ -51,7 +51,7 @@ SIGN_S_MAX = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryResult:
-    """What a turn did: the run that it delivered, if any; whether there is another one now.
+    """What a tick did: the run that it delivered, if any; whether there is another one now.
 
     `corrected`: tentative rows that it showed, or took back. `version` is that of the line.
     """
@@ -119,11 +119,11 @@ class Delivering:
             target.close()
 
     def cancel(self) -> None:
-        """Give up, from another thread, what is under way in a database."""
+        """Cancel, from another thread, what is running in a database."""
         if isinstance(self._target, TableTarget):
             self._target.cancel()
 
-    # ------------------------------------------------------------ a turn
+    # ------------------------------------------------------------ a tick
 
     def _tick(self) -> DeliveryResult:
         # 1

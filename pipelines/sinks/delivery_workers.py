@@ -32,7 +32,7 @@ IDLE_S = 30.0
 
 
 class DeliveryObserver(Protocol):
-    """Who is told what is delivered, and what went wrong."""
+    """Observes what is delivered, and what went wrong."""
 
     def delivered(self, result: DeliveryResult) -> None: ...
     def error(self, error: Exception) -> None: ...
@@ -40,7 +40,7 @@ class DeliveryObserver(Protocol):
 
 @dataclass(slots=True)
 class _Worked:
-    """One sink at work: its last turns, and when to try again."""
+    """One sink: its last ticks, and when to try again."""
 
     delivering: Delivering
     future: Future[list[DeliveryResult]] | None = None
@@ -120,7 +120,7 @@ class Deliveries:
         return True
 
     def close(self) -> None:
-        """End what is under way, as soon as it can be, and let go of all targets."""
+        """End what is running as soon as possible, and close all targets."""
         self._stop.stop_requested = True
         for worked in self._worked.values():
             if worked.future is not None and not worked.future.done():
@@ -130,7 +130,7 @@ class Deliveries:
         for worked in self._worked.values():
             future = worked.future
             if future is not None and not future.cancelled() and future.exception() is None:
-                self._show_progress(future.result())
+                self._report(future.result())
             worked.delivering.close()
         self._worked.clear()
 
@@ -173,10 +173,10 @@ class Deliveries:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="medusa-sink")
         worked.tried_at_s = self.now_s()
-        worked.future = self._pool.submit(self._function, worked.delivering)
+        worked.future = self._pool.submit(self._deliver, worked.delivering)
 
-    def _function(self, delivering: Delivering) -> list[DeliveryResult]:
-        """Turns until there is nothing to do, or for as long as others may be let wait."""
+    def _deliver(self, delivering: Delivering) -> list[DeliveryResult]:
+        """Tick until there is nothing to do, or for TICK_S, since other sinks wait."""
         with self.meter.delivering():
             ends_s, results = self.now_s() + TICK_S, [delivering.tick()]
             while results[-1].has_more and not self._stop.stop_requested and self.now_s() < ends_s:
@@ -184,7 +184,7 @@ class Deliveries:
         return results
 
     def _collect(self, worked: _Worked, sink: SinkRecord) -> None:
-        """What became of the turns that were sent to work, if they are over."""
+        """Take the results of the submitted ticks, if they are over."""
         if worked.future is None:
             self._rest(worked)
             return
@@ -204,12 +204,12 @@ class Deliveries:
         worked.problem = worked.message = None
         worked.failures, worked.not_before_s = 0, 0.0
         worked.version = results[-1].version
-        self._show_progress(results)
+        self._report(results)
         if not results[-1].has_more and results[-1].run is None and not results[-1].corrected:
             # It waits for a multiple of its pace, or gave a sign: not at once again.
             worked.not_before_s = self.now_s() + RETRIES.wait_ms(1) / 1_000
 
-    def _show_progress(self, results: list[DeliveryResult]) -> None:
+    def _report(self, results: list[DeliveryResult]) -> None:
         for result in results:
             if result.run is not None or result.corrected:
                 self.observer.delivered(result)

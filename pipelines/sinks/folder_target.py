@@ -202,7 +202,7 @@ class FolderTarget:
                 "medusa.version": str(run.version),
             }
         )
-        # Through a file of Python's, so that a full disk is told as such.
+        # Through a file of Python's, so that a full disk is reported as such.
         with pq.ParquetWriter(pa.PythonFile(file, mode="w"), schema, compression="zstd") as writer:
             for table in _grouped(rows):
                 writer.write_table(table.drop_columns([OF_BUCKET]).cast(schema))

@@ -111,7 +111,7 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 def _ranges_by_file(
     segments: Sequence[Segment], part: Range
 ) -> Iterator[tuple[SegmentFile, list[Range]]]:
-    """Each file once, by its first use, with the ranges that are wanted of it."""
+    """Each file once, by its first use, with the ranges to read from it."""
     found: dict[SegmentFile, list[Range]] = {}
     for segment in segments:
         span = segment.range.intersection(part)

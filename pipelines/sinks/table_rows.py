@@ -32,7 +32,7 @@ def _copy(cursor: Any, shape: TableShape, table: Composed, rows: Rows) -> None:
 def bring_in(
     cursor: Any, shape: TableShape, staged: str, rows: Rows, over_us: int | None = None
 ) -> None:
-    """Bring rows in by their key; `over_us`: over final rows before it, which are kept beside."""
+    """Bring rows in by their key; `over_us`: final rows before it are kept in another table."""
     if not shape.key:
         _copy(cursor, shape, shape.name, rows)
         return

@@ -122,7 +122,7 @@ class TableTarget:
         self._connection.close()
 
     def cancel(self) -> None:
-        """Give up, from another thread, what is under way."""
+        """Cancel, from another thread, what is running."""
         self._connection.cancel()
 
     # ------------------------------------------------------------ preparing

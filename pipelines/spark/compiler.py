@@ -128,7 +128,7 @@ class _Compiler:
     # relations
 
     def _relation(self, port: Port) -> str:
-        # Names of boxes and ports have no capitals, so these can be told apart from each other.
+        # Names of boxes and ports have no capitals, so these differ from them.
         return f"{port.owner}P{port.port}"
 
     def _add(self, name: str, sql: str, *reads: str) -> None:

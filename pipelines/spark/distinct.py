@@ -42,7 +42,7 @@ def in_two_groupings(
 ) -> TwoGroupings | None:
     """The expressions of a group over two groupings; None where there is no need or no such form.
 
-    There is one for distinct counts of one and the same value beside counts, minima, maxima, logic
+    There is one for distinct counts of one and the same value next to counts, minima, maxima, logic
     and sums of columns of `whole_numbers` (int or bigint: the sum is a bigint, as are its parts).
     """
     if not any("DISTINCT" in text.upper() for text in expressions):

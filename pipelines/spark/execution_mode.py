@@ -1,4 +1,4 @@
-"""The ways in which a step's job is run, chosen by how many records there are.
+"""The modes in which a step's job is run, chosen by how many records there are.
 
 All give the same rows (laws I2, I3); they differ in what Spark must do before the first record.
 """
@@ -32,7 +32,7 @@ class ExecutionMode(Enum):
 
 
 def mode_of(fragment: Fragment, records: int, rows_out: float) -> ExecutionMode:
-    """The way for a step over so many records, of which about so many rows come out.
+    """The mode for a step over so many records, of which about so many rows come out.
 
     Only plans made anew can call Functions or leave writing to their tasks.
     """
@@ -40,18 +40,18 @@ def mode_of(fragment: Fragment, records: int, rows_out: float) -> ExecutionMode:
     comes_to_driver = rows_out <= RESULT_ROWS_IN_DRIVER_MAX
     if comes_to_driver and records <= PREPARED_RECORDS_MAX and not has_function:
         return ExecutionMode.PREPARED
-    return mode_anew(records)
+    return unprepared_mode(records)
 
 
-def mode_anew(records: int) -> ExecutionMode:
-    """The way for a step over so many records whose job cannot be prepared."""
+def unprepared_mode(records: int) -> ExecutionMode:
+    """The mode for a step over so many records whose job cannot be prepared."""
     return (
         ExecutionMode.HANDED_OVER if records <= HANDED_OVER_RECORDS_MAX else ExecutionMode.SCANNED
     )
 
 
 def rows_out_guess(fragment: Fragment) -> float:
-    """Rows out per record in, before the first step has told: few behind Aggregates, else all."""
+    """Rows out per record in, before the first step: few behind Aggregates, else all."""
     network = fragment.network
 
     def is_aggregated(port: Port) -> bool:

@@ -1,7 +1,7 @@
 """Errors of Spark as one sentence: a fault of the data, something unavailable, or Spark's end.
 
 When the JVM dies (killed for its memory, say), every call into it fails, in one of half a dozen
-ways that depend on the moment. Every error raised after its process has ended means that.
+forms that depend on the moment. Every error raised after its process has ended means that.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _is_of_jvms_end(error: BaseException) -> bool:
     while at is not None:
         if isinstance(at, Py4JJavaError | PySparkException):
             return jvm_has_ended()
-        # A connection that broke in the middle of a call may be told as a bare error of the call.
+        # A connection that broke during a call may be reported as a bare error of the call.
         if isinstance(at, Py4JError | ConnectionError | EOFError):
             return jvm_has_ended(ENDING_S_MAX)
         at = at.__cause__ or at.__context__

@@ -81,7 +81,7 @@ def java_release(home: str) -> str:
     """What tells one build of Java from another: its `release`, or what it says of itself."""
     program = _release_file(Path(home))
     if not program:
-        output = _stated_by(str(Path(home) / "bin" / "java"))
+        output = _output_of(str(Path(home) / "bin" / "java"))
         program = "\n".join(re.findall(r"java\.(?:home|vm\.version) = .+", output))
     return program
 
@@ -117,7 +117,7 @@ def _homes_of_this_machine() -> Iterator[Path]:
         if (home / "release").exists():
             yield home
         else:  # a launcher that chooses among several: ask it
-            program = re.search(r"java\.home = (.+)", _stated_by(on_path))
+            program = re.search(r"java\.home = (.+)", _output_of(on_path))
             if program:
                 yield Path(program[1].strip())
 
@@ -144,12 +144,12 @@ def _version_in(home: Path) -> str | None:
     release = _release_file(home)
     version = re.search(r'^JAVA_VERSION="?(\d+)', release, re.MULTILINE)
     program = str(home / "bin" / "java")
-    version = version or re.search(r"java\.specification\.version = (\d+)", _stated_by(program))
+    version = version or re.search(r"java\.specification\.version = (\d+)", _output_of(program))
     return version[1] if version else None
 
 
 @functools.cache
-def _stated_by(java: str) -> str:
+def _output_of(java: str) -> str:
     """Return what a Java says about itself, or nothing if it does not run."""
     try:
         return subprocess.run(

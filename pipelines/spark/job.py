@@ -73,7 +73,7 @@ class FragmentJobs:
     ) -> None:
         """The fragment and network are over panes; `folded` names the boxes that make them.
 
-        What a box fails on is told as `like` does, the same boxes in another form.
+        What a box fails on is reported as by `like`, the same boxes in another form.
         """
         self.session = session
         self._root = root
@@ -269,7 +269,7 @@ def _planned(
 def _called(statement: Statement, frame: DataFrame, *, swears: bool) -> DataFrame:
     """What a Function box makes of its input; Refused if it raises or returns other columns.
 
-    When it is sworn in, also if it returns an event time that it was not given.
+    At its first check, also if it returns an event time that it was not given.
     """
     assert statement.function is not None
     box = statement.view.removesuffix("P")

@@ -36,9 +36,9 @@ from pipelines.spark.execution_mode import (
     PREPARED_RECORDS_MAX,
     RESULT_ROWS_IN_DRIVER_MAX,
     ExecutionMode,
-    mode_anew,
     mode_of,
     rows_out_guess,
+    unprepared_mode,
 )
 from pipelines.spark.failures import spark_errors
 from pipelines.spark.function_checks import FunctionChecks
@@ -220,7 +220,7 @@ class StepEngine:
         self, jobs: FragmentJobs, step: ComputeStep, inputs: Sequence[InputRecords],
         rows_out: float, phases: Phases,
     ) -> ExecutionMode:  # fmt: skip
-        """The way for a step over these inputs.
+        """The mode for a step over these inputs.
 
         A job that cannot be prepared is planned anew, and so is an answer whose job was not
         compared with an ordinary plan before: it does not wait for that.
@@ -232,12 +232,12 @@ class StepEngine:
             return mode
         is_answer = step.cause is Cause.TENTATIVE
         if fragment.id in self._planned_anew or (is_answer and not jobs.verification().may_answer):
-            return mode_anew(records)
+            return unprepared_mode(records)
         if jobs.is_prepared:
             return mode
         with phases.phase("plan"):
             is_prepared = jobs.prepare({i.stream: i.columns for i in inputs})
-        return mode if is_prepared else mode_anew(records)
+        return mode if is_prepared else unprepared_mode(records)
 
     def _target_of(self, step: ComputeStep, jobs: FragmentJobs) -> Target:
         return target_of(
@@ -257,11 +257,11 @@ class StepEngine:
         if id_ in self._planned_anew:
             return None
         with phases.phase("panes"):
-            panes = self._kept_jobs_of(step.fragment.fragment)
+            panes = self._pane_cache_of(step.fragment.fragment)
             pane_step = panes.pane_step_of(step)
         return None if pane_step is None else (panes, pane_step)
 
-    def _kept_jobs_of(self, fragment: Fragment) -> PaneCache:
+    def _pane_cache_of(self, fragment: Fragment) -> PaneCache:
         if fragment.id not in self._kept:
             like = self._jobs_of(fragment).compiled
             self._kept[fragment.id] = PaneCache(
@@ -354,7 +354,7 @@ class StepEngine:
             return
         jobs = self._jobs_of(fragment)
         self._note(jobs.warm_up(columns))
-        self._note(self._kept_jobs_of(fragment).warm_up(jobs))
+        self._note(self._pane_cache_of(fragment).warm_up(jobs))
 
     def _verify_answers(self, fragment: Fragment, phases: Phases) -> None:
         """Compare the job of answers, if one came before that was done: no answer waits for it."""
@@ -367,7 +367,7 @@ class StepEngine:
                 self._note(kept.verify(self._jobs_of(fragment)))
 
     def _note(self, verified: Verified | None) -> None:
-        """A verification apart from a step: that a job is wrong is told with the next result."""
+        """A verification apart from a step: a wrong job is reported with the next result."""
         if verified is not None and verified.difference is not None:
             self._planned_anew.add(verified.fragment)
             self._untold[verified.fragment] = verified

@@ -61,14 +61,14 @@ class Panes:
     rows: Mapping[str, pa.Table]
 
     def cover(self, step: ComputeStep, ranges: Mapping[StreamName, Range]) -> bool:
-        """Whether they begin no later than what is wanted, and are of what is there now."""
+        """Whether they begin no later than what is needed, and are of what is there now."""
         if not ranges or not ranges.keys() <= self.ranges.keys():
             return False
         first_us = min(part.from_us for part in ranges.values())
         now = pieces_of(step)
         for stream, before in self.ranges.items():
             part = ranges.get(stream, Range(first_us, step.range.to_us))
-            # Beside windows, a step needs all records of its own range, such as those to put aside.
+            # Besides windows, a step needs all records of its own range, also for quarantine.
             if not before.from_us <= part.from_us or not before.to_us <= step.range.from_us:
                 return False
             if part.from_us < before.to_us:
@@ -83,7 +83,7 @@ class Panes:
 def keeps_panes(fragment: Fragment, folded: Iterable[str]) -> tuple[str, ...]:
     """The boxes whose panes can be left to the next step; none unless all records end in such.
 
-    A box beside them that aggregates records itself would need them all again.
+    Another box that aggregates records itself would need them all again.
     """
     panes = set(folded)
     carries_records: set[str] = set()
@@ -106,7 +106,7 @@ def keeps_panes(fragment: Fragment, folded: Iterable[str]) -> tuple[str, ...]:
 class Saved:
     """What is left to read, and the panes of the rest by box.
 
-    A pane at the edge may hold records before those that are asked for: windows that hold the whole
+    A pane at the edge may hold records before the requested ones: windows that hold the whole
     of it are none of the step's.
     """
 

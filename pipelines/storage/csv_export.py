@@ -98,7 +98,7 @@ def _sorted(rows: pa.Table) -> pa.Table:
         if pa.types.is_floating(values.type):
             values = pc.add(values, 0.0)  # -0.0 + 0.0 is 0.0
             rows = rows.set_column(position, name, values)
-            # Arrow would put NaN beside NULL: first by whether it is NaN, then by value.
+            # Arrow would sort NaN next to NULL: first by whether it is NaN, then by value.
             keys[f"{position} is NaN"] = pc.if_else(pc.is_nan(values), 1, 0)
             values = pc.if_else(pc.is_nan(values), 0.0, values)
         keys[f"{position}"] = values

@@ -44,7 +44,7 @@ class Orphan:
 def find_orphans(root: Path, named: Named, now_s: float, grace_s: float) -> tuple[Orphan, ...]:
     """The orphans under a root, by path; `now_s` is the file system's time of now.
 
-    Files are listed before the catalog is asked, so that what is committed meanwhile is no orphan.
+    Files are listed before the catalog is read, so that what is committed meanwhile is no orphan.
     Raises Unavailable if the root cannot be read.
     """
     old = [found for found, at_s in _files(root) if at_s <= now_s - grace_s]

@@ -35,7 +35,7 @@ EVENT_TIME = "stime"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Rows of a stream: event times beside values, and whether there are more of them."""
+    """Rows of a stream: event times and values, and whether there are more of them."""
 
     columns: tuple[Column, ...]
     stimes_us: tuple[int, ...]
@@ -74,7 +74,7 @@ def read_rows(
 
 
 def _enough(segment: Segment, span: Range, rows_needed: int) -> int:
-    """The end of the first buckets of a span that surely hold as many rows as are wanted."""
+    """The end of the first buckets of a span that surely hold as many rows as are needed."""
     starts = sorted(at for at in segment.buckets if at < span.to_us)
     rows = 0
     for position, at in enumerate(starts):
@@ -86,7 +86,7 @@ def _enough(segment: Segment, span: Range, rows_needed: int) -> int:
 
 
 def _sorted_rows(root: Path, segment: Segment, columns: Sequence[Column], span: Range) -> pa.Table:
-    # Buckets are selected by their start, so the one that the span begins in is asked for too.
+    # Buckets are selected by their start, so the one that the span begins in is selected too.
     before = [at for at in segment.buckets if at < span.from_us]
     wide = Range(max(before), span.to_us) if before else span
     tables = list(read_segments(root, [segment], columns, wide))
@@ -134,7 +134,7 @@ def json_value(value: Any) -> Any:
 
 
 def plain(value: Any) -> str:
-    """A value as a person reads it; NULL is told apart from empty text."""
+    """A value as a person reads it; NULL differs from empty text."""
     value = json_value(value)
     if value is None:
         return "NULL"

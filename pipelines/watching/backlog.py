@@ -27,7 +27,7 @@ WRITE_AFTER_S = 1.0
 
 @dataclass(slots=True)
 class _SourceStatus:
-    """What was last told of a source, and since when something has been waiting there.
+    """What was last reported of a source, and since when something has been waiting there.
 
     `unclaimed` records were none of its feed's streams', since this process began.
     """
@@ -46,7 +46,7 @@ class BacklogFile:
         self._statuses: dict[StreamName, _SourceStatus] = {}
         self._written_at_s = 0.0
 
-    def show_progress(self, stream: StreamName, polled: Polled, now_s: float) -> float:
+    def record(self, stream: StreamName, polled: Polled, now_s: float) -> float:
         """Note what a poll found; for how many seconds the source has not caught up by now."""
         return self.record_all({stream: polled}, now_s)[stream]
 
@@ -99,7 +99,7 @@ def backlog_facts(
     declared: Mapping[StreamName, str],
     now_s: float | None = None,
 ) -> list[dict[str, Any]]:
-    """How each declared source stands, by stream; what no driver has told is None."""
+    """The state of each declared source, by stream; None without a report of a driver."""
     now_s = clock.wall_s() if now_s is None else now_s
     text = _read(_path(directory, participant))
     return [

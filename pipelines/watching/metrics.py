@@ -54,7 +54,7 @@ class Metrics:
         self._commits_again = counter("commits_again", again, "fragment")
         compared = "Steps whose prepared job was compared with the ordinary plan, by result."
         self._verifications = counter("verifications", compared, "fragment", "result")
-        self._quarantined = counter("quarantined_records", "Records put aside.", "stream")
+        self._quarantined = counter("quarantined_records", "Records in quarantine.", "stream")
         self._landed = counter("landed_records", "Records landed.", "stream")
         self._waiting_files = self._gauge("waiting_files", "Files seen and not landed.", "stream")
         waiting = "Records seen and not landed."
@@ -110,7 +110,7 @@ class Metrics:
         self._series(self._verifications, fragment, result).inc()
 
     def quarantined(self, stream: str, records: int = 1) -> None:
-        """Records of a stream were put aside."""
+        """Records of a stream went to quarantine."""
         self._series(self._quarantined, stream).inc(records)
 
     def landed(self, stream: str, records: int) -> None:
@@ -139,7 +139,7 @@ class Metrics:
         self._series(self._imported, stream).inc(segments)
 
     def not_imported(self, stream: str) -> None:
-        """A partner was asked in vain."""
+        """A request to a partner failed."""
         self._series(self._not_imported, stream).inc()
 
     def waited(self, fragment: str) -> None:

@@ -83,7 +83,7 @@ class _Span:
 
 @dataclass(slots=True)
 class _Problem:
-    """A problem that comes again and again: when it was last told, how often it came since."""
+    """A recurring problem: when it was last reported, and how often it recurred since."""
 
     reported_at_s: float
     times: int = 0
@@ -159,7 +159,7 @@ class Watcher:
     # ------------------------------------------------------------ what the loop tells
 
     def decided(self, decision: Decision) -> None:
-        """A decision is carried out from now on. A wait is told if its reason is new."""
+        """A decision is carried out from now on. A wait is logged if its reason is new."""
         with self._guard:
             now_s = self._monotonic()
             if self._latest is not None:
@@ -175,14 +175,14 @@ class Watcher:
             reason = decision.because.reason
             if self._waits.get(fragment) != reason:
                 self._waits[fragment] = reason
-                self._show_progress({**decision_fields(decision), "fragment": fragment})
+                self._write_event({**decision_fields(decision), "fragment": fragment})
 
     def applied(self, applied: Applied) -> None:
         """A decision was carried out and committed, at the latest when the next one was made."""
         fields, commit = applied_fields(applied), applied.commit
         with self._guard:
             ms = self._ms_of(applied.decision)
-            self._show_progress({**fields, "ms": None if ms is None else round(ms, 1)})
+            self._write_event({**fields, "ms": None if ms is None else round(ms, 1)})
             if self._metrics is None:
                 return
             fragment, again = fields["fragment"], applied.committed.again
@@ -197,7 +197,7 @@ class Watcher:
     def transitioned(self, transition: Transition) -> None:
         """A fragment came into another state of the protocol."""
         with self._guard:
-            self._show_progress(
+            self._write_event(
                 {
                     "fragment": transition.fragment,
                     "event": "state",
@@ -210,7 +210,7 @@ class Watcher:
         """A prepared job was compared with the ordinary plan; that they differ is an alarm."""
         result = "agreed" if verified.difference is None else "differed"
         with self._guard:
-            self._show_progress(
+            self._write_event(
                 {
                     "fragment": verified.fragment,
                     "event": "verify",
@@ -228,7 +228,7 @@ class Watcher:
                 )
 
     def polled(self, stream: StreamName, polled: Polled) -> None:
-        """A source was asked for what is there; it may feed several streams (`polled.members`)."""
+        """A source was polled; it may feed several streams (`polled.members`)."""
         members = dict(polled.members or {stream: polled})
         if polled.unclaimed:
             # Told under the feed's first stream: no stream of its own has them.
@@ -243,7 +243,7 @@ class Watcher:
                     self._metrics.waiting(member, poll, behind_s[member])
                 self._metrics.unclaimed(stream, polled.unclaimed)
             if polled.batches or polled.quarantined or polled.unclaimed:
-                self._show_progress(
+                self._write_event(
                     {
                         "fragment": landing_fragment(stream),
                         "event": "land",
@@ -263,7 +263,7 @@ class Watcher:
                 )
 
     def imported(self, imported: Imported) -> None:
-        """A partner was asked for news of a line; `problem` says why there is none."""
+        """A request for a line's news has ended; `problem` says why there is none."""
         fragment = import_fragment(imported.stream)
         fields = {
             "fragment": fragment,
@@ -277,7 +277,7 @@ class Watcher:
             of = f"{fragment} of {imported.producer}"
             if imported.problem is None:
                 self._problems = {k: p for k, p in self._problems.items() if k[0] != of}
-                self._show_progress(fields)
+                self._write_event(fields)
                 self._set_alarm(of, None)
             else:
                 problem = self._safe(imported.problem)
@@ -299,12 +299,12 @@ class Watcher:
             }
             if result.run is not None:
                 fields |= {**range_fields(result.run.range), "records_out": result.run.rows}
-            self._show_progress(fields | {"corrected": result.corrected})
+            self._write_event(fields | {"corrected": result.corrected})
 
     def trimmed(self, line: TrimmedLine) -> None:
         """Housekeeping let something of a line go."""
         with self._guard:
-            self._show_progress(
+            self._write_event(
                 {
                     "fragment": None,
                     "event": "trim",
@@ -335,7 +335,7 @@ class Watcher:
                 self._short ^= {found.fragment}
                 fact = fact_of(found)
                 message = headroom_sentence(fact) if is_short else "the bound can be kept again"
-                self._show_progress({**fact, "event": "headroom", "message": message})
+                self._write_event({**fact, "event": "headroom", "message": message})
 
     def error(self, error: BaseException, decision: Decision | None = None) -> None:
         """Something went wrong, while a decision was carried out or between."""
@@ -345,20 +345,20 @@ class Watcher:
             known = decision_fields(decision)
             fields = {**known, "event": "error", "decision": known["event"]}
         with self._guard:
-            # What was begun in this round is not applied any more, or was and is not told.
+            # What was begun in this round is not applied any more, or was and is not logged.
             self._spans.clear()
             self._latest = None
             if self._metrics:
                 self._metrics.error(kind, is_conflict=isinstance(error, Conflict))
-            sentence = {**fields, "error": kind, "message": text}
-            self._report_problem(str(fields["fragment"]), f"{kind}: {text}", sentence)
+            logged = {**fields, "error": kind, "message": text}
+            self._report_problem(str(fields["fragment"]), f"{kind}: {text}", logged)
 
     def alarm(self, of: str, because: str | None) -> None:
         """Something is kept from going on by this; None: it goes on."""
         with self._guard:
             self._set_alarm(of, None if because is None else self._safe(because))
 
-    # ------------------------------------------------------------ how it is told
+    # ------------------------------------------------------------ log lines and alarms
 
     def _set_alarm(self, of: str, because: str | None) -> None:
         """Raise or end an alarm; a line of the log if that is news."""
@@ -366,17 +366,17 @@ class Watcher:
         fields: dict[str, Any] = {"fragment": None, "event": "alarm", "of": of}
         if because is not None:
             if self._alarms.raise_(of, because, now_s):
-                self._show_progress({**fields, "is_raised": True, "message": because})
+                self._write_event({**fields, "is_raised": True, "message": because})
         elif (ended := self._alarms.end(of)) is not None:
             ms = max(round((now_s - ended.since_s) * 1_000), 0)
-            self._show_progress({**fields, "is_raised": False, "message": ended.because, "ms": ms})
+            self._write_event({**fields, "is_raised": False, "message": ended.because, "ms": ms})
         else:
             return
         if self._metrics:
             self._metrics.alarm(of, is_raised=because is not None)
 
     def _ms_of(self, decision: Decision) -> float | None:
-        """How long it took; None if its beginning was not told."""
+        """How long it took; None if its beginning was not reported."""
         span = self._spans.pop(_key(decision), None)
         if span is None:
             return None
@@ -394,9 +394,9 @@ class Watcher:
         self._problems[of, text] = _Problem(reported_at_s=now_s)
         while len(self._problems) > PROBLEMS_MAX:
             del self._problems[next(iter(self._problems))]  # the one that was longest away
-        self._show_progress({**fields, "times": last.times + 1 if last else 1})
+        self._write_event({**fields, "times": last.times + 1 if last else 1})
 
-    def _show_progress(self, fields: Mapping[str, Any]) -> None:
+    def _write_event(self, fields: Mapping[str, Any]) -> None:
         now = datetime.fromtimestamp(self._wall(), UTC)
         head = {
             "ts": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),

@@ -1,5 +1,5 @@
 -- For each request the live segments of a line from an event time on: all that begin before
--- need_us, and where more are asked for, on until a step could not take them. next_from_us is the
+-- need_us, and where more are requested, on until a step could not take them. next_from_us is the
 -- start of the segment behind, so that the reader sees where the list was cut.
 SELECT s.request, s.next_from_us, s.line_id, s.from_us, s.to_us, s.stability::text AS stability,
     s.version, s.plan, s.age_ms,

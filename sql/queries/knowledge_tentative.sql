@@ -1,7 +1,7 @@
 -- The oldest live tentative segments of some lines that may be owed a correction. Which input ranges
 -- a segment needs is known to its fragment alone, but its first instant is always among them: a row
 -- whose missing input has not come as far, or whose input is still tentative there, is left out, so
--- that an input that stays away does not keep younger rows from their turn. `reach` tells how far
+-- that an input that stays away does not keep younger rows out. `reach` tells how far
 -- each input stream reaches, `inputs` which lines each line is computed from.
 SELECT s.line_id, s.from_us, s.to_us, s.stability::text AS stability, s.version, s.plan, s.age_ms,
     s.missing, s.bucket_us, s.bucket_rows, array_to_string(s.sum_a, ',') AS sum_a,

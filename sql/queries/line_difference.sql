@@ -1,5 +1,5 @@
 -- What two versions of a line do not share: rows that were live at the first and are not at the
--- second, and the other way round, in event-time order. What both have is not looked at.
+-- second, and the reverse, in event-time order. What both have is not looked at.
 SELECT s.is_after, s.from_us, s.to_us, s.stability::text AS stability, s.version, s.plan, s.age_ms,
     s.missing, s.bucket_us, s.bucket_rows, array_to_string(s.sum_a, ',') AS sum_a,
     array_to_string(s.sum_b, ',') AS sum_b,

@@ -1,4 +1,4 @@
--- The plans of the newest assignments, and of all older ones if asked, by network and fingerprint.
+-- The plans of the newest assignments, and of all older ones if requested, by network and fingerprint.
 SELECT p.id, p.network, p.document FROM medusa.plan AS p
 WHERE :superseded AND p.id IN (SELECT a.plan FROM medusa.assignment AS a) OR p.id IN (
     SELECT newest.plan FROM (

@@ -1,2 +1,2 @@
--- Ask a job's process to end; false if it was asked before or has ended.
+-- Request that a job's process ends; false if that was requested before or it has ended.
 SELECT medusa.stop_job(:job_id, :because);

@@ -1,2 +1,2 @@
--- What differs from what a partner holds is told it or asked for.
+-- What differs from what a partner holds is sent to it or requested.
 SELECT medusa_market.take_holdings(:envelope_id, CAST(:differing AS jsonb))

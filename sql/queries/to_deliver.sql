@@ -1,5 +1,5 @@
--- Sealed messages that do not lie in the partners' inboxes yet: the oldest of each, in order. Who
--- took nothing lately is left alone for a while, unless it is asked for.
+-- Sealed messages that are not in the partners' inboxes yet: the oldest of each, in order. A
+-- partner that took nothing lately is paused for a while, unless `to_all`.
 SELECT d.* FROM (
     SELECT o.message_id, o.receiver, o.kind, o.body, o.nonce, o.sent_at_ms, o.expires_at_ms,
         o.signature, row_number() OVER (PARTITION BY o.receiver ORDER BY o.message_id) AS place

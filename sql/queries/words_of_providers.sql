@@ -1,4 +1,4 @@
--- What providers said to this home's offers, and where they said nothing, the newest first, with
+-- Providers' answers to this home's offers, and offers without one, the newest first, with
 -- the prices of the revision that was quoted. That a contract does not allow an offer (terms) says
 -- nothing of what its provider would carry, and at which price.
 SELECT o.partner, r.currency, medusa.to_ms(s.answered_at) AS at_ms, o.level, o.price, s.is_more,

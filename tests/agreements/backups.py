@@ -1,4 +1,4 @@
-"""A home as it was: all of its tables put aside, and put back as a restored backup would."""
+"""A home as it was: all of its tables saved, and restored as a restored backup would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Participants with a home, a key and a desk each, and owners who log in over TCP."""
+"""Participants with a home, a key and contract synchronisation; owners who log in over TCP."""
 
 from __future__ import annotations
 
@@ -162,9 +162,9 @@ class Party:
         self.name = self.urls.participant
         self.agreements = PostgresAgreements(self.urls.job, self.name)
         self.post = Post(LocalExchange(self.name, self.partners))
-        self.contract_sync = self.a_desk()
+        self.contract_sync = self.a_contract_sync()
 
-    def a_desk(self, **settings: Any) -> ContractSync:
+    def a_contract_sync(self, **settings: Any) -> ContractSync:
         """Another program of the same participant, as after a restart.
 
         It is a command's, which sends to everybody, unless `to_all` is False here or for the party:

@@ -96,7 +96,7 @@ def test_an_unavailable_partner_is_reported_once_in_a_while(
         for _ in range(times):
             clock.now_s += AGAIN_S
             worker.look()
-            until(lambda: worker._tick is None or worker._tick.done(), "the turn has ended")
+            until(lambda: worker._tick is None or worker._tick.done(), "the tick has ended")
             worker.look()
 
     looks(4)
@@ -166,7 +166,7 @@ def test_a_tick_that_never_ends_does_not_keep_a_program_from_ending(clock: Clock
     worker.look()
     assert begun.wait(30)
     worker.close()
-    assert "has not come to its end" in str(told.pop())
+    assert "has not ended within" in str(told.pop())
     let_go.set()
 
 
@@ -192,13 +192,13 @@ def test_an_internal_error_is_reported_as_one_and_stops_no_ticks(
         worker.look()
         return faulty.ticks > 1
 
-    until(is_made_again, "the next turn is made")
+    until(is_made_again, "the next tick is made")
     worker.close()
-    assert str(told[0]) == f"a fault of Medusa's own in a turn about contracts: {said}"
+    assert str(told[0]) == f"a fault of Medusa's own in the contract synchronisation: {said}"
     assert told[0].__cause__ is error
 
 
-def test_a_home_makes_turns_once_it_has_a_key_that_is_its_own(
+def test_a_home_ticks_once_it_has_a_key_that_is_its_own(
     alpha: Party, beta: Party, tmp_path: Path
 ) -> None:
     told: list[Exception] = []

@@ -32,7 +32,7 @@ class Killed(BaseException):
 
 
 def a_step(random: Random, party: Party, partner: Party) -> None:
-    """An edit, a turn that may be killed, a link that is cut or healed, or a round."""
+    """An edit, a tick that may be killed, a link that is cut or healed, or a round."""
     match random.randrange(10):
         case 0 | 1 | 2:
             with suppress(SqlRefused):
@@ -54,7 +54,7 @@ def a_step(random: Random, party: Party, partner: Party) -> None:
 
             with visited_by(visit), suppress(Killed):
                 party.contract_sync.tick()
-            party.contract_sync = party.a_desk()
+            party.contract_sync = party.a_contract_sync()
         case _:
             cut = party.post.cut
             (cut.discard if cut else cut.add)(partner.name)
@@ -77,7 +77,7 @@ def something_is_lost(
             backups.back_up(party.name)
         case 2:
             backups.restore(party.name)
-            party.contract_sync = party.a_desk()
+            party.contract_sync = party.a_contract_sync()
         case 3:
             in_time(
                 watchers[party.name],
@@ -99,7 +99,7 @@ def test_two_homes_hold_the_same_in_the_end_whatever_was_lost_doubled_or_set_bac
     left_alone = 0
     for party in (alpha, beta):
         party.to_all = to_all
-        party.contract_sync = party.a_desk()
+        party.contract_sync = party.a_contract_sync()
     for _ in range(STEPS):
         party, partner = (alpha, beta) if random.random() < 0.5 else (beta, alpha)
         if random.random() < 0.2:

@@ -1,4 +1,4 @@
-"""A turn cut short between any two of its numbers is made again: nothing is lost, or twice."""
+"""A tick cut short between any two of its numbers is repeated: nothing is lost or done twice."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def made_until_quiet(alpha: Party, beta: Party, point: str, passes: int) -> int:
                 try:
                     party.contract_sync.tick()
                 except Killed:
-                    party.contract_sync = party.a_desk()
+                    party.contract_sync = party.a_contract_sync()
     settle((alpha.contract_sync, beta.contract_sync))
     return reached
 
@@ -85,17 +85,17 @@ def test_a_partner_that_is_away_is_waited_for_and_holds_up_no_other(
 
 def test_a_message_that_expired_unsent_is_sealed_again(alpha: Party, beta: Party) -> None:
     alpha.post.cut.add(beta.name)
-    alpha.contract_sync = alpha.a_desk(lasts_ms=1)
+    alpha.contract_sync = alpha.a_contract_sync(lasts_ms=1)
     alpha.sql(INSERT)
     nonces = {alpha.sql("SELECT nonce FROM medusa_market.outbox")[0][0] for _ in range(2) if (
         alpha.contract_sync.tick())}  # fmt: skip
     assert len(nonces) == 2
-    alpha.contract_sync = alpha.a_desk()
+    alpha.contract_sync = alpha.a_contract_sync()
     alpha.post.cut.clear()
     settle((alpha.contract_sync, beta.contract_sync))
     assert beta.shows()[0] == "requested"
 
 
 def test_an_idle_tick_is_one_query(alpha: Party) -> None:
-    assert not alpha.agreements.has_due()
+    assert not alpha.agreements.has_pending()
     assert alpha.contract_sync.tick().is_idle

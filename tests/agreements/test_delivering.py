@@ -52,7 +52,7 @@ def test_who_is_away_is_left_alone_for_twice_as_long_each_time_and_others_are_se
     asked: Party, beta: Party, gamma: Party, watchers: dict[Participant, Engine]
 ) -> None:
     asked.post.cut.add(beta.name)
-    contract_sync = asked.a_desk(to_all=False, draw_jitter=lambda: 0.5)
+    contract_sync = asked.a_contract_sync(to_all=False, draw_jitter=lambda: 0.5)
     result = contract_sync.tick()
     assert (result.sent, result.waiting) == (1, 1)
     gamma.contract_sync.tick()
@@ -64,7 +64,7 @@ def test_who_is_away_is_left_alone_for_twice_as_long_each_time_and_others_are_se
         waits.append(left_ms)
         with watchers[ALPHA].connect() as connection:
             connection.execute(text("UPDATE medusa_market.delivery_pause SET tries_at = now()"))
-        contract_sync = asked.a_desk(to_all=False, draw_jitter=lambda: 0.5)
+        contract_sync = asked.a_contract_sync(to_all=False, draw_jitter=lambda: 0.5)
         contract_sync.tick()
     for failed, left_ms in enumerate(waits):
         assert min(2**failed, 60) * 1_000 - 5_000 < left_ms <= min(2**failed, 60) * 1_000

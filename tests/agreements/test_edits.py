@@ -132,7 +132,7 @@ def test_what_is_withdrawn_can_be_accepted_no_more(
     other.sql(RAISE_PRICE, ONE_THIRTY)
     both(alpha, beta)
     assert one.shows() == ("in force", ONE_TWENTY), "nobody has signed it again"
-    assert not any(party.agreements.has_due() for party in (one, other))
+    assert not any(party.agreements.has_pending() for party in (one, other))
 
 
 def test_what_was_withdrawn_may_be_proposed_again(alpha: Party, beta: Party) -> None:

@@ -233,7 +233,7 @@ def test_a_partner_with_another_key_is_refused_until_the_owner_says_so(
     agree(alpha, beta)
     alpha.key = a_key(ALPHA, 1)
     alpha.sql("SELECT medusa_api.replace_key('alpha', %s)", alpha.key.public_key.hex())
-    alpha.contract_sync = alpha.a_desk()
+    alpha.contract_sync = alpha.a_contract_sync()
     alpha.sql("UPDATE medusa_api.contract SET price_high = 1.3")
     settle((alpha.contract_sync, beta.contract_sync))
     assert "not by the key of alpha that is known here" in inbox(beta)[-1][1]

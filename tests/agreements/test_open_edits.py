@@ -75,7 +75,7 @@ def test_what_is_chained_at_the_end_says_when_it_cannot_be(alpha: Party, editing
     assert alpha.agreements.verify_audit() is None
 
 
-def test_rounds_and_turns_go_on_and_what_is_edited_becomes_active_later(
+def test_rounds_and_ticks_continue_and_an_edit_becomes_active_later(
     alpha: Party, beta: Party, watchers: dict[Participant, Engine]
 ) -> None:
     agree(alpha, beta)

@@ -23,7 +23,7 @@ def replace_betas_key(alpha: Party, beta: Party) -> None:
     for party in (alpha, beta):
         party.sql(REPLACE, NEW_HEX)
     beta.key = NEW
-    beta.contract_sync = beta.a_desk()
+    beta.contract_sync = beta.a_contract_sync()
 
 
 def compare(*parties: Party) -> None:
@@ -71,7 +71,7 @@ def test_a_party_that_lost_home_and_key_takes_back_what_its_old_key_signed_once_
     for name, key in ((ALPHA, a_key(ALPHA)), (BETA, NEW)):
         beta.agreements.learn_key(name, key.public_key, "a test")
     beta.key = NEW
-    beta.contract_sync = beta.a_desk()
+    beta.contract_sync = beta.a_contract_sync()
     alpha.sql(REPLACE, NEW_HEX)
     compare(alpha, beta)
     assert beta.sql(HELD) == []

@@ -177,7 +177,7 @@ def test_notice_of_an_agreement_that_comes_too_late_comes_to_rest(
 def test_what_came_in_time_counts_however_long_it_lay_there(
     alpha: Party, beta: Party, watchers: dict[Participant, Engine]
 ) -> None:
-    alpha.contract_sync = alpha.a_desk(lasts_ms=2_000)
+    alpha.contract_sync = alpha.a_contract_sync(lasts_ms=2_000)
     beta.sql(INSERT)
     settle((beta.contract_sync, alpha.contract_sync))
     alpha.sql(INSERT)

@@ -151,7 +151,7 @@ class Reading:
                 continue
             partner = self.partners[status.producer].catalog
             news = partner.line_news(a.SUMS, status.producer, status.version, segments_max=page)
-            told = replace(news, read_ms=status.read_at_ms)
+            told = replace(news, requested_at_ms=status.read_at_ms)
             self.catalog.import_line(self.lease, told, status.plan)
 
     def known(self) -> ImportKnowledge:

@@ -96,12 +96,12 @@ def check_laws(reading: Reading, seen: dict[int, Any]) -> None:
     st.sampled_from([None, WaitBudget(0), WaitBudget(3_000)]),
 )
 def test_any_order_of_arrival_ends_in_the_same_content(
-    made: Commands, producers: int, verify: int, patience: WaitBudget | None
+    made: Commands, producers: int, verify: int, wait_budget: WaitBudget | None
 ) -> None:
     reading = Reading(
         MemoryCatalog(a.ALPHA, ManualClock(1_000)), PRODUCERS[:producers], min(verify, producers)
     )
-    reading.wait_budget = patience
+    reading.wait_budget = wait_budget
     works = [Producing(reading, p) for p in PRODUCERS[:producers]]
     seen: dict[int, Any] = {}
     for kind, who, count in made:

@@ -275,7 +275,7 @@ def test_a_replica_that_comes_later_takes_nothing_from_what_reads_the_stream(
     beta.commit(2, 3, T, missing=["src"])
     (status,) = catalog.imports()
     news = beta.catalog.line_news(a.SUMS, BETA, status.version, segments_max=99)
-    catalog.import_line(lease, replace(news, read_ms=status.read_at_ms), a.PLAN)
+    catalog.import_line(lease, replace(news, requested_at_ms=status.read_at_ms), a.PLAN)
     tail = catalog.acquire_lease(a.a_key(a.TAIL), a.FIRST, "me", a.HOUR_MS)
     for from_, to, stability, version in ((0, 2, S, 1), (2, 3, T, 2)):
         read = a.Read(output=a.BIG, input=a.SUMS, producer=BETA, range=a.buckets(from_, to),

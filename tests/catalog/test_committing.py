@@ -296,7 +296,7 @@ def deploy_another_output(catalog: Catalog, assignments: tuple[Assignment, ...])
     return extra
 
 
-def test_a_step_is_kept_with_its_metrics_and_what_it_put_aside(catalog: Catalog) -> None:
+def test_a_step_is_kept_with_its_metrics_and_its_quarantined_records(catalog: Catalog) -> None:
     metrics = StepMetrics(records_in=5, records_out=2, spark_jobs=1,
                           phases_ms={"write": 2.5, VERIFY: 900.0})  # fmt: skip
     commit = Commit(
@@ -324,7 +324,7 @@ def test_the_last_steps_are_given_in_the_order_they_were_made(catalog: Catalog) 
     assert starts == [2, 3]
 
 
-def test_what_no_database_can_hold_is_put_aside_all_the_same(catalog: Catalog) -> None:
+def test_a_record_that_no_database_can_hold_goes_to_quarantine_too(catalog: Catalog) -> None:
     bad = a.QuarantinedRecord(stream=a.SRC, origin="a\0b", position=None, field="at",
                               reason="not UTF-8", content="\udcff\0x")  # fmt: skip
     catalog.commit(a.a_commit(a.a_segment(0, 1), quarantine=(bad,)))

@@ -200,7 +200,7 @@ def test_a_tentative_output_is_known_with_its_lineage_once_it_may_be_owed(
     assert a.buckets(0, 2) in [d.range for d in steps], "it is owed once its inputs are final"
 
 
-def test_rows_that_cannot_be_corrected_yet_do_not_keep_younger_ones_from_their_turn(
+def test_rows_that_cannot_be_corrected_yet_do_not_hold_up_younger_ones(
     catalog: Catalog,
 ) -> None:
     old = 2 * SMALL.buckets_per_step_max

@@ -1,4 +1,4 @@
-"""What was put aside, and what of it landed repaired: each once, in a log that only grows."""
+"""Quarantined records, and which of them landed repaired: each once, in a log that only grows."""
 
 from __future__ import annotations
 

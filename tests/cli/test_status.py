@@ -192,8 +192,8 @@ def test_sources_tell_what_waits_as_their_driver_last_told(
     watched.change(f"SELECT medusa.declare_source('{a.SRC}', '{document}')")
     waiting = Polled(waiting_files=1_234, has_waiting=True)
     file = BacklogFile(watched.settings.directory, a.ALPHA)
-    file.show_progress(a.SRC, waiting, time.time() - 60)
-    file.show_progress(a.SRC, waiting, time.time())
+    file.record(a.SRC, waiting, time.time() - 60)
+    file.record(a.SRC, waiting, time.time())
     _, out, _ = status("--json", "--participant", "alpha")
     (home,) = json.loads(out)["homes"]
     (source,) = home["sources"]

@@ -58,11 +58,11 @@ CASES = {
     ),
     "a source with replicas": (
         {"streams/ticks.yaml": TICKS + "replicas: 2\n"},
-        ("ticks.yaml, line 5: replicas is said of ticks, which is a source: one participant lands "
-        "it (alpha)"),
+        ("ticks.yaml, line 5: replicas is declared for ticks, which is a source: one participant "
+        "lands it (alpha)"),
     ),
     "a source that is verified": (
-        {"streams/ticks.yaml": TICKS + "verify: 1\n"}, "line 5: verify is said of ticks, which is a"
+        {"streams/ticks.yaml": TICKS + "verify: 1\n"}, "line 5: verify is declared for ticks, which"
     ),
     "one participant twice": (
         computes("gamma", "first, first"), "runs[0].fragments[1] names first again: keep one"

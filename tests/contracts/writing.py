@@ -94,11 +94,11 @@ def write_contracts(folder: Path, files: Mapping[str, str] = FILES) -> Path:
     return folder
 
 
-def brought_in(standing: HomeSnapshot, changes: HomeChanges) -> HomeSnapshot:
+def brought_in(snapshot: HomeSnapshot, changes: HomeChanges) -> HomeSnapshot:
     """What stands in a home once the changes are brought in."""
-    streams, plans = dict(standing.streams), dict(standing.plans)
-    fragments, log = dict(standing.fragments), dict(standing.log)
-    lines = {(line.stream, line.producer): line for line in standing.lines}
+    streams, plans = dict(snapshot.streams), dict(snapshot.plans)
+    fragments, log = dict(snapshot.fragments), dict(snapshot.log)
+    lines = {(line.stream, line.producer): line for line in snapshot.lines}
     for deployment in changes.deployments:
         streams |= {s.name: s for s in deployment.streams}
         plans[deployment.plan] = PlanRecord(
@@ -124,44 +124,44 @@ def brought_in(standing: HomeSnapshot, changes: HomeChanges) -> HomeSnapshot:
         fragments=fragments,
         log=log,
         lines=tuple(lines.values()),
-        sources={**standing.sources, **changes.sources},
+        sources={**snapshot.sources, **changes.sources},
         retentions={
             stream: kept_ms
-            for stream, kept_ms in {**standing.retentions, **changes.retentions}.items()
+            for stream, kept_ms in {**snapshot.retentions, **changes.retentions}.items()
             if kept_ms is not None
         },
         verified={
             stream: count
-            for stream, count in {**standing.verified, **changes.verified}.items()
+            for stream, count in {**snapshot.verified, **changes.verified}.items()
             if count > 1
         },
         sinks={
             key: text
-            for key, text in {**standing.sinks, **changes.sinks}.items()
+            for key, text in {**snapshot.sinks, **changes.sinks}.items()
             if text is not None
         },
         clock_ms=1_000_000,
     )
 
 
-def trimmed(standing: HomeSnapshot, stream: str, trimmed_us: int) -> HomeSnapshot:
+def trimmed(snapshot: HomeSnapshot, stream: str, trimmed_us: int) -> HomeSnapshot:
     """The home, when a stream is trimmed before an event time in it."""
     lines = tuple(
         replace(line, trimmed_us=trimmed_us) if line.stream == stream else line
-        for line in standing.lines
+        for line in snapshot.lines
     )
-    return replace(standing, lines=lines)
+    return replace(snapshot, lines=lines)
 
 
 def reached(
-    standing: HomeSnapshot, stream: str, boundary_us: int, end_us: int | None = None
+    snapshot: HomeSnapshot, stream: str, boundary_us: int, end_us: int | None = None
 ) -> HomeSnapshot:
     """The home, when a stream has come that far in it."""
     lines = tuple(
         replace(line, boundary_us=boundary_us, end_us=end_us) if line.stream == stream else line
-        for line in standing.lines
+        for line in snapshot.lines
     )
-    return replace(standing, lines=lines)
+    return replace(snapshot, lines=lines)
 
 
 def nothing(*names: str) -> dict[Participant, HomeSnapshot]:

@@ -32,6 +32,7 @@ BANNED = {
 PAGES = (
     REPOSITORY / "README.md",
     REPOSITORY / "bench" / "README.md",
+    REPOSITORY / "sql" / "README.md",
     *sorted((REPOSITORY / "docs").glob("*.md")),
 )
 

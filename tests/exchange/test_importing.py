@@ -207,7 +207,7 @@ def test_an_answer_about_another_line_is_reported_and_imports_nothing(
     exchange.confused[ONE] = TWO
     told = {imported.stream: imported.problem for imported in reader.poll()}
     assert told[ONE] is not None
-    assert "was asked for one and sent news of 'two'" in told[ONE]
+    assert "received a request for one and sent news of 'two'" in told[ONE]
     assert told[TWO] is None
     assert (len(reader.files(ONE)), len(reader.files(TWO))) == (0, 1)
 

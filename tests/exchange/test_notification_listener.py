@@ -1,4 +1,4 @@
-"""The bell: nothing that is said is missed, and a time limit stands in for what is not heard."""
+"""Notifications: none is missed, and a time limit covers those that do not arrive."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.exchange.notification_listener import (
     CHANNEL,
     TRY_AGAIN_S,
-    Line,
+    ListenerConnection,
     ListenerIO,
     NotificationListener,
 )
@@ -23,7 +23,7 @@ from tests.catalog.homes_under_test import watcher_of
 
 
 @dataclass(eq=False)
-class HomeLine:
+class SimulatedConnection:
     """A line to a home, by hand."""
 
     notifies: list[Any] = field(default_factory=list)
@@ -40,22 +40,24 @@ class HomeLine:
 
 @dataclass
 class World:
-    """Homes by URL, those that are away, and a clock that moves while the bell waits."""
+    """Homes by URL, those that are away, and a clock that moves while the listener waits."""
 
-    lines: dict[str, HomeLine] = field(default_factory=dict)
+    lines: dict[str, SimulatedConnection] = field(default_factory=dict)
     away: set[str] = field(default_factory=set)
     now_s: float = 0.0
     tries: int = 0
 
-    def listen(self, url: str) -> Line:
+    def listen(self, url: str) -> ListenerConnection:
         self.tries += 1
         if url in self.away:
             raise psycopg2.OperationalError("no answer")
-        self.lines[url] = HomeLine()
+        self.lines[url] = SimulatedConnection()
         return self.lines[url]
 
-    def wait(self, lines: list[Line], limit_s: float) -> list[Line]:
-        ready = [x for x in lines if isinstance(x, HomeLine) and (x.notifies or x.is_dead)]
+    def wait(self, lines: list[ListenerConnection], limit_s: float) -> list[ListenerConnection]:
+        ready = [
+            x for x in lines if isinstance(x, SimulatedConnection) and (x.notifies or x.is_dead)
+        ]
         if not ready:
             self.now_s += limit_s
         return ready
@@ -138,6 +140,6 @@ def test_a_listener_works_with_a_thousand_open_files(
         assert time.monotonic() - began_s < 30
         end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
         with watcher_of(url) as watcher, watcher.connect() as connection:
-            connection.execute(text(f"{end} WHERE application_name = 'medusa bell'"))
+            connection.execute(text(f"{end} WHERE application_name = 'medusa listener'"))
         listener.wait(60_000)
         assert time.monotonic() - began_s < 30, "a line that died ends the wait"

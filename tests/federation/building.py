@@ -118,8 +118,8 @@ class Heard:
     def polled(self, stream: StreamName, polled: Polled) -> None:
         self.landed.append((stream, polled))
 
-    def delivered(self, turn: DeliveryResult) -> None:
-        self.deliveries.append(turn)
+    def delivered(self, result: DeliveryResult) -> None:
+        self.deliveries.append(result)
 
     def trimmed(self, line: TrimmedLine) -> None:
         self.trims.append(line)
@@ -137,7 +137,7 @@ class Heard:
 
 @dataclass(frozen=True)
 class Running:
-    """A participant that is seated and has its leases."""
+    """A participant whose session is open and that has its leases."""
 
     home_session: HomeSession
     loop: ParticipantLoop

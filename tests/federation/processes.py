@@ -133,7 +133,7 @@ def installation(contracts: Path) -> Iterator[Installation]:
 
 
 def contents(installed: Installation, name: str) -> dict[str, object]:
-    """All that a home promises: every live segment with its lineage, and what was put aside."""
+    """All that a home promises: every live segment with its lineage, and the quarantine."""
     with open_session(installed.settings, name) as session:  # type: ignore[arg-type]
         catalog = session.home.catalog
         found: dict[str, object] = {}

@@ -7,13 +7,13 @@ from typing import Any, cast
 import pytest
 
 from medusa_core.errors import Conflict
-from pipelines.participant.loop import Inputs, ParticipantLoop, Ticked
+from pipelines.participant.loop import Inputs, LoopTick, ParticipantLoop
 
 
 class InConflict(ParticipantLoop):
     """A loop whose ticks are decided by the test; its leases are always free."""
 
-    def __init__(self, *ticks: Ticked | Conflict) -> None:
+    def __init__(self, *ticks: LoopTick | Conflict) -> None:
         heard = cast("Any", self)
         super().__init__(
             catalog=heard, drivers=(), inputs=Inputs(importer=heard), leases=heard, observer=heard
@@ -27,7 +27,7 @@ class InConflict(ParticipantLoop):
     def error(self, error: Exception) -> None:
         self.errors.append(error)
 
-    def attempt(self) -> Ticked:
+    def attempt(self) -> LoopTick:
         found = self.ticks.pop(0)
         if isinstance(found, Conflict):
             raise found
@@ -46,12 +46,12 @@ def run(loop: InConflict) -> None:
 @pytest.mark.parametrize(
     ("ticks", "pauses"),
     [
-        ((Conflict("once"), Ticked(steps=1), Conflict("once more"), Ticked()), 0),
-        ((Conflict("one"), Conflict("two"), Conflict("three"), Ticked()), 2),
+        ((Conflict("once"), LoopTick(steps=1), Conflict("once more"), LoopTick()), 0),
+        ((Conflict("one"), Conflict("two"), Conflict("three"), LoopTick()), 2),
     ],
 )
 def test_a_loop_pauses_where_conflicts_follow_each_other(
-    ticks: tuple[Ticked | Conflict, ...], pauses: int
+    ticks: tuple[LoopTick | Conflict, ...], pauses: int
 ) -> None:
     loop = InConflict(*ticks)
     run(loop)

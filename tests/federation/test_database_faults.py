@@ -107,9 +107,9 @@ def as_superuser(server: EmbeddedServer, settings: Settings, name: str, sql: str
 
 
 def run_to_the_end(
-    running: Running, strike: Callable[[int], None] = lambda turn: None
+    running: Running, strike: Callable[[int], None] = lambda tick: None
 ) -> list[int]:
-    """Run the loop as the product does, `strike` before each turn; how long its pauses were."""
+    """Run the loop as the product does, `strike` before each tick; how long its pauses were."""
     pauses: list[int] = []
     ticks = 0
 
@@ -158,10 +158,10 @@ def test_a_catalog_that_cannot_be_read_is_asked_again_less_and_less_often(
         hidden = "ALTER TABLE medusa.assignment RENAME TO assignment_away"
         shown = "ALTER TABLE medusa.assignment_away RENAME TO assignment"
 
-        def strike(turn: int) -> None:
-            if turn == 2:
+        def strike(tick: int) -> None:
+            if tick == 2:
                 as_superuser(postgres_server, settings, "alpha", hidden)
-            if turn == 9:
+            if tick == 9:
                 as_superuser(postgres_server, settings, "alpha", shown)
 
         pauses = run_to_the_end(alpha, strike)
@@ -175,7 +175,7 @@ def test_a_catalog_that_cannot_be_read_is_asked_again_less_and_less_often(
     assert contents(Installation(settings, postgres_server), "alpha") == undisturbed
 
 
-def test_a_driver_whose_sessions_are_ended_at_every_other_turn_comes_to_the_same_end(
+def test_a_driver_whose_sessions_are_ended_at_every_other_tick_comes_to_the_same_end(
     federation: Federation, postgres_server: EmbeddedServer, undisturbed: dict[str, object]
 ) -> None:
     settings = federation("ended")
@@ -186,8 +186,8 @@ def test_a_driver_whose_sessions_are_ended_at_every_other_turn_comes_to_the_same
     )
     with seated(settings, "alpha", no_spark, FEW) as alpha:
         pauses = run_to_the_end(
-            alpha, lambda turn: as_superuser(postgres_server, settings, "alpha", end)
-            if turn % 2 else None
+            alpha, lambda tick: as_superuser(postgres_server, settings, "alpha", end)
+            if tick % 2 else None
         )  # fmt: skip
     assert len(pauses) >= 2
     assert set(pauses) == {RETRIES.back_off_ms}, "each of them healed at once"

@@ -36,7 +36,7 @@ from pipelines.platform.drills.link_faults import (
 from pipelines.platform.drills.run_processes import FOLDER, Running, recorded, running_in
 from pipelines.sources.generated_files import write_generated
 from tests.exchange.test_notification_listener import World
-from tests.federation.building import Running as Seated
+from tests.federation.building import Running as OpenParticipant
 from tests.federation.building import federation_of, rounds_until, seated
 from tests.federation.processes import Installation, installation, kill
 from tests.federation.test_crashes import write_contracts
@@ -520,7 +520,7 @@ def contracts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def two(
     postgres_server: EmbeddedServer, spark: SparkSession, contracts: Path, tmp_path: Path
-) -> Iterator[dict[str, Seated]]:
+) -> Iterator[dict[str, OpenParticipant]]:
     """alpha and beta in this process."""
     with federation_of(postgres_server, tmp_path / "two") as settings, ExitStack() as stack:
         apply_contracts(settings, ApplyRequest(contracts=contracts))
@@ -533,7 +533,7 @@ def two(
 
 
 def test_nothing_goes_over_a_cut_link_and_all_of_it_once_it_is_whole(
-    two: dict[str, Seated], monkeypatch: pytest.MonkeyPatch
+    two: dict[str, OpenParticipant], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alpha, beta = two["alpha"], two["beta"]
     monkeypatch.setenv("MEDUSA_DIR", str(alpha.home_session.home.directory))

@@ -48,21 +48,21 @@ def test_what_a_step_needs_besides_its_phases_is_around_it(world: World) -> None
     assert times.cost(a.MAIN, METERED, 0).wake_ms == 700
 
 
-def test_of_several_steps_of_a_turn_the_first_alone_tells_what_is_around_one(world: World) -> None:
+def test_of_several_steps_of_a_tick_only_the_first_shows_the_time_around_one(world: World) -> None:
     times = LoopTimes()
     closed, applied = World().close(), world.compute()
     times.note_steps([closed, applied], read_ms=applied.committed.committed_at_ms - 9_000)
     assert times.cost(a.MAIN, METERED, 0).wake_ms == 100, "closing came before it"
 
 
-def test_what_the_loop_does_before_it_decides_counts_in_turns_without_a_step_too() -> None:
+def test_time_before_a_decision_counts_in_ticks_without_a_step_too() -> None:
     times = LoopTimes()
     for _ in range(4):
         times.note_tick(tick_ms=0, lead_ms=600)
     assert times.cost(a.MAIN, METERED, 0).wake_ms == 600
 
 
-def test_a_turn_blocks_an_answer_but_for_the_fragments_own_steps(world: World) -> None:
+def test_a_tick_blocks_an_answer_except_for_the_fragments_own_steps(world: World) -> None:
     times = LoopTimes()
     times.cost(a.MAIN, METERED, 0)
     times.cost(a.TAIL, METERED, 0)

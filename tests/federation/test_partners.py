@@ -66,7 +66,7 @@ def four(settings: Settings, spark: SparkSession) -> Iterator[dict[str, Running]
         }
 
 
-def as_keeper(server: EmbeddedServer, settings: Settings, name: str, statement: str) -> None:
+def as_owner_role(server: EmbeddedServer, settings: Settings, name: str, statement: str) -> None:
     participant = Participant(name)
     database = known_homes(settings.directory)[participant]
     engine = create_engine(home_urls(server.superuser_url(), participant, database).owner_role)
@@ -90,7 +90,7 @@ def test_a_partner_is_named_and_passed_by(
     for name in LANDING:
         rounds_until([four[name]], lambda name=name: bool(four[name].heard.steps))  # type: ignore[misc]
     reader = f"{known_homes(settings.directory)[Participant('alpha')]}_reader"
-    as_keeper(postgres_server, settings, "alpha", statement.format(reader=reader))
+    as_owner_role(postgres_server, settings, "alpha", statement.format(reader=reader))
     delta = four["delta"]
     delta.loop.tick()
     problems = {told.stream: told.problem for told in delta.heard.imports}

@@ -52,11 +52,11 @@ def reads(installed: Installation, of: Participant, after_us: int) -> bool:
 
 
 def rows_of(
-    seat: HomeSession, stream: StreamName, segments: tuple[Segment, ...], part: Range
+    home_session: HomeSession, stream: StreamName, segments: tuple[Segment, ...], part: Range
 ) -> pa.Table:
-    record = line_of(seat.home.catalog, stream).stream
+    record = line_of(home_session.home.catalog, stream).stream
     return pa.concat_tables(
-        list(read_segments(seat.home.storage, segments, columns_of(record), part))
+        list(read_segments(home_session.home.storage, segments, columns_of(record), part))
     )
 
 

@@ -73,7 +73,7 @@ def parts(tmp_path: Path) -> dict[str, Path]:
 def four(
     postgres_server: EmbeddedServer, spark: SparkSession, parts: dict[str, Path], tmp_path: Path
 ) -> Iterator[dict[str, Running]]:
-    """Four seated participants whose contracts are applied."""
+    """Four participants with open sessions whose contracts are applied."""
     contracts = write_contracts(tmp_path / "contracts", parts, "3900s")
     with federation_of(postgres_server, tmp_path / "federation") as settings, ExitStack() as stack:
         apply_contracts(settings, ApplyRequest(contracts=contracts))

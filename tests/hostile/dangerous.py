@@ -20,7 +20,7 @@ from tests.hostile.cases.dangerous import CASES
 from tests.hostile.cases.shapes import FileCase
 
 ADDRESS_SPACE_BYTES_MAX = 8 << 30
-ASIDE_MAX = 10
+QUARANTINED_MAX = 10
 
 
 def peak_bytes() -> int:
@@ -37,7 +37,7 @@ def read(case: FileCase) -> dict[str, Any]:
         try:
             for chunk in read_recorded_file(case.source, file):
                 landed += chunk.records.num_rows
-                found = chunk.quarantined[:ASIDE_MAX]
+                found = chunk.quarantined[:QUARANTINED_MAX]
                 quarantined += [(record.position, record.field, record.reason) for record in found]
         except MedusaError as error:
             refused = str(error)

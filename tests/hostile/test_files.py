@@ -21,7 +21,7 @@ CASES = (
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_file_lands_what_is_good_puts_aside_what_is_not_or_is_refused_in_a_sentence(
+def test_a_file_lands_or_quarantines_each_record_or_is_refused_in_a_sentence(
     case: FileCase, tmp_path: Path
 ) -> None:
     file = case.written(tmp_path)

@@ -104,7 +104,7 @@ class Live:
                     return line.stable_through_us
         return None
 
-    def keeper_urls(self) -> Mapping[Participant, str]:
+    def owner_role_urls(self) -> Mapping[Participant, str]:
         """How the tables of each home are reached, by who owns them."""
         with open_homes(self.settings, alone=False) as homes:
             urls = {name: homes.urls(name) for name in ROLES}

@@ -31,7 +31,7 @@ def live() -> Iterator[Live]:
 
 @pytest.fixture(scope="module")
 def observer(live: Live) -> Iterator[Observer]:
-    with observed(live.keeper_urls()) as made:
+    with observed(live.owner_role_urls()) as made:
         yield made
 
 

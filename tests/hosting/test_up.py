@@ -62,7 +62,7 @@ def up() -> Iterator[Up]:
 
 @pytest.fixture(scope="module")
 def observer(up: Up) -> Iterator[Observer]:
-    with observed(up.live.keeper_urls()) as made:
+    with observed(up.live.owner_role_urls()) as made:
         yield made
 
 

@@ -169,7 +169,7 @@ BAD = [
     ("orig_h rlike r'\\\\p{L}'", "has '{' without a count"),
     ("orig_h rlike r'[\\b]'", "which Java does not read as Python does"),
     ("orig_h rlike r'a\\Z'", "which Java does not read as Python does"),
-    ("orig_h rlike r'(a)(?<=\\1)b'", "has a lookbehind beside a group named by its number"),
+    ("orig_h rlike r'(a)(?<=\\1)b'", "has a lookbehind and a group named by its number"),
     ("regexp_extract(orig_h, 'a', 1)", "takes group 1 of a pattern that has 0: write 0 for all"),
     ("regexp_replace(orig_h, 'a', '$1')", "names group $1, but the pattern has 0"),
     (

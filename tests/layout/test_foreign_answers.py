@@ -71,7 +71,7 @@ READ_BY_CALLERS: Mapping[str, str] = {
     "pipelines/catalog/postgres/statements.py:_snapshot": "its callers do",
     "pipelines/operations/home_checks.py:_listens": "its caller does, in `_connected`",
     "pipelines/contracts/data_contract_text.py:_standard": OWN,
-    "pipelines/exchange/notification_listener.py:listening": "`Bell` tries again later",
+    "pipelines/exchange/notification_listener.py:listening": "`NotificationListener` tries again",
     "pipelines/homes/network_files.py:network_of_plan": OWN,
     "pipelines/platform/airflow_components/airflow_database.py:_connect": "its two callers do",
     "pipelines/platform/drills/resume_later.py:main": OWN,

@@ -55,19 +55,19 @@ def paying(
     rooms: Sequence[tuple[int, float]] | None = None,
     load_max: float = inf,
     fragments: frozenset[FragmentName] | None = None,
-    **standing: object,
+    **status: object,
 ) -> PayerStatus:
     """A contract of the participant `home` as payer; `rooms` as the provider told them."""
     contract = a_contract(name, prices, provider=name, load_max=load_max, fragments=fragments)
     told = None if rooms is None else LastAnswer(tuple(LoadHeadroom(*room) for room in rooms), 0)
-    return PayerStatus(contract=contract, last_answer=told, **standing)  # type: ignore[arg-type]
+    return PayerStatus(contract=contract, last_answer=told, **status)  # type: ignore[arg-type]
 
 
 def providing(
-    name: str, prices: Sequence[float] = (25.0,), *, load_max: float = inf, **standing: object
+    name: str, prices: Sequence[float] = (25.0,), *, load_max: float = inf, **status: object
 ) -> ProviderStatus:
     contract = a_contract(name, prices, payer=name, load_max=load_max)
-    return ProviderStatus(contract=contract, **standing)  # type: ignore[arg-type]
+    return ProviderStatus(contract=contract, **status)  # type: ignore[arg-type]
 
 
 def an_offer(

@@ -11,8 +11,8 @@ from medusa_core.market.learning import (
     PASSED_ROUNDS,
     after_answering,
     is_passed_over,
+    last_answer_from,
     lowest_taken,
-    stated_by,
 )
 from medusa_core.market.messages import Answer, LoadHeadroom, Reason
 from medusa_core.market.terms import ContractName
@@ -33,7 +33,7 @@ def an_answer(reason: Reason = Reason.FULL, *, accepts: bool = False) -> Answer:
 
 
 def rooms(answer: Answer, level: int | None) -> tuple[LoadHeadroom, ...]:
-    told = stated_by(answer, 3, level, 0.1)
+    told = last_answer_from(answer, 3, level, 0.1)
     assert told is not None
     return told.rooms
 
@@ -47,7 +47,7 @@ def test_who_takes_nothing_at_a_price_is_not_believed_to_have_room_at_it() -> No
 
 def test_an_answer_that_was_not_weighed_says_nothing_of_room() -> None:
     for reason in (Reason.UNWEIGHED, Reason.REVISION, Reason.STALE):
-        assert stated_by(an_answer(reason), 3, 0, 0.1) is None
+        assert last_answer_from(an_answer(reason), 3, 0, 0.1) is None
     passed = an_answer(Reason.UNWEIGHED)
     assert is_passed_over(passed, 3, 3 + PASSED_ROUNDS - 1)
     assert not is_passed_over(passed, 3, 3 + PASSED_ROUNDS)

@@ -111,7 +111,7 @@ class Run:
                 if time.monotonic() > self._job.deadline:
                     break
                 names = [name for name in order(mutant) if name in items]
-                self._show_progress(mutant, *self._verdict(mutant, names, items, known))
+                self._record(mutant, *self._verdict(mutant, names, items, known))
         return True
 
     # ------------------------------------------------------------ which tests reach what
@@ -269,7 +269,7 @@ class Run:
                 return None
             time.sleep(LOOK_S)
 
-    def _show_progress(self, mutant: Mutant, verdict: str, how: str) -> None:
+    def _record(self, mutant: Mutant, verdict: str, how: str) -> None:
         if self._job.room == "sql":
             _drop_databases()
         with self._job.told.open("a", encoding="utf-8") as file:

@@ -8,7 +8,7 @@ import pytest
 
 from medusa_core.certificates import LineEvent
 from medusa_core.errors import Refused
-from medusa_core.first_answers import first_arrivals
+from medusa_core.first_outputs import first_arrivals
 from medusa_core.fragments import fragments_of
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import Participant, StreamName, Version

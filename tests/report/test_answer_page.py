@@ -14,7 +14,7 @@ from medusa_core.certificates import Certificate, Suite
 from medusa_core.changes import ChangeType
 from medusa_core.columns import Column
 from medusa_core.errors import Refused, Unavailable
-from medusa_core.first_answers import first_answers
+from medusa_core.first_outputs import first_outputs
 from medusa_core.grid import Range
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer, Stability
@@ -29,7 +29,7 @@ from pipelines.report.answer_laws import laws_of
 from pipelines.report.answer_page import write_answer_page
 from pipelines.report.corrected_rows import Corrections, RowCorrected
 from tests.changes.building import BIG, SUMS, TENTATIVE, WIDTH_US, Lines, some_lines
-from tests.core.test_first_answers import an_event
+from tests.core.test_first_outputs import an_event
 from tests.report.test_page import Seen
 
 S = 1_000_000
@@ -58,7 +58,7 @@ def some_figures(
         for n in cut
     ]
     window = Range(begin_us, begin_us + buckets * S)
-    answers = tuple(first_answers(window, events))
+    answers = tuple(first_outputs(window, events))
     record = StreamRecord(name=OUT, kind="derived", width_us=S, columns={"who": "string"})
     states = ((State.UP_FAILURE, cut.start + 4), (State.STABILIZATION, cut.stop + 1),
               (State.STABLE, cut.stop + 5))  # fmt: skip

@@ -143,7 +143,7 @@ def test_the_lineage_names_a_real_segment_with_its_file(
 
 
 def test_quarantine_is_counted_by_reason(nasty_page: str, nasty_kept: Kept) -> None:
-    assert "put aside: 1 record<" in nasty_page
+    assert "in quarantine: 1 record<" in nasty_page
     (record,) = nasty_kept.home.catalog.quarantined()
     assert any(row[:2] == ["events", record.reason] for row in cells(nasty_page))
 

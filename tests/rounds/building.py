@@ -1,4 +1,4 @@
-"""Participants that trade: homes with load, a declared cost, contracts in force, and turns."""
+"""Participants that trade: homes with load, a declared cost, contracts in force, and ticks."""
 
 from __future__ import annotations
 
@@ -59,13 +59,15 @@ class Trader:
 
     def restart(self) -> None:
         """Another program of the same participant: what the one before had in memory is gone."""
-        self.party.contract_sync = self.party.a_desk()
+        self.party.contract_sync = self.party.a_contract_sync()
         self.worker = self.another()
 
     def another(self) -> MarketWorker:
-        """The turns of another loop of the same participant."""
+        """The worker of another loop of the same participant."""
         agreements = self.party.agreements
-        return MarketWorker(self.party.a_desk(), agreements, self.rounds, self.party.told.append)
+        return MarketWorker(
+            self.party.a_contract_sync(), agreements, self.rounds, self.party.told.append
+        )
 
     def declares(self, capacity: float, threshold: float) -> None:
         """The owner says what load costs: rho / (1 - rho)."""
@@ -89,12 +91,12 @@ class Trader:
         )  # fmt: skip
 
     def opens(self) -> MarketTick:
-        """A turn in which it opens a round."""
+        """A tick in which it opens a round."""
         self.carries()
         return self.worker.tick(opens="a test")
 
     def answers(self) -> MarketTick:
-        """A turn in which it opens none, unless it has never had one."""
+        """A tick in which it opens none, unless it has never had one."""
         self.carries()
         return self.worker.tick()
 
@@ -163,9 +165,9 @@ def agree_on(
     return terms
 
 
-def until_quiet(*traders: Trader, turns_max: int = 20) -> None:
+def until_quiet(*traders: Trader, ticks_max: int = 20) -> None:
     """Turns of all, without new rounds, until nobody has anything to say."""
-    for _ in range(turns_max):
+    for _ in range(ticks_max):
         if all([trader.answers().is_idle for trader in traders]):  # noqa: C419 - each has its turn
             return
     raise AssertionError("they never come to rest")

@@ -38,7 +38,7 @@ TRADING = Trading(
 
 @dataclass
 class MemoryTrader:
-    """What `Trader` is over Postgres, in memory; `others` are the homes that its letters go to."""
+    """What `Trader` is over Postgres, in memory; `others` are the homes that it sends to."""
 
     name: Participant
     others: dict[Participant, MemoryMailbox]
@@ -59,7 +59,7 @@ class MemoryTrader:
         )
 
     def tick(self) -> SyncResult:
-        """As a desk: bring what came, send what waits."""
+        """As a contract synchronisation: take the inbox, send the outbox."""
         taken = self.mailbox.read_inbox()
         sent = list(self.mailbox.outbox.items())
         for number, (_, envelope) in sent:
@@ -131,7 +131,7 @@ def known(facts: MarketFacts) -> dict[str, Any]:
             )
             for name, told in facts.answers.items()
         },
-        "wanted": {name: replace(w, offer="") for name, w in facts.request.items()},
+        "wanted": {name: replace(w, offer="") for name, w in facts.requested_loads.items()},
         "silent": {partner: silence.asks_round for partner, silence in facts.silent.items()},
     }  # fmt: skip
 

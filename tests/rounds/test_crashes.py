@@ -1,4 +1,4 @@
-"""A turn cut short between any two of its numbers is made again: nothing is lost, or done twice."""
+"""A tick cut short between any two of its numbers is repeated: nothing is lost or done twice."""
 
 from __future__ import annotations
 

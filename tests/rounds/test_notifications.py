@@ -58,7 +58,7 @@ def test_bells_of_trade_are_empty(alpha: Trader, beta: Trader) -> None:
         ear.connection.close()
 
 
-def test_no_bell_is_rung_with_a_word() -> None:
+def test_a_notification_has_no_payload() -> None:
     functions = (SQL_FOLDER / "functions").rglob("*.sql")
     sql = "".join(path.read_text(encoding="utf-8") for path in functions)
     calls = re.findall(r"pg_notify\(([^)]*)\)", sql)

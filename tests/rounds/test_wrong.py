@@ -87,7 +87,7 @@ def put(
     nonce: str = "0" * 32,
     heard: bool = True,
 ) -> None:
-    """Lay a message into the receiver's inbox, signed, and let the receiver have its turn."""
+    """Put a signed message into the receiver's inbox, and let the receiver tick."""
     now_ms = sender.catalog.read_clock_ms()
     blank = Envelope(
         kind=kind, sender=name or sender.name, receiver=receiver.name, nonce=nonce,

@@ -107,7 +107,7 @@ def stacks() -> set[greenlet]:
     return {found for found in gc.get_objects() if isinstance(found, greenlet) and found}
 
 
-def test_no_strand_outlives_its_schedule() -> None:
+def test_no_fiber_outlives_its_schedule() -> None:
     before = stacks()
     run_schedule(SEED)
     run_schedule(SEED + 1, shape=TRIMS)

@@ -28,7 +28,7 @@ from tests.sinks.building import (
 )
 
 LAKE = {"kind": "parquet", "path": "/data/lake"}
-DESK = {"kind": "postgres", "url": "${TARGET_URL}", "table": "public.rows"}
+REPORTS = {"kind": "postgres", "url": "${TARGET_URL}", "table": "public.rows"}
 SINKS = """\
 sinks:
   - {kind: parquet, path: lake}
@@ -50,14 +50,14 @@ def test_a_folder_and_a_table_are_read_with_their_defaults() -> None:
     assert isinstance(lake, FolderSink)
     assert (lake.kind, lake.path, lake.formulas) == ("parquet", Path("/data/lake"), "keep")
     assert (lake.pace.begins, lake.pace.every_us, lake.pace.rows_max) == ("origin", None, 250_000)
-    contract_sync = parsed({**DESK, "table": "rows"})
-    assert isinstance(contract_sync, TableSink)
-    assert (contract_sync.schema, contract_sync.table, contract_sync.key) == (
+    table_sink = parsed({**REPORTS, "table": "rows"})
+    assert isinstance(table_sink, TableSink)
+    assert (table_sink.schema, table_sink.table, table_sink.key) == (
         "public",
         "rows",
         None,
     )
-    assert not contract_sync.takes_tentative
+    assert not table_sink.takes_tentative
 
 
 @pytest.mark.parametrize(
@@ -77,31 +77,31 @@ def test_a_folder_and_a_table_are_read_with_their_defaults() -> None:
         ({**LAKE, "rows_max": True}, "a whole number from 1"),
         ({**LAKE, "from": "yesterday"}, "is no time"),
         ({**LAKE, "from": [1]}, "origin, now, or a time"),
-        ({**DESK, "url": ""}, "has no url"),
-        ({**DESK, "url": 7}, "has no url"),
-        ({**DESK, "url": "mysql://u@h/d"}, "not one of Postgres"),
-        ({**DESK, "url": "postgresql://u:secretword@h/d"}, "a password in it"),
-        ({**DESK, "url": "postgresql://u:secretword${X}@h/d"}, "a password in it"),
-        ({**DESK, "url": "postgresql://u@h/d?password=secretword"}, "a password in it"),
-        ({**DESK, "url": "postgresql://u@h/d?passfile=/etc/secretword"}, "a password in it"),
-        ({**DESK, "url": "postgresql://u:${a b}secretword@h/d"}, "names no variable"),
-        ({**DESK, "url": "$TARGET_URL"}, "names no variable"),
-        ({**DESK, "table": None}, "a name of letters"),
-        ({**DESK, "table": "a.b.c"}, "a name of letters"),
-        ({**DESK, "table": 'rows"; DROP TABLE x; --'}, "a name of letters"),
-        ({**DESK, "table": "."}, "a name of letters"),
-        ({**DESK, "table": "x" * 64}, "a name of letters"),
-        ({**DESK, "table": "pg_catalog.pg_class"}, "neither Medusa nor Postgres keeps"),
-        ({**DESK, "table": "medusa.segment"}, "neither Medusa nor Postgres keeps"),
-        ({**DESK, "table": "public.medusa_sink"}, "neither Medusa nor Postgres keeps"),
-        ({**DESK, "key": []}, "a list of columns"),
-        ({**DESK, "key": "id"}, "a list of columns"),
-        ({**DESK, "key": ["id", "id"]}, "each once"),
-        ({**DESK, "key": ["id; DROP"]}, "is not a name"),
-        ({**DESK, "key": [["id"]]}, "the name of a column"),
-        ({**DESK, "stability": "stable"}, "write final or all"),
-        ({**DESK, "nul": "keep"}, "write refuse or replace"),
-        ({**DESK, "path": "/x"}, "'path' that is not known"),
+        ({**REPORTS, "url": ""}, "has no url"),
+        ({**REPORTS, "url": 7}, "has no url"),
+        ({**REPORTS, "url": "mysql://u@h/d"}, "not one of Postgres"),
+        ({**REPORTS, "url": "postgresql://u:secretword@h/d"}, "a password in it"),
+        ({**REPORTS, "url": "postgresql://u:secretword${X}@h/d"}, "a password in it"),
+        ({**REPORTS, "url": "postgresql://u@h/d?password=secretword"}, "a password in it"),
+        ({**REPORTS, "url": "postgresql://u@h/d?passfile=/etc/secretword"}, "a password in it"),
+        ({**REPORTS, "url": "postgresql://u:${a b}secretword@h/d"}, "names no variable"),
+        ({**REPORTS, "url": "$TARGET_URL"}, "names no variable"),
+        ({**REPORTS, "table": None}, "a name of letters"),
+        ({**REPORTS, "table": "a.b.c"}, "a name of letters"),
+        ({**REPORTS, "table": 'rows"; DROP TABLE x; --'}, "a name of letters"),
+        ({**REPORTS, "table": "."}, "a name of letters"),
+        ({**REPORTS, "table": "x" * 64}, "a name of letters"),
+        ({**REPORTS, "table": "pg_catalog.pg_class"}, "neither Medusa nor Postgres keeps"),
+        ({**REPORTS, "table": "medusa.segment"}, "neither Medusa nor Postgres keeps"),
+        ({**REPORTS, "table": "public.medusa_sink"}, "neither Medusa nor Postgres keeps"),
+        ({**REPORTS, "key": []}, "a list of columns"),
+        ({**REPORTS, "key": "id"}, "a list of columns"),
+        ({**REPORTS, "key": ["id", "id"]}, "each once"),
+        ({**REPORTS, "key": ["id; DROP"]}, "is not a name"),
+        ({**REPORTS, "key": [["id"]]}, "the name of a column"),
+        ({**REPORTS, "stability": "stable"}, "write final or all"),
+        ({**REPORTS, "nul": "keep"}, "write refuse or replace"),
+        ({**REPORTS, "path": "/x"}, "'path' that is not known"),
     ],
 )
 def test_what_is_no_sink_is_refused_in_a_sentence(document: dict[str, Any], told: str) -> None:
@@ -189,9 +189,9 @@ def test_a_sink_that_cannot_be_is_refused_with_its_place(
 
 
 def test_two_streams_are_not_delivered_into_one_table(tmp_path: Path) -> None:
-    contract_sync = "sinks: [{kind: postgres, url: '${U}', table: t}]\n"
+    table_sink = "sinks: [{kind: postgres, url: '${U}', table: t}]\n"
     contracts = with_sinks(
-        tmp_path, contract_sync, **{"streams/large.yaml": f"stream: large\n{contract_sync}"}
+        tmp_path, table_sink, **{"streams/large.yaml": f"stream: large\n{table_sink}"}
     )
     with pytest.raises(Refused, match="give each sink a target of its own"):
         read_federation(contracts, tmp_path)

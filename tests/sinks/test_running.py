@@ -138,22 +138,20 @@ def test_a_target_that_is_away_holds_up_neither_steps_nor_other_sinks(
         catalog = running.home_session.home.catalog
 
         def is_done() -> bool:
-            lake, contract_sync = catalog.sinks()
+            lake, table_sink = catalog.sinks()
             (line,) = catalog.lines()
             is_delivered = lake.through_us is not None and lake.through_us == line.end_us
             return (
-                has_ended(running.home_session)
-                and is_delivered
-                and contract_sync.problem is not None
+                has_ended(running.home_session) and is_delivered and table_sink.problem is not None
             )
 
         lands.run(running, is_done)
         assert not running.loop.has_delivered_all()
         assert any(isinstance(e, Unavailable) for e in running.heard.errors)
-        (contract_sync,) = (s for s in catalog.sinks() if s.name == "postgres")
-        assert "s3cret-word" not in repr(contract_sync)
+        (table_sink,) = (s for s in catalog.sinks() if s.name == "postgres")
+        assert "s3cret-word" not in repr(table_sink)
         (hold,) = (h for h in catalog.holds(SEEN) if h.holder == holder_of("postgres"))
-        assert hold.from_us == contract_sync.from_us, "what it has yet to deliver is kept"
+        assert hold.from_us == table_sink.from_us, "what it has yet to deliver is kept"
         monkeypatch.setenv("SINKS_TARGET", database.url)
         lands.run(running)
     assert database.run("SELECT count(*) FROM seen") == [(RECORDS,)]
@@ -279,8 +277,8 @@ def test_status_shows_how_far_sinks_are_and_why_not_further(
     status = read_status(home.settings, "alpha")
     assert status.error is None
     told = document(status)["homes"][0]
-    contract_sync, lake = told["sinks"]
-    assert (contract_sync["behind_ms"], contract_sync["rows"], contract_sync["problem"]) == (
+    table_sink, lake = told["sinks"]
+    assert (table_sink["behind_ms"], table_sink["rows"], table_sink["problem"]) == (
         0,
         2,
         None,

@@ -214,7 +214,7 @@ def test_every_drawn_network_in_every_mode(
             file.write(f"{seed}\n")
 
 
-def test_every_kind_of_network_and_every_mode_has_its_turn() -> None:
+def test_every_kind_of_network_and_every_mode_occurs() -> None:
     trials = list(quick_trials())
     assert sum(trial.networks for trial in trials) == 100
     assert {kind_of(trial.seed) for trial in trials} == set(KINDS)

@@ -1,4 +1,4 @@
-"""The escape hatch: a PySpark function is sworn in before its first commit."""
+"""The escape hatch: a PySpark function is checked before its first commit."""
 
 from __future__ import annotations
 

@@ -35,20 +35,20 @@ def a_step(*segments: Segment, computed_s: int) -> ComputeStep:
 
 
 @pytest.fixture
-def keeper() -> StepPanes:
+def step_panes() -> StepPanes:
     """One that has kept the panes of the first minute."""
-    keeper = StepPanes([SHAPE])
+    step_panes = StepPanes([SHAPE])
     step = a_step(FIRST, computed_s=0)
     made = pa.table(
         {TAG: pa.array([7, 7], pa.int32()), "s0": ["a", "b"], STIME: [0, 30 * a.SECOND_US]}
     )
-    keeper.keep(step, keeper.nothing(step.reads), made)
-    return keeper
+    step_panes.keep(step, step_panes.nothing(step.reads), made)
+    return step_panes
 
 
-def test_a_step_takes_the_panes_of_what_it_would_read_again(keeper: StepPanes) -> None:
+def test_a_step_takes_the_panes_of_what_it_would_read_again(step_panes: StepPanes) -> None:
     step = a_step(FIRST, SECOND, computed_s=60)
-    saved = keeper.saved(step)
+    saved = step_panes.saved(step)
     assert {read.version for read in step.reads} == {1, 2}
     assert {read.version for read in saved.reads} == {2}
     assert saved.rows == 1, "the pane that the first window begins behind is not needed"
@@ -64,14 +64,14 @@ def test_a_step_takes_the_panes_of_what_it_would_read_again(keeper: StepPanes) -
     ids=["other records", "fewer", "more"],
 )
 def test_the_same_version_of_other_records_as_of_a_home_that_was_set_back_is_read(
-    keeper: StepPanes, buckets: dict[int, Digest]
+    step_panes: StepPanes, buckets: dict[int, Digest]
 ) -> None:
     step = a_step(replace(FIRST, buckets=buckets), SECOND, computed_s=60)
-    saved = keeper.saved(step)
+    saved = step_panes.saved(step)
     assert saved.reads == step.reads
     assert saved.rows == 0
 
 
-def test_what_lies_before_the_first_window_may_be_another(keeper: StepPanes) -> None:
+def test_what_lies_before_the_first_window_may_be_another(step_panes: StepPanes) -> None:
     other = replace(FIRST, buckets={0: Digest(9, 9, 9), 30 * a.SECOND_US: Digest(2, 2, 2)})
-    assert keeper.saved(a_step(other, SECOND, computed_s=60)).rows == 1
+    assert step_panes.saved(a_step(other, SECOND, computed_s=60)).rows == 1

@@ -88,7 +88,7 @@ class Slid:
         self._files = parquet_files(replayer.folder / "in", records())
 
     def answers(self, network: Network, *, over_panes: bool = True, **how: Any) -> Any:
-        """The digests; how many records were read and put aside is kept."""
+        """The digests; how many records were read and quarantined is kept."""
         with self._patch.context() as patch:
             if not over_panes:
                 patch.setattr(step, "over_panes", lambda checked: (checked, {}))
@@ -132,7 +132,7 @@ def test_panes_need_not_be_as_long_as_a_bucket_nor_as_the_advance(slid: Slid) ->
 
 
 def test_boxes_before_the_panes_and_outputs_beside_them_get_every_record(slid: Slid) -> None:
-    """Also those that an expression fails on: they are put aside once."""
+    """Also those that an expression fails on: they go to quarantine once."""
     columns = {c: c for c in ("key", "kind", "real", "flag")} | {"value": "1000 div (value - 7)"}
     before = (
         Filter(name="good", input="given", cases={"yes": "flag is not null"}),

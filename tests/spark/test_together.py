@@ -117,15 +117,15 @@ def test_what_a_shared_job_gives_is_what_each_fragment_gives_alone(replay_many: 
     alone, write_quarantine, jobs_alone = replay_many(together=False)
     assert sum(map(bool, alone.values())) > MEMBERS
     assert len(write_quarantine) > MEMBERS
-    shared, also_put_aside, jobs_shared = replay_many(together=True)
+    shared, also_quarantined, jobs_shared = replay_many(together=True)
     assert shared == alone
-    assert also_put_aside == write_quarantine
+    assert also_quarantined == write_quarantine
     assert sum(jobs_shared) < sum(jobs_alone) / 3
-    in_pieces, still_put_aside, _ = replay_many(
+    in_pieces, still_quarantined, _ = replay_many(
         together=True, limits=Limits(buckets_per_step_max=9)
     )
     assert in_pieces == alone
-    assert still_put_aside == write_quarantine
+    assert still_quarantined == write_quarantine
 
 
 def shape_of(boxes: tuple[Box, ...], columns: dict[str, str] = COLUMNS) -> Shape | None:

@@ -265,8 +265,8 @@ def test_panes_that_count_twice_are_found_when_they_are_first_used(
     )  # fmt: skip
     expected, saved = right(spark, tmp_path, network), StepPanes.saved
 
-    def twice(keeper: StepPanes, step: Any) -> Saved:
-        one = saved(keeper, step)
+    def twice(step_panes: StepPanes, step: Any) -> Saved:
+        one = saved(step_panes, step)
         return Saved(one.reads, {b: pa.concat_tables([t, t]) for b, t in one.panes.items()})
 
     monkeypatch.setattr(StepPanes, "saved", twice)

@@ -32,7 +32,7 @@ NEW_TABLE = "CREATE TABLE medusa.note (n integer);"
 
 
 def run(home: HomeUrls, *statements: str, **values: object) -> list[object]:
-    """The first column of what the last statement answers with, asked by the keeper."""
+    """The first column of what the last statement answers with, sent by the owner role."""
     with engine_of(home.owner_role) as engine, engine.connect() as connection:
         for statement in statements:
             answer = connection.execute(text(statement), values)

@@ -75,9 +75,9 @@ def test_an_unlisted_table_is_inaccessible_and_named(
     spoilt: tuple[HomeUrls, Engine],
 ) -> None:
     urls, watcher = spoilt
-    keeper = f"{urls.database}_home"
+    owner_role = f"{urls.database}_home"
     with watcher.connect() as connection:
-        connection.execute(text(f"SET ROLE {keeper}"))
+        connection.execute(text(f"SET ROLE {owner_role}"))
         connection.execute(text("CREATE TABLE medusa.forgotten (n integer)"))
         connection.execute(text("TRUNCATE medusa.schema_version"))
         connection.execute(text("DELETE FROM medusa.schema_file WHERE path = 'grants/owner'"))

@@ -165,15 +165,15 @@ def test_no_login_owns_anything_or_passes_by_a_rule(
     attacked_urls: HomeUrls, log_in: LogIn, role: str
 ) -> None:
     name = f"{attacked_urls.database}_{role}"
-    keeper = f"{attacked_urls.database}_{OWNER_NOLOGIN}"
+    owner_role = f"{attacked_urls.database}_{OWNER_NOLOGIN}"
     assert name not in {owner for (owner,) in run(log_in, "owner", OWNERS)}
     ((is_above,),) = run(
         log_in, role, "SELECT rolsuper OR rolbypassrls OR rolcreaterole OR rolcreatedb "
-        f"OR pg_has_role('{name}', '{keeper}', 'MEMBER') FROM pg_roles "
+        f"OR pg_has_role('{name}', '{owner_role}', 'MEMBER') FROM pg_roles "
         f"WHERE rolname = '{name}'"
     )  # fmt: skip
     assert is_above is False
-    assert is_refused(log_in, role, f"SET ROLE {keeper}")
+    assert is_refused(log_in, role, f"SET ROLE {owner_role}")
     for change in ("DISABLE TRIGGER ALL", "DISABLE ROW LEVEL SECURITY", "OWNER TO CURRENT_USER"):
         assert is_refused(log_in, role, f"ALTER TABLE medusa_market.contract_proposal {change}")
     assert is_refused(log_in, role, "CREATE TABLE medusa.mine (n integer)")
@@ -182,9 +182,9 @@ def test_no_login_owns_anything_or_passes_by_a_rule(
 
 def test_the_owner_role_has_no_login(attacked_urls: HomeUrls) -> None:
     owner = make_url(attacked_urls.owner)
-    keeper = owner.set(username=f"{attacked_urls.database}_{OWNER_NOLOGIN}")
+    owner_role = owner.set(username=f"{attacked_urls.database}_{OWNER_NOLOGIN}")
     with pytest.raises(Unavailable):
-        check_migrated(keeper.render_as_string(hide_password=False))
+        check_migrated(owner_role.render_as_string(hide_password=False))
 
 
 def test_views_run_as_who_asks_and_functions_find_only_what_is_named(log_in: LogIn) -> None:

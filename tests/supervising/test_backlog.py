@@ -33,7 +33,7 @@ def test_corrections_are_made_where_the_live_lane_is_given_up(supervised: Superv
     settings = supervised.settings
     give_up(supervised, Lane.LIVE, supervised.wants())
     opened = open_backlog(settings, ALWAYS, {})
-    assert opened.because == "it was asked for"
+    assert opened.because == "requested"
     desired = opened.desired
     assert desired is not None
 

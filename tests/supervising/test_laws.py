@@ -22,7 +22,7 @@ Sql = Callable[..., list[tuple[Any, ...]]]
 
 @pytest.fixture
 def sql(supervised: Supervised, postgres_server: EmbeddedServer) -> Iterator[Sql]:
-    """A statement as one of the home's roles; the keeper owns the tables."""
+    """A statement as one of the home's roles; the owner role owns the tables."""
     opened = {}
     with open_homes(supervised.settings, alone=False) as homes:
         urls = homes.urls(Participant(ALPHA))
@@ -30,10 +30,10 @@ def sql(supervised: Supervised, postgres_server: EmbeddedServer) -> Iterator[Sql
 
         def run(role: str, statement: str) -> list[tuple[Any, ...]]:
             if role not in opened:
-                is_keeper = role == "keeper"
+                is_owner_role = role == "keeper"
                 url = (
                     postgres_server.superuser_url(urls.database)
-                    if is_keeper
+                    if is_owner_role
                     else getattr(urls, role)
                 )
                 opened[role] = psycopg2.connect(url.replace("+psycopg2", ""))

@@ -42,7 +42,7 @@ MISLED = replace(
 )
 """Who takes what is slow for dead, and never gives up."""
 
-PATIENT = replace(
+LONG_LIMITS = replace(
     MISLED, restart=replace(MISLED.restart, silent_ms_max=60_000), spawn_ms_max=60_000
 )
 
@@ -170,11 +170,11 @@ class Chaos:
         deeds = (self._kill, self._kill, self._freeze, self._deny, self._close, self._fail)
         self._chance.choice(deeds)(number)
         time.sleep(self._chance.uniform(0.05, 0.8))
-        self._thaw(time.monotonic())
+        self._resume(time.monotonic())
 
     def end(self) -> None:
         """Nothing is frozen, wrong or half done any more, and the job is wanted."""
-        self._thaw(float("inf"))
+        self._resume(float("inf"))
         self._stack.close()
         self._supervised.wants()
 
@@ -223,7 +223,7 @@ class Chaos:
         if self._chance.random() < 0.7:
             end()
 
-    def _thaw(self, now_s: float) -> None:
+    def _resume(self, now_s: float) -> None:
         for until_s, pid in self._frozen:
             if until_s <= now_s:
                 with suppress(ProcessLookupError):
@@ -244,7 +244,7 @@ def test_a_lane_never_has_two_processes(supervised: Supervised, seed: int, tmp_p
             for number in range(DEEDS):
                 chaos.do(number)
             chaos.end()
-        with supervising(supervised.settings, PATIENT):
+        with supervising(supervised.settings, LONG_LIMITS):
             until(lambda: is_at_work(supervised), "in the end a job runs", HEAL_S_MAX)
     watch.end()
     assert watch.two == [], f"after {watch.looks} looks"
@@ -261,8 +261,8 @@ def test_a_participant_whose_java_process_is_killed_never_has_two_processes(
     supervised.wants(name=BETA)
     with (
         busy(),
-        supervising(supervised.settings, PATIENT, ALPHA),
-        supervising(supervised.settings, PATIENT, BETA),
+        supervising(supervised.settings, LONG_LIMITS, ALPHA),
+        supervising(supervised.settings, LONG_LIMITS, BETA),
         open_home(supervised.settings, BETA) as home,
     ):
         for _ in range(JAVA_KILLED):

@@ -98,7 +98,7 @@ def test_an_old_file_that_is_adopted_meanwhile_is_restored(tmp_path: Path) -> No
     assert adopted.read_bytes() == b"rows"
 
 
-def test_what_a_crash_left_set_aside_is_removed_or_put_back(tmp_path: Path) -> None:
+def test_a_file_that_a_crash_left_renamed_is_removed_or_restored(tmp_path: Path) -> None:
     a_file(tmp_path / f"one.parquet{ORPHAN_SUFFIX}")
     a_file(tmp_path / f"two.parquet{ORPHAN_SUFFIX}")
     assert found_in(tmp_path, ["two.parquet"]) == [f"one.parquet{ORPHAN_SUFFIX}"]

@@ -21,10 +21,10 @@ def facts(folder: Path, now_s: float) -> dict[str, object]:
 
 def test_a_source_is_behind_since_something_first_waited(tmp_path: Path) -> None:
     file = BacklogFile(tmp_path, ALPHA)
-    assert file.show_progress(FLOWS, Polled(), 100.0) == 0
+    assert file.record(FLOWS, Polled(), 100.0) == 0
     waiting = Polled(waiting_files=7, has_waiting=True, because="the clock")
-    assert file.show_progress(FLOWS, waiting, 110.0) == 0
-    assert file.show_progress(FLOWS, waiting, 150.0) == 40
+    assert file.record(FLOWS, waiting, 110.0) == 0
+    assert file.record(FLOWS, waiting, 150.0) == 40
     found = facts(tmp_path, 152.0)
     assert (found["kind"], found["waiting_files"], found["waiting_records"]) == (
         "directory", 7, None
@@ -32,7 +32,7 @@ def test_a_source_is_behind_since_something_first_waited(tmp_path: Path) -> None
     assert (found["has_waiting"], found["behind_ms"], found["told_ago_ms"]) == (
         True, 42_000, 2_000
     )  # fmt: skip
-    assert file.show_progress(FLOWS, Polled(waiting_files=0), 151.0) == 0
+    assert file.record(FLOWS, Polled(waiting_files=0), 151.0) == 0
     assert (facts(tmp_path, 152.0)["behind_ms"], facts(tmp_path, 152.0)["waiting_files"]) == (0, 0)
 
 
@@ -54,5 +54,5 @@ def test_figures_that_no_driver_has_reported_are_unknown(
 def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
     (tmp_path / "logs").write_text("no folder")
     file = BacklogFile(tmp_path, ALPHA)
-    file.show_progress(FLOWS, Polled(has_waiting=True), 100.0)
-    assert file.show_progress(FLOWS, Polled(has_waiting=True), 103.0) == 3
+    file.record(FLOWS, Polled(has_waiting=True), 100.0)
+    assert file.record(FLOWS, Polled(has_waiting=True), 103.0) == 3

@@ -63,7 +63,7 @@ def test_it_shows_before_and_after_and_from_what_partners_are_estimated(
     assert "because before the edit handing it over costs less than keeping it" in shown
     assert "beta (spare) is estimated from 1 answer since" in shown
     assert "the last at level 0 (10 EUR)" in shown
-    assert "nothing was written, and no partner was told" in shown
+    assert "nothing was written or sent" in shown
 
 
 def test_the_document_holds_the_same_with_its_differences(

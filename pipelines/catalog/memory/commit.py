@@ -61,7 +61,7 @@ def check_epoch(transaction: Transaction, key: LeaseKey, epoch: Epoch) -> None:
 
 
 def check_lease(transaction: Transaction, lease: Lease) -> None:
-    """S8: locks the lease; Conflict unless it is held as said and has not expired."""
+    """S8: locks the lease; Conflict unless the named holder has it and it has not expired."""
     held = transaction.lock_row(tables.LEASES, lease.key)
     if held is None or (held.holder, held.epoch) != (lease.holder, lease.epoch):
         raise Conflict(f"the lease of {lease.key} is not held by {lease.holder}: acquire it")

@@ -86,7 +86,7 @@ def line_news(
         raise Diverged(f"the line of {stream} by {producer} is at {line.version}, not {after}")
     upto = _page_end(line, after, segments_max)
     recalled = recalls_after(transaction, (stream, producer), after)
-    # What a later page takes back is not told first.
+    # What a later page takes back is not reported first.
     again_us = min((r.from_us for r in recalled if r.version > upto), default=FOREVER_US)
     changed = [
         _as_of(row, upto)
@@ -130,7 +130,7 @@ def _aged(segment: Segment, now_ms: int) -> Segment:
 
 
 def _arrived(news: LineNews, segment: Segment, now_ms: int) -> Segment:
-    """The segment as it comes into this home, what the way took counted in."""
+    """The segment as it arrives in this home, its age increased by the time of transfer."""
     fresh_ms = news.fresh_ms(segment)
     age_ms = 0 if fresh_ms is None else max(now_ms - fresh_ms, 0)
     return replace(segment, age_ms=age_ms, arrived_ms=now_ms)
@@ -172,7 +172,7 @@ def _gone_before_us(line: LineRow, upto: Version) -> int | None:
 
 
 def _is_news(row: SegmentRow, after: Version, upto: Version) -> bool:
-    """Live at `upto` and not before, or the other way round."""
+    """Live at `upto` and not before, or the reverse."""
     return row.is_live_at(upto) != (row.begin_version <= after and row.is_live_at(after))
 
 
@@ -204,11 +204,11 @@ def import_line(
     read = transaction.get(tables.CHAINS, (news.stream, news.producer, news.after))
     if read is not None and news.chain_after not in (None, read):
         raise Diverged(f"the line of {news.stream} is not the one read up to {news.after}")
-    for text in news.plans:
-        known = transaction.get(tables.PLANS, text.id)
-        if known is not None and known[1] != text.document:
-            raise Refused(f"plan {text.id} exists here with another document")
-        transaction.put(tables.PLANS, text.id, known or (text.network, text.document))
+    for plan_ in news.plans:
+        known = transaction.get(tables.PLANS, plan_.id)
+        if known is not None and known[1] != plan_.document:
+            raise Refused(f"plan {plan_.id} exists here with another document")
+        transaction.put(tables.PLANS, plan_.id, known or (plan_.network, plan_.document))
     if transaction.get(tables.PLANS, plan) is None:
         raise Refused(f"plan {plan} is not deployed here: deploy it first")
 
@@ -234,7 +234,7 @@ def import_line(
     ]
     if any(row.segment.stability.is_final for row in over):
         raise Refused(f"news of {news.stream} would change what is final (S2)")
-    # Of a tentative row that is trimmed, the end is not told: what took its place shows it.
+    # The end of a trimmed tentative row is not reported: its replacement shows it.
     for row in live.copy():
         if row.segment.stability.is_final or row.segment.range.to_us > _lost_before_us(news):
             continue
@@ -279,7 +279,7 @@ def import_line(
 
 
 def _without_trimmed(news: LineNews, line: LineRow) -> LineNews:
-    """The news without the rows that are trimmed here: after a recall they are told again."""
+    """The news without the rows that are trimmed here: after a recall they are reported again."""
     kept_us = BEGINNING_US if line.trimmed_us is None else line.trimmed_us
     segments = (
         p for p in news.segments if p.end_version is not None or p.segment.range.to_us > kept_us

@@ -35,7 +35,7 @@ class InboxEntry:
 
 @dataclass(slots=True)
 class MemoryMailbox:
-    """A home's letters, contracts and rounds."""
+    """A home's envelopes, contracts and rounds."""
 
     participant: Participant
     clock_ms: Callable[[], int]
@@ -73,7 +73,7 @@ class MemoryMailbox:
         """Both have signed a revision; of a number there is one."""
         self.agreed.setdefault(terms.contract, {}).setdefault(terms.number, terms)
 
-    # ------------------------------------------------------------ letters that come
+    # ------------------------------------------------------------ inbox
 
     def take_envelope(self, envelope: Envelope) -> str:
         """A partner puts an envelope into the inbox; the same one again is no second."""
@@ -130,7 +130,7 @@ class MemoryMailbox:
         self.inbox[envelope_id] = replace(entry, state="refused", reason=reason)
         return True
 
-    # ------------------------------------------------------------ letters that go
+    # ------------------------------------------------------------ outbox
 
     def put(self, receiver: Participant, kind: EnvelopeKind, about: str, body: bytes) -> None:
         """Tell a partner something; once, while the same still waits for it."""

@@ -88,7 +88,7 @@ def recall(
     for of, from_us in sorted(again.items(), key=lambda item: (item[0] != root, item[0])):
         stays_us = BEGINNING_US if of == root else request.stays.get(of[0], BEGINNING_US)
         at_us = max(from_us, _kept_from_us(transaction, here, of), stays_us)
-        done = _text_of(transaction, of, at_us, request.because, request.who)
+        done = _result_of(transaction, of, at_us, request.because, request.who)
         if done is None:
             continue
         if request.follows is None:
@@ -145,7 +145,7 @@ def follow(
         if (stream, producer) != of and agreed is not None:
             kept_us = max(at_us, _kept_from_us(transaction, here, (stream, producer)),
                           agreed.stays.get(stream, BEGINNING_US))  # fmt: skip
-            done = _text_of(transaction, (stream, producer), kept_us, agreed.because, agreed.who)
+            done = _result_of(transaction, (stream, producer), kept_us, agreed.because, agreed.who)
             if done is not None:
                 _take_back(transaction, (stream, producer), done)
     return replace(
@@ -215,7 +215,7 @@ def _reads(transaction: Transaction, row: SegmentRow, output: str, of: Line, fro
 
 
 def _kept_from_us(transaction: Transaction, here: Participant, of: Line) -> int:
-    """From when on a line and what its fragment writes beside it are kept, on the widest grid."""
+    """From when on a line and the other outputs of its fragment are kept, on the widest grid."""
     together = {of, *(line for line, _ in _siblings(transaction, here, of, 0))}
     widest_us = max(width_of(transaction, stream) for stream, _ in together)
     lines = [lock_line(transaction, *line) for line in together]
@@ -254,7 +254,7 @@ def _hold(transaction: Transaction, request: RecallRequest, again: dict[Line, in
         )
 
 
-def _text_of(
+def _result_of(
     transaction: Transaction, of: Line, from_us: int, because: str, who: str
 ) -> RecallResult | None:
     """The recall of a line; None if nothing lies behind."""

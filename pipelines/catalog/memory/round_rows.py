@@ -80,7 +80,9 @@ class Tables:
     """Those that have not lapsed."""
     answers: dict[ContractName, tuple[Answer, int, bool, int]] = field(default_factory=dict)
     """By contract: the last answer got, to which offer, in which round."""
-    request: dict[ContractName, tuple[Revision, RequestedLoad]] = field(default_factory=dict)
+    requested_loads: dict[ContractName, tuple[Revision, RequestedLoad]] = field(
+        default_factory=dict
+    )
     silent: dict[Participant, tuple[int, Silence]] = field(default_factory=dict)
     drawn: int = 0
 
@@ -88,7 +90,16 @@ class Tables:
 def copied(tables: Tables) -> Tables:
     """The tables as they are now, whatever is written to them later."""
     kept = copy.copy(tables)
-    for name in ("offers", "known", "offers_made", "open", "moves", "answers", "request", "silent"):
+    for name in (
+        "offers",
+        "known",
+        "offers_made",
+        "open",
+        "moves",
+        "answers",
+        "requested_loads",
+        "silent",
+    ):
         setattr(kept, name, dict(getattr(tables, name)))
     kept.answered = set(tables.answered)
     return kept

@@ -142,9 +142,9 @@ class MemoryRounds:
                 if m.state is MoveState.MOVED
             ),
             answers={name: self._received_answer(*answer) for name, answer in answered.items()},
-            request={
+            requested_loads={
                 name: document
-                for name, (revision, document) in tables.request.items()
+                for name, (revision, document) in tables.requested_loads.items()
                 if revision == revisions.get(name)
             },
             silent={partner: silence for partner, (_, silence) in tables.silent.items()},
@@ -264,7 +264,7 @@ class MemoryRounds:
             for move_id in request["leaves"]:
                 self._leave(move_id, None)
             for document in request["wanted"]:
-                tables.request[document["contract"]] = (
+                tables.requested_loads[document["contract"]] = (
                     document["revision"],
                     requested_load_of(document),
                 )

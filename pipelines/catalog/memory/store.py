@@ -36,7 +36,7 @@ class Clock(Protocol):
 
 @dataclass(slots=True)
 class ManualClock:
-    """A clock that stands until it is told to advance."""
+    """A clock that advances by `advance` only."""
 
     now_ms: int = 0
 
@@ -146,7 +146,7 @@ class Transaction:
             raise Waiting(f"{table.name} {key}")
 
     def share_name(self, table: Table[K, V], key: K) -> None:
-        """Lock the name of a row beside others who share it."""
+        """Lock the name of a row, shared with others."""
         self._check_writes()
         name = (table.name, key)
         if self.store.locks.get(name, self) is not self:
@@ -158,7 +158,7 @@ class Transaction:
         return next(self.store.numbers)
 
     def end(self, *, keep: bool) -> None:
-        """Make the changes visible to all, or forget them; locks go either way."""
+        """Make the changes visible to all, or forget them; locks are released in both cases."""
         if keep and self.changes and not self.has_failed:
             committed = self.store.committed
             changed = {n: _with(committed.get(n, {}), rows) for n, rows in self.changes.items()}

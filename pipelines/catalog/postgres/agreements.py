@@ -122,8 +122,8 @@ class PostgresAgreements(PostgresConverging):
 
     # signing
 
-    def has_due(self, *, to_all: bool = False) -> bool:
-        """See `Agreements.has_work`."""
+    def has_pending(self, *, to_all: bool = False) -> bool:
+        """See `Agreements.has_pending`."""
         return bool(self._value("agreements_wait", to_all=to_all))
 
     def expire(self) -> int:

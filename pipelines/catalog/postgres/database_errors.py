@@ -61,7 +61,7 @@ _CLASSES: dict[str, tuple[type[MedusaError], str]] = {
     "3F": (Unavailable, "the catalog is not complete: run medusa migrate for its participant"),
     "42": (Unavailable, "the catalog is not complete: run medusa migrate for its participant"),
     "53": (Unavailable, "the catalog has no memory or other resources left: raise its limits"),
-    "57": (Unavailable, "the catalog is stopping or was told to: try later"),
+    "57": (Unavailable, "the catalog is stopping: try later"),
 }
 _UNKNOWN = "the catalog cannot do this now, error {state}: look into its server's log"
 _SESSION_ENDS = ("FATAL", "PANIC")

@@ -58,10 +58,10 @@ class PostgresExchange(HomeDatabase, Imports, Readers):
             }
             document = connection.execute(query("knowledge_imports"), values).scalar_one()
             for known, ids in choices.imports_of(document, self._participant):
-                expected = list(imported.rows_requested(known, ids))
-                requests = [w.request for w in expected]
+                rows_requests = list(imported.rows_requested(known, ids))
+                requests = [one.request for one in rows_requests]
                 answers = segment_answers(connection, requests, imported.limits_of(limits))
-                pairs = [(w, a) for w, (_, a) in zip(expected, answers, strict=True)]
+                pairs = [(w, a) for w, (_, a) in zip(rows_requests, answers, strict=True)]
                 found.append(imported.with_rows(known, pairs))
         return tuple(found)
 

@@ -25,7 +25,7 @@ TIMEOUTS = {
     "keepalives_count": 2,
     "tcp_user_timeout": 8_000,
 }
-"""A partner that is frozen or cut off must not hold us up: it is asked again at the next tick."""
+"""A partner that is frozen or cut off must not hold us up: the next tick tries again."""
 
 
 class PublishedHome:

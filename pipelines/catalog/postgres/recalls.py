@@ -32,7 +32,7 @@ def recall_document(request: RecallRequest, *, explain: bool) -> str:
 
 
 def recalled_of(row: Row) -> RecallResult:
-    """A recall as it was made or told."""
+    """A recall, made here or reported by a partner."""
     return RecallResult(
         stream=StreamName(row["stream"]),
         producer=producer_of(row),

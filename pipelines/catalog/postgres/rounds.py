@@ -127,7 +127,7 @@ class PostgresRounds(NamedStatements):
                 )
                 for row in rows("reported_headroom")
             },
-            request={
+            requested_loads={
                 ContractName(r["contract"]): _requested_load_of(r) for r in rows("requested_loads")
             },
             silent={

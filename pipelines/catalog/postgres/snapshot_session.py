@@ -65,7 +65,7 @@ class PostgresSession:
         self._catalog.is_open = True
 
     def end(self, *, keep: bool) -> None:
-        """COMMIT (`keep`) or ROLLBACK; a transaction that failed rolls back either way."""
+        """COMMIT (`keep`) or ROLLBACK; a transaction that failed rolls back in both cases."""
         assert self._catalog.is_open, "no transaction is open"
         self._catalog.is_open = False
         self._catalog.held.execute(text("COMMIT" if keep else "ROLLBACK"))

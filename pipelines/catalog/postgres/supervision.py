@@ -61,7 +61,7 @@ class PostgresSupervision(NamedStatements):
             )
 
     def mark(self) -> tuple[int, int]:
-        """Two counts that grow: what was said to run, and jobs that have ended."""
+        """Two counts that grow: declarations of desired jobs, and jobs that have ended."""
         (row,) = self._rows("supervision_mark")
         return int(row["desired"]), int(row["ended"])
 
@@ -75,7 +75,7 @@ class PostgresSupervision(NamedStatements):
         who: str,
         renews: bool = False,
     ) -> int:
-        """Say what shall run; what was said before is written again only if it `renews`.
+        """Declare a desired job; an equal declaration is written again only if it `renews`.
 
         Raises Refused for a reason or a name that is empty or too long.
         """
@@ -97,7 +97,7 @@ class PostgresSupervision(NamedStatements):
         return bool(self._value("take_up_job", job_id=job, **values))
 
     def stop(self, job: int, because: str) -> bool:
-        """Ask it to end; False if it was asked before or has ended."""
+        """Request that it ends; False if that was requested before or it has ended."""
         return bool(self._value("stop_job", job_id=job, because=because))
 
     def end(self, job: int, exit_code: int | None, because: str | None) -> bool:

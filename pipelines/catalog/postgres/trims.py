@@ -29,7 +29,7 @@ def trimmed_of(document: Mapping[str, Any]) -> TrimResult:
 
 
 def compaction_documents(segments: Iterable[Segment], file: SegmentFile) -> dict[str, str]:
-    """What medusa.compact_line takes, beside the line."""
+    """The arguments of medusa.compact_line but the line."""
     named = [
         {"from_us": s.range.from_us, "to_us": s.range.to_us, "version": s.version} for s in segments
     ]

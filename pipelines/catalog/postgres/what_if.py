@@ -64,7 +64,7 @@ class PostgresWhatIf(NamedStatements):
         return tuple(found)
 
     def words(self, from_ms: int) -> dict[tuple[Participant, str], list[ObservedAnswer]]:
-        """What providers said since then, by provider and currency."""
+        """Providers' answers since then, by provider and currency."""
         rows = self._rows("words_of_providers", from_ms=from_ms, most=WORDS_MAX)
         moves = self._rows("given_moves", from_ms=from_ms, most=MOVES_MAX)
         found: dict[tuple[Participant, str], list[ObservedAnswer]] = {}

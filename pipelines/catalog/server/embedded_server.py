@@ -374,7 +374,7 @@ class EmbeddedServer:
                     is_ready = True
                     break
         finally:
-            if not is_ready:  # also when the user lost patience and pressed Ctrl-C
+            if not is_ready:  # also when the user has pressed Ctrl-C
                 self._child = None
                 atexit.unregister(self.stop)
                 child.stop()
@@ -401,10 +401,8 @@ class EmbeddedServer:
         except OSError as error:
             return f"its log cannot be read: {error.strerror}"
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        observer = [
-            line for line in lines if any(w in line for w in ("FATAL:", "PANIC:", "error:"))
-        ]
-        last = (observer or lines or ["it said nothing"])[-1]
+        errors = [line for line in lines if any(w in line for w in ("FATAL:", "PANIC:", "error:"))]
+        last = (errors or lines or ["it wrote no message"])[-1]
         return last.rpartition("FATAL:")[2].strip().rstrip(".")
 
 

@@ -151,7 +151,7 @@ def _admit(connection: psycopg2.extensions.connection, database: str) -> None:
 
 
 def _bound(connection: psycopg2.extensions.connection, database: str) -> None:
-    """What each login may hold; the keeper may end sessions of partners."""
+    """What each login may hold; the owner may end sessions of partners."""
     for role in ROLES:
         for statement in bounds_of(database, role):
             run(connection, statement)

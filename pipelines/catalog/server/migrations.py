@@ -49,7 +49,7 @@ class Pending:
 def migrate(
     url: str, participant: Participant | None = None, folder: Path | None = None
 ) -> list[str]:
-    """Bring a home up to date, by its keeper's URL; returns what was applied, by name.
+    """Bring a home up to date, by its owner's URL; returns what was applied, by name.
 
     With `participant` it becomes that participant's home, if it is nobody's yet. `folder` is a
     folder of SQL files other than this program's.

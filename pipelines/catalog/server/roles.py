@@ -23,7 +23,7 @@ def run(
 def ask(
     connection: psycopg2.extensions.connection, statement: SQL, *parts: Identifier | Literal
 ) -> object:
-    """The first value of what is asked for; None if there is no row."""
+    """The first value of a query's first row; None if there is no row."""
     with connection.cursor() as cursor:
         cursor.execute(statement.format(*parts))
         row = cursor.fetchone()

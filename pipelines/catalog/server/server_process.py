@@ -21,9 +21,9 @@ STOP_MS_MAX = 30_000
 # Nothing of the user's PG* variables or locale.
 QUIET_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC", "HOME": "/"}
 
-# Run in a fresh interpreter between us and Postgres: gives up root, then asks Linux to be told when
-# the owner dies. The order matters (a change of user forgets the request), and so does doing it
-# outside of this process: code between fork and exec is not safe in a process with threads.
+# Run in a fresh interpreter between us and Postgres: gives up root, then asks Linux for a signal
+# when the owner dies. The order matters (a change of user forgets the request), and so does doing
+# it outside of this process: code between fork and exec is not safe in a process with threads.
 BECOME = """
 import ctypes, os, sys
 owner, uid, gid = (int(word) for word in sys.argv[1:4])
@@ -51,7 +51,7 @@ class RunsAs:
     gid: int = -1
 
     def can(self, permission: str, path: Path) -> bool:
-        """Whether that user may `-r`, `-w` or `-x` a path, asked by trying it as that user."""
+        """Whether that user may `-r`, `-w` or `-x` a path, tested as that user."""
         if self.uid < 0:
             return os.access(path, {"-r": os.R_OK, "-w": os.W_OK, "-x": os.X_OK}[permission])
         shell = ["/bin/sh", "-c", f'test {permission} "$0"', str(path)]
@@ -65,7 +65,7 @@ class OwnedProcess:
     """A program that ends when this process ends, with its words in a log.
 
     A thread of its own starts it and waits for it: Linux counts the *thread* that started a child
-    as its parent, so a child of a short-lived thread would be told to end much too early.
+    as its parent, so a child of a short-lived thread would be ended much too early.
     """
 
     def __init__(self, command: list[str], runs_as: RunsAs, log: Path) -> None:
@@ -77,7 +77,7 @@ class OwnedProcess:
         numbers = [str(number) for number in (os.getpid(), runs_as.uid, runs_as.gid)]
         self._command = [sys.executable, "-I", "-S", "-c", BECOME, *numbers, *command]
         self._log = log
-        threading.Thread(target=self._keep, name="keeper of postgres", daemon=True).start()
+        threading.Thread(target=self._keep, name="owner of postgres", daemon=True).start()
         self._started.wait()
         if self._failure is not None:
             raise self._failure
@@ -107,7 +107,7 @@ class OwnedProcess:
         return None if self._process is None else self._process.returncode
 
     def stop(self) -> None:
-        """End it the fast way, then the hard way; returns when it is gone."""
+        """End it by a fast shutdown, then by SIGKILL; returns when it is gone."""
         assert self._process is not None
         for signal_number, wait_ms in (
             (signal.SIGINT, STOP_MS_MAX),

@@ -57,7 +57,7 @@ def reachable_programs(version: int | None, cluster: Path, runs_as: RunsAs) -> P
 
 
 def copied_programs(folder: Path, cluster: Path, runs_as: RunsAs) -> Path:
-    """Copy the wheel's programs (30 MB) beside the data: they are relocatable as a whole."""
+    """Copy the wheel's programs (30 MB) next to the data: they are relocatable as a whole."""
     package = folder.parents[1]
     target = cluster / "programs"
     binaries = target / package.name / folder.parent.name / "bin"

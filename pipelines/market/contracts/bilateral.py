@@ -179,7 +179,7 @@ def _paths(directory: Path) -> tuple[list[Path], list[Finding]]:
         if path.suffix != SUFFIX or entry.name.startswith("."):
             continue
         paths.append(path)
-        with suppress(OSError):  # what cannot be read is told when it is read
+        with suppress(OSError):  # what cannot be read is reported when it is read
             size_bytes += entry.stat().st_size
         if size_bytes > SIZE_BYTES_MAX:
             raise Refused(

@@ -27,7 +27,7 @@ from pipelines.market.contracts.bilateral_findings import Finding, finding_at
 class _Known:
     """The streams and fragments of all networks that somebody in the folder runs.
 
-    `runners` are those whose networks are known for that; of others nothing can be said.
+    `runners` are those whose networks are known for that; others cannot be checked.
     """
 
     streams: set[str] = field(default_factory=set)

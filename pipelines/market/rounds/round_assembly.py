@@ -30,7 +30,7 @@ def open_market_worker(
     *,
     to_all: bool = False,
 ) -> Iterator[MarketWorker]:
-    """A market worker that signs with the participant's key."""
+    """A market worker that signs with the participant's key; see `open_contract_sync`."""
     with (
         open_contract_sync(
             directory, participant, url, partners, on_error, to_all=to_all
@@ -48,10 +48,10 @@ def market_worker(
     partners: Mapping[Participant, Partner],
     on_error: Callable[[Exception], None],
 ) -> BackgroundWorker | None:
-    """Turns in the market beside a loop, which begin with its desk's.
+    """The background worker of a loop for the market.
 
-    None without a key, as a home has that no contracts were applied to. A key that is not kept as
-    it must be is told of, and none is used.
+    None without a signing key: no contracts were applied to the home. A key that others may read
+    is reported and not used.
     """
     heard: deque[Exception] = deque(maxlen=1_000)
     opened = open_market_worker(directory, participant, url, partners, heard.append)

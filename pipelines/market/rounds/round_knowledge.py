@@ -22,7 +22,7 @@ from medusa_core.market.knowledge import (
     ReceivedOffer,
     in_order,
 )
-from medusa_core.market.learning import is_passed_over, lowest_taken, stated_by
+from medusa_core.market.learning import is_passed_over, last_answer_from, lowest_taken
 from medusa_core.market.messages import Answer, Item, Nonce
 from medusa_core.names import Participant
 from pipelines.catalog.round_store import MarketFacts, OpenOffer
@@ -167,7 +167,9 @@ def _as_payer(contract: ContractInForce, facts: MarketFacts) -> PayerStatus:
         last_answer=(
             None
             if received is None
-            else stated_by(received.answer, received.round, received.level, received.smallest)
+            else last_answer_from(
+                received.answer, received.round, received.level, received.smallest
+            )
         ),
         unreachable_since_ms=_silent_since(contract.provider, facts),
     )
@@ -180,7 +182,7 @@ def _as_provider(contract: ContractInForce, facts: MarketFacts) -> ProviderStatu
             m.item.load for m in facts.moves if not m.is_given and m.contract == contract.name
         )
         + _lies(contract, facts, is_given=False),
-        request=facts.request.get(contract.name),
+        request=facts.requested_loads.get(contract.name),
         unreachable_since_ms=_silent_since(contract.payer, facts),
     )
 

@@ -41,14 +41,14 @@ from pipelines.market.sync.contract_sync import SyncResult
 
 ENVELOPES_MAX = 128
 TRIES = 4
-"""So often is decided again what others have overtaken."""
+"""How often a decision that others have overtaken is made again."""
 
 DUE = "the time has passed"
 
 
 @dataclass(frozen=True, slots=True)
 class MarketTick:
-    """What a turn did; `opened` is the round that it opened, if it did."""
+    """What a tick did; `opened` is the number of the round that it opened, if any."""
 
     opened: int | None = None
     taken: int = 0
@@ -59,8 +59,10 @@ class MarketTick:
     @property
     def is_idle(self) -> bool:
         """Whether nothing moved."""
-        given = any(not isinstance(decision, KeepOpen) for decision in self.decisions)
-        return self.agreements.is_idle and not (self.opened or self.taken or self.refused or given)
+        has_decided = any(not isinstance(decision, KeepOpen) for decision in self.decisions)
+        return self.agreements.is_idle and not (
+            self.opened or self.taken or self.refused or has_decided
+        )
 
     @property
     def waiting(self) -> int:
@@ -69,13 +71,13 @@ class MarketTick:
 
 
 class ContractSyncPort(Protocol):
-    """Takes what partners sent about contracts, and delivers; `AgreementDesk`."""
+    """Takes partners' messages about contracts, and delivers this home's: `ContractSync`."""
 
     def tick(self) -> SyncResult: ...
 
 
 class MarketWorker:
-    """Makes a participant's turns; `told` hears what is refused."""
+    """Trades for a participant; `on_error` receives refusals."""
 
     def __init__(
         self,
@@ -139,7 +141,7 @@ class MarketWorker:
             return None  # also where nothing is agreed: a round would be a row a minute for nothing
         return self._agreements.open_round(self._rounds.read().trading.round_ms, DUE)
 
-    # ------------------------------------------------------------ what partners said
+    # ------------------------------------------------------------ partners' messages
 
     def _take(self) -> tuple[int, int]:
         taken = refused = 0
@@ -154,8 +156,8 @@ class MarketWorker:
                     self._on_error(Refused(f"an {kind.value} of {sender} is refused: {error}"))
                     refused += 1
                 except Conflict:
-                    # Somebody else has taken it, or the market has changed: the next turn looks
-                    # again.
+                    # Another process has taken it, or the market has changed: the next tick
+                    # looks again.
                     continue
                 reached("round.taken")
         return taken, refused
@@ -193,7 +195,7 @@ class MarketWorker:
         return self._decided(lambda facts: facts.decided_round < facts.round, decide, decides=True)
 
     def _answer(self) -> list[MarketDecision]:
-        """What is said to each offer that waits, and what is offered on behalf of the others."""
+        """Answer each offer that waits, or offer its load to others first."""
 
         def waits(facts: MarketFacts) -> bool:
             return bool(received(facts)) and self._kept != (facts.changes, facts.round)
@@ -293,7 +295,7 @@ class MarketWorker:
 
 
 def _both(first: SyncResult, second: SyncResult) -> SyncResult:
-    """Two turns as one; what waits is what waits after the second."""
+    """Two results as one; what waits is what waits after the second tick."""
     return SyncResult(
         expired=first.expired + second.expired,
         taken=first.taken + second.taken,

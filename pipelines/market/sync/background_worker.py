@@ -18,21 +18,21 @@ from pipelines.base import clock
 
 LOOK_S = 0.5
 WAITS_S = 2.0
-"""How long after a turn in which something could not be sent the next one is made."""
+"""Pause after a tick that could not send everything."""
 
 AGAIN_S = 5.0
-"""How long after a turn that failed."""
+"""Pause after a tick that failed."""
 
 CLOSES_S = 10.0
-"""How long the end of a loop waits for its last turn: one that hangs goes with the process."""
+"""How long `close` waits for the last tick; one that hangs ends with the process."""
 
 REPORTED_AGAIN_S = 60.0
 ALIKE_MAX = 40
-"""So many first characters make two sentences one and the same that is told once a minute."""
+"""Errors that begin with the same so many characters are reported once in REPORTED_AGAIN_S."""
 
 
-class Made(Protocol):
-    """What a turn did."""
+class TickResult(Protocol):
+    """What a tick did."""
 
     @property
     def is_idle(self) -> bool:
@@ -44,16 +44,16 @@ class Made(Protocol):
 
 
 class TickMaker(Protocol):
-    """Who makes turns: a desk, or the market with its desk."""
+    """A contract synchronisation, or the market with its synchronisation."""
 
-    def tick(self) -> Made:
-        """Make one."""
+    def tick(self) -> TickResult:
+        """Do what is to be done now."""
 
 
 class BackgroundWorker:
-    """Makes turns of a desk; `told` hears what went wrong, each thing once a minute at most.
+    """Ticks in a thread; `on_error` receives each error once in REPORTED_AGAIN_S at most.
 
-    `heard` is where the desk puts what it tells: it is told in the loop's thread.
+    `heard` holds the errors that the ticks report; `look` passes them on in the loop's thread.
     """
 
     def __init__(
@@ -72,14 +72,14 @@ class BackgroundWorker:
         self._now_s = now_s
         self._closes = closes
         self._closes_s = closes_s
-        self._tick: Future[Made] | None = None
+        self._tick: Future[TickResult] | None = None
         self._next_s = now_s()
         self._reported_at_s: dict[str, float] = {}
 
     def look(self) -> None:
-        """Begin the next turn if it is time, and tell what came of the last one."""
+        """Begin the next tick if it is due, and report the errors of the last one."""
         while self._heard:
-            self._show_progress(self._heard.popleft())
+            self._report_error(self._heard.popleft())
         if self._tick is not None:
             if not self._tick.done():
                 return
@@ -89,45 +89,45 @@ class BackgroundWorker:
             self._tick = self._begun()
 
     def close(self) -> None:
-        """Make no other turn, and wait for the one that is under way, as long as is sensible.
+        """Begin no other tick, and wait at most `closes_s` for the one in progress.
 
-        All lies in the home: one that is left goes on where it is, or is cut short with the
-        process, which does not wait for it; the next program makes it again.
+        All state is stored in the home: a tick that is still running ends by itself or with the
+        process, and the next program repeats what it has not done.
         """
         if self._tick is not None and wait([self._tick], self._closes_s).not_done:
             self._on_error(
                 Unavailable(
-                    f"a turn about contracts has not come to its end within {self._closes_s:g} s: "
-                    "it is left, and made again by the next run"
+                    f"the contract synchronisation has not ended within {self._closes_s:g} s: "
+                    "the next run repeats what is missing"
                 )
             )
         self._closes()
 
-    def _begun(self) -> Future[Made]:
-        tick: Future[Made] = Future()
+    def _begun(self) -> Future[TickResult]:
+        tick: Future[TickResult] = Future()
 
         def make() -> None:
             try:
                 tick.set_result(self._tick_maker.tick())
-            except BaseException as error:  # noqa: BLE001 - it is raised where the turn is looked at
+            except BaseException as error:  # noqa: BLE001 - `_collect` takes it
                 tick.set_exception(error)
 
         Thread(target=make, name="medusa-agreements", daemon=True).start()
         return tick
 
-    def _collect(self, tick: Future[Made]) -> None:
+    def _collect(self, tick: Future[TickResult]) -> None:
         error = tick.exception()
         if error is None:
-            made = tick.result()
-            wait_s = 0.0 if not made.is_idle else WAITS_S if made.waiting else LOOK_S
+            result = tick.result()
+            wait_s = 0.0 if not result.is_idle else WAITS_S if result.waiting else LOOK_S
             self._next_s = self._now_s() + wait_s
             return
         if not isinstance(error, Exception):
             raise error
         self._next_s = self._now_s() + AGAIN_S
-        self._show_progress(error if isinstance(error, MedusaError) else _fault(error))
+        self._report_error(error if isinstance(error, MedusaError) else _fault(error))
 
-    def _show_progress(self, error: Exception) -> None:
+    def _report_error(self, error: Exception) -> None:
         alike, now_s = str(error)[:ALIKE_MAX], self._now_s()
         if now_s - self._reported_at_s.get(alike, -REPORTED_AGAIN_S) >= REPORTED_AGAIN_S:
             self._reported_at_s[alike] = now_s
@@ -141,6 +141,6 @@ def _fault(error: Exception) -> Exception:
     is to take it for a partner's doing."""
     sentence = " ".join(str(error).split())
     what = f"{type(error).__name__}: {sentence}" if sentence else type(error).__name__
-    fault = RuntimeError(f"a fault of Medusa's own in a turn about contracts: {what}")
+    fault = RuntimeError(f"a fault of Medusa's own in the contract synchronisation: {what}")
     fault.__cause__ = error
     return fault

@@ -31,7 +31,7 @@ WHAT = "contract"
 class AgreementStatus:
     """What stands in a home of contracts: nothing in one that is not made yet.
 
-    `known` are those whose key is known there; `applied` is what the folder asked for last.
+    `known` are those whose key is known there; `applied` is what was applied from the folder last.
     """
 
     contracts: Mapping[ContractName, ContractStatus] = field(default_factory=dict)

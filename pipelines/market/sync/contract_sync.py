@@ -56,7 +56,7 @@ ENVELOPES_MAX = 512
 LASTS_MS = 7 * 86_400_000
 AWAY_MAX = 3
 TIDIES_S = 10.0
-"""How often the house is kept."""
+"""How often expired messages are removed."""
 
 OPEN_MS_MAX = 15_000
 """How long a partner's login may have a transaction open here; its questions take 5 s at most."""
@@ -64,10 +64,10 @@ OPEN_MS_MAX = 15_000
 
 @dataclass(frozen=True, slots=True)
 class SyncResult:
-    """What a turn did; `waiting` envelopes and messages are looked at again.
+    """What a tick did; `waiting` envelopes and messages are tried again at the next one.
 
-    What waits for a partner that is left alone for now is not in `waiting`: nothing is done about
-    it before it is that partner's time.
+    Messages to a partner that is paused are not in `waiting`: nothing is sent to it until its
+    pause has ended.
     """
 
     expired: int = 0
@@ -84,18 +84,17 @@ class SyncResult:
 
 
 class ContractSync:
-    """Makes a participant's turns; `told` hears what is refused and who is away.
+    """Synchronises a participant's contracts; `on_error` receives refusals and silent partners.
 
-    `draw_jitter`: see `Deliveries`. A command is `to_all`: its user waits for the answer of
-    partners that are left alone otherwise (see `Deliveries`). A loop greets: in its first turn it
-    tells partners what is agreed with them, as one hash.
+    `to_all` and `draw_jitter`: see `Deliveries`. A command sends `to_all`, since its user waits for
+    the answer. A loop `greets`: its first tick sends partners a hash of what is agreed with them.
     """
 
     def __init__(
         self,
         agreements: Agreements,
         key: SigningKey,
-        post: Transport,
+        transport: Transport,
         on_error: Callable[[Exception], None] = lambda error: None,
         *,
         draw_nonce: Callable[[], str] = lambda: secrets.token_hex(16),
@@ -111,14 +110,14 @@ class ContractSync:
         self._lasts_ms = lasts_ms
         self._to_all = to_all
         self._deliveries = Deliveries(
-            agreements, post, on_error, to_all=to_all, draw_jitter=draw_jitter
+            agreements, transport, on_error, to_all=to_all, draw_jitter=draw_jitter
         )
         self._tidies_s = clock.monotonic_s()
         self._greets = greets
 
     @property
     def participant(self) -> Participant:
-        """Whose desk it is."""
+        """The participant whose contracts are synchronised."""
         return self._agreements.participant
 
     def tick(self) -> SyncResult:
@@ -127,7 +126,7 @@ class ContractSync:
             self._agreements.send_statuses()
             self._greets = False
         self._keep_house()
-        if not self._agreements.has_due(to_all=self._to_all):
+        if not self._agreements.has_pending(to_all=self._to_all):
             return SyncResult()
         expired = self._agreements.expire()  # 1
         taken, refused, kept = self._take_inbox()  # 2
@@ -239,7 +238,7 @@ class ContractSync:
             except (Refused, Conflict) as error:
                 self._on_error(error)
             except Unavailable as error:
-                # Somebody edits it just now, which keeps nothing else from being told.
+                # Another session edits it now; the other messages are sent.
                 self._on_error(error)
                 break
             reached("agreement.signed")
@@ -268,13 +267,13 @@ class ContractSync:
         return replace(blank, signature=self._key.sign(blank.bytes_to_sign))
 
 
-def settle(desks: Iterable[ContractSync], *, ticks_max: int = 12) -> int:
-    """Turns of several desks until nothing moves, or so many; how many were made.
+def settle(syncs: Iterable[ContractSync], *, ticks_max: int = 12) -> int:
+    """Tick several synchronisations until nothing moves, `ticks_max` times at most; how often.
 
     For homes at hand all at once: a command, not a participant's loop.
     """
-    those = tuple(desks)
+    those = tuple(syncs)
     for made in range(ticks_max):
-        if all([contract_sync.tick().is_idle for contract_sync in those]):  # noqa: C419 - each has its turn
+        if all([contract_sync.tick().is_idle for contract_sync in those]):  # noqa: C419 - each ticks
             return made + 1
     return ticks_max

@@ -26,23 +26,23 @@ Answer = tuple[str, ...] | MedusaError
 
 
 class Deliveries:
-    """Delivers what waits in a home's outbox; `told` hears who does not take it.
+    """Delivers the messages of a home's outbox; `on_error` receives what a partner did not take.
 
-    `to_all`: also to partners that are to be left alone now. `draw_jitter` gives a number from 0
-    to 1, so that not all that lost a partner come back to it at once.
+    `to_all`: also to partners that are paused now. `draw_jitter` gives a number from 0 to 1, so
+    that the participants that lost a partner do not all return to it at once.
     """
 
     def __init__(
         self,
         agreements: Agreements,
-        post: Transport,
+        transport: Transport,
         on_error: Callable[[Exception], None],
         *,
         to_all: bool = False,
         draw_jitter: Callable[[], float] = random.random,
     ) -> None:
         self._agreements = agreements
-        self._post = post
+        self._transport = transport
         self._on_error = on_error
         self._to_all = to_all
         self._draw_jitter = draw_jitter
@@ -55,17 +55,13 @@ class Deliveries:
             for partner, messages in groupby(waiting, key=lambda one: one.envelope.receiver)
         ]
         sent = left = 0
-        for (partner, messages), answer in zip(
-            by_partner, self._receivers_due(by_partner), strict=True
-        ):
+        for (partner, messages), answer in zip(by_partner, self._answers(by_partner), strict=True):
             arrived = self._note(partner, messages, answer)
             sent += arrived
             left += len(messages) - arrived
         return sent, left
 
-    def _receivers_due(
-        self, by_partner: list[tuple[Participant, list[Sealed]]]
-    ) -> Iterable[Answer]:
+    def _answers(self, by_partner: list[tuple[Participant, list[Sealed]]]) -> Iterable[Answer]:
         if len(by_partner) < 2:
             return [self._ask(*one) for one in by_partner]
         with ThreadPoolExecutor(min(len(by_partner), AT_ONCE_MAX), "medusa-delivers") as several:
@@ -73,7 +69,7 @@ class Deliveries:
 
     def _ask(self, partner: Participant, messages: list[Sealed]) -> Answer:
         try:
-            return self._post.deliver(partner, [one.envelope for one in messages])
+            return self._transport.deliver(partner, [one.envelope for one in messages])
         except MedusaError as error:
             return error
 

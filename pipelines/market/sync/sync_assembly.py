@@ -25,22 +25,23 @@ def open_contract_sync(
     *,
     to_all: bool = False,
 ) -> Iterator[tuple[ContractSync, PostgresAgreements]]:
-    """A desk and the agreements of its home; `url` is its job's, `directory` the folder of homes.
+    """A contract synchronisation and the agreements of its home.
 
-    One that `to_all` waits for partners as long as they need, as a command does; the other is
-    beside a loop, does not, and tells partners at first what is agreed with them. Raises
-    Unavailable if it has no key, Refused if others may read it.
+    `url` is that of the home's login `job`, `directory` the folder of homes. With `to_all`, as for
+    a command, it waits for partners as long as they need; without, as for a loop, it does not, and
+    its first tick greets them. Raises Unavailable without a signing key, Refused if others may
+    read the key.
     """
     key = load_key(directory, participant)
     agreements = PostgresAgreements(url, participant)
     links = FaultInjectedLinks(directory, participant, on_error)
     exchange = LocalExchange(participant, partners, links)
-    post = exchange if to_all else NonBlockingTransport(exchange)
+    transport = exchange if to_all else NonBlockingTransport(exchange)
     try:
         contract_sync = ContractSync(
-            agreements, key, post, on_error, to_all=to_all, greets=not to_all
+            agreements, key, transport, on_error, to_all=to_all, greets=not to_all
         )
         yield contract_sync, agreements
     finally:
-        post.close()
+        transport.close()
         agreements.close()

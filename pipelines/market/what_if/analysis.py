@@ -24,7 +24,7 @@ from pipelines.market.what_if.edits import Edit, Value
 from pipelines.market.what_if.recorded_rounds import check_rounds, recorded_rounds
 
 ANSWERS_MS = 30 * 86_400_000
-"""So far back partners' answers are looked at: as long as load is kept, unless told otherwise."""
+"""So far back partners' answers are looked at: as long as load is kept, by default."""
 
 OVER_MS_MAX = 7 * 86_400_000
 
@@ -43,7 +43,7 @@ class WhatIf:
     """The answer: `[from_ms, until_ms)` was replayed, as agreed and with what is changed."""
 
     participant: Participant
-    read_ms: int
+    requested_ms: int
     from_ms: int
     until_ms: int
     currency: str
@@ -142,18 +142,18 @@ def _replayed(
             "take anything: declare it in medusa_api.cost first (docs/load.md)"
         )
     check_rounds(over_ms, facts.trading.round_ms)
-    read_ms = until_ms - over_ms
-    samples = home.loads(read_ms - WINDOW_MS, until_ms)
-    first_ms = min((s.from_ms for s in samples if s.to_ms > read_ms), default=None)
+    since_ms = until_ms - over_ms
+    samples = home.loads(since_ms - WINDOW_MS, until_ms)
+    first_ms = min((s.from_ms for s in samples if s.to_ms > since_ms), default=None)
     if first_ms is None:
         raise Refused(
             f"no load of {facts.participant} was recorded in the last "
             f"{duration(over_ms * 1_000)}: let it run, or look further back with --over"
         )
-    from_ms = max(first_ms, read_ms)
+    from_ms = max(first_ms, since_ms)
     traded = {**agreed, **changed}
     currency = declared.currency
-    words, offers = home.words(until_ms - ANSWERS_MS), home.observed_offers(read_ms)
+    words, offers = home.words(until_ms - ANSWERS_MS), home.observed_offers(since_ms)
     estimates: dict[ContractName, Estimated] = {}
     for name, terms in traded.items():
         if terms.payer == facts.participant:
@@ -179,7 +179,7 @@ def _replayed(
     )
     return WhatIf(
         participant=facts.participant,
-        read_ms=over_ms,
+        requested_ms=over_ms,
         from_ms=from_ms,
         until_ms=until_ms,
         currency=currency,

@@ -58,7 +58,7 @@ def revision_of(url: str) -> str | None:
 
 
 class Pulse:
-    """Whether a database answers, asked again and again over one connection."""
+    """Whether a database answers; all checks use one connection."""
 
     def __init__(self, url: str) -> None:
         self._url = catalog_url(url)

@@ -80,7 +80,7 @@ class PlatformFolder:
 
     @contextmanager
     def working(self, waits: Callable[[], None]) -> Iterator[None]:
-        """Be the only command that starts or ends the platform; `waits` is told if it must wait."""
+        """Be the only command that starts or ends the platform; calls `waits` if it must wait."""
         with self._locked("commands.lock", waits):
             yield
 
@@ -159,7 +159,7 @@ class PlatformFolder:
         return self._read(self.root / "platform.json") or {}
 
     def choose(self, **values: object) -> None:
-        """Keep what was chosen beside what was before."""
+        """Add what was chosen to what was there."""
         self._write(self.root / "platform.json", {**self.chosen(), **values})
 
     def state(self) -> Mapping[str, Any]:
@@ -168,7 +168,7 @@ class PlatformFolder:
 
     @property
     def has_state(self) -> bool:
-        """Whether it was said how the platform stands."""
+        """Whether the state of the platform was recorded."""
         return (self.root / "state.json").exists()
 
     def write_state(self, state: Mapping[str, Any]) -> None:

@@ -109,9 +109,9 @@ def _has_mark(pid: int, mark: str) -> bool:
 
 
 def end(find: Callable[[], Sequence[Process]], *, grace_ms: int) -> int:
-    """End what `find` finds: asked first, forced after the grace. Returns how many were forced.
+    """End what `find` finds: by SIGTERM, after the grace by SIGKILL. Returns how many were forced.
 
-    Only leaders of sessions are asked, each ends its own. Raises Unavailable if something lives on.
+    Only leaders of sessions get SIGTERM, each ends its own. Raises Unavailable if one survives.
     """
     found = find()
     for one in found:

@@ -228,7 +228,7 @@ class Keeping:
             self._state_file.log(f"up after {took_ms / 1000:.1f} s")
 
     def _notes_on_dags(self, *, is_late: bool) -> list[str] | None:
-        """What is to be said of the DAGs' files; None if they are still being read."""
+        """Notes about the DAGs' files; None if they are still being read."""
         password, _ = self._folder.password()
         read = read_dags(self._place.reached_at, USER, password)
         expected = {path.name for path in self._place.dags.glob("medusa_*.py")}

@@ -15,7 +15,7 @@ from pipelines.platform.airflow_components.components import Children
 
 
 def now_ms() -> int:
-    """This machine's clock, which Airflow's heartbeats are told by."""
+    """This machine's clock, as in Airflow's heartbeats."""
     return clock.wall_ns() // 1_000_000
 
 
@@ -77,7 +77,7 @@ class StateFile:
         self._write()
 
     def note(self, **more: object) -> None:
-        """Say something beside."""
+        """Add fields to the state."""
         self._state.update(more)
         self._write()
 

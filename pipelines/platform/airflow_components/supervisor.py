@@ -43,7 +43,7 @@ DEFAULT_PORT = 8080
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformOptions:
-    """What `medusa up` was asked for; None: as before."""
+    """The options of `medusa up`; None: as before."""
 
     port: int | None = None
     host: str | None = None
@@ -80,7 +80,7 @@ def supervise(
 
 
 def chosen_address(folder: PlatformFolder, options: PlatformOptions) -> tuple[str, int]:
-    """Host and port: as asked for, as before, or the usual."""
+    """Host and port: from the options, as before, or the defaults."""
     chosen = folder.chosen()
     port = options.port or chosen.get("port") or DEFAULT_PORT
     host = options.host or chosen.get("host") or LOOPBACK

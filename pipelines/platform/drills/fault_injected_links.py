@@ -28,7 +28,7 @@ Looked = tuple[int, int, int] | str | None
 
 
 class FaultInjectedLinks:
-    """The ways of one participant; `told` hears of a file that cannot be read."""
+    """The links of one participant; `on_error` receives a faults file that cannot be read."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class FaultInjectedLinks:
         self._faults = NOTHING
 
     def ask(self, partner: Participant) -> None:
-        """A question is on its way to a partner; Unavailable if it does not reach it in time."""
+        """A request is sent to a partner; Unavailable if it does not reach it in time."""
         faults = self._read()
         if faults is NOTHING:
             return
@@ -65,13 +65,13 @@ class FaultInjectedLinks:
             )
 
     def hear(self, partner: Participant) -> None:
-        """A partner's answer is on its way; Unavailable if it does not come."""
+        """A partner's answer is sent; Unavailable if it does not arrive."""
         faults = self._read()
         if faults is not NOTHING and faults.is_lost(partner, self._here, self._now_s()):
             raise Unavailable(f"partner {partner} does not answer: the link is cut by a drill")
 
     def carries_notification(self, partner: Participant) -> bool:
-        """Whether a partner's bell is heard: not over a link that is slow or lost."""
+        """Whether a partner's notification arrives: not over a link that is slow or lost."""
         faults, now_s = self._read(), self._now_s()
         return not (
             faults.is_lost(partner, self._here, now_s) or faults.by_ms(self._here, partner, now_s)

@@ -76,13 +76,13 @@ class LinkFaults:
         return max((row.by_ms for row in held if (row.one, row.other) == pair), default=0)
 
     def with_lost(self, *rows: Lost) -> LinkFaults:
-        """With ways that are lost, in place of what was said of them."""
+        """With links that are lost; replaces their earlier faults."""
         named = {(row.sender, row.receiver) for row in rows}
         kept = (row for row in self.lost if (row.sender, row.receiver) not in named)
         return LinkFaults((*kept, *rows), self.slow)
 
     def with_slow(self, row: Slow) -> LinkFaults:
-        """With a slow link, in place of what was said of it."""
+        """With a slow link; replaces its earlier fault."""
         kept = (other for other in self.slow if (other.one, other.other) != (row.one, row.other))
         return LinkFaults(self.lost, (*kept, row))
 

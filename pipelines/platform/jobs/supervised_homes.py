@@ -1,4 +1,4 @@
-"""Which participants there are to supervise, and the way into their homes."""
+"""Which participants there are to supervise, and the connections to their homes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def known_participants(settings: Settings, names: Iterable[object] = ()) -> list
 
 
 class JobsOfHomes:
-    """The jobs of each home of a folder; connections are made when they are first asked for."""
+    """The jobs of each home of a folder; connections are made at first use."""
 
     def __init__(self, homes: Homes, stack: ExitStack) -> None:
         self._homes = homes

@@ -22,7 +22,7 @@ def decision_line(tick: SupervisionTick, decision: SupervisingDecision) -> str:
 
 
 def tick_document(tick: SupervisionTick) -> Mapping[str, Any]:
-    """A turn for JSON."""
+    """A tick for JSON."""
     return {
         "participant": tick.participant,
         "done": [_document(one) for one in tick.done],
@@ -48,7 +48,7 @@ def job_document(job: Job) -> Mapping[str, Any]:
 def check_given_up(ticks: Sequence[SupervisionTick], launch: Launch) -> None:
     """Raises CheckFailed, with reasons and logs, if something was given up."""
     problems = [
-        f"{tick.participant} ({one.lane.value}) is given up, {one.because}; what it said is in "
+        f"{tick.participant} ({one.lane.value}) is given up, {one.because}; its output is in "
         f"{launch.log(tick.participant, one.lane)}"
         for tick in ticks
         for one in tick.given_up

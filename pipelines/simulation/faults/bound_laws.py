@@ -3,7 +3,7 @@
 S6: a result computed at the frontier is committed within X of when its oldest input was fresh,
 or, where its newest input arrived later than that, soon after that input; a participant that was
 disturbed lately (a crash, a freeze, a slow machine, an absent catalog) is exempt. S11: nothing is
-younger than its inputs, and nothing gets younger on its way to another home. A tentative segment
+younger than its inputs, and nothing gets younger on transfer to another home. A tentative segment
 names an input that it lacks; it lacks none that was available, and one that was blocked for the
 first time has waited.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pipelines.simulation.faults.simulated_homes import LineKey, SimulatedHome
 
 GRACE_MS = 3_000
-"""What may pass beside other work: a step of up to 300 ms on a path of several, a correction that
+"""What may pass during other work: a step of up to 300 ms on a path of several, a correction that
 was begun in time, a poll of a second."""
 
 STEP_MS = 400

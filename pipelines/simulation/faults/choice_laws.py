@@ -144,7 +144,7 @@ class ChoiceLaws:
     def _check_not_passed_by(
         self, where: str, home: SimulatedHome, row: CommitRow, given: OutputSegment
     ) -> None:
-        """S6: nothing tentative is read where a producer could have told final rows within X."""
+        """S6: nothing tentative is read where a producer could publish final rows within X."""
         if self._verify(given.stream) > 1 or self._is_disturbed(home.participant):
             return
         bound_ms = self._scenario.bound.bound_ms + GRACE_MS + JUMP_MS
@@ -212,8 +212,8 @@ class ChoiceLaws:
     def check_noted(self, gone: Collection[Participant]) -> None:
         """CHOICE: where final rows of producers differ in the end, that was noted.
 
-        A copy that has come is compared in the reader's next turn, not with its last row: so this
-        is true only once every home but those that are `gone` for good has had its turns since,
+        A copy that has come is compared in the reader's next tick, not with its last row: so this
+        is true only once every home but those that are `gone` for good has ticked since,
         for which `liveness.let_compare` gives the time.
         """
         for unnoted in self.unnoted(gone):

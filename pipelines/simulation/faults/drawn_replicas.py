@@ -30,7 +30,7 @@ class Wrong:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replicas:
-    """Who computes a fragment beside its first owner; of how many producers a row is to be the same
+    """Who else computes a fragment than its first owner; how many producers must agree on a row
     before it is final for its readers; who computes it wrong."""
 
     others: Mapping[str, tuple[Participant, ...]] = field(default_factory=dict)

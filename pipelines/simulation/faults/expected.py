@@ -31,7 +31,7 @@ def expected_buckets(scenario: Scenario) -> Mapping[StreamName, Mapping[int, Cou
 
 
 def question_of(scenario: Scenario) -> Question:
-    """What the oracle is asked: the numbers of the rules, alone."""
+    """The argument of the oracle: the numbers of the rules, alone."""
     rules = scenario.rules
     return Question(
         form=rules.form.value,

@@ -16,11 +16,11 @@ from pipelines.simulation.faults.simulated_processes import Rest
 
 
 class Killed(BaseException):
-    """The strand's process was killed: nothing it holds in memory matters any more."""
+    """The fiber's process was killed: nothing it holds in memory matters any more."""
 
 
 class Fiber:
-    """One strand; `go` is called by the world, `rest` by what runs in it."""
+    """One fiber; `go` is called by the world, `rest` by what runs in it."""
 
     __slots__ = ("_function", "_is_killed", "_stack")
 
@@ -36,18 +36,18 @@ class Fiber:
         return rest
 
     def rest(self, rest: Rest) -> None:
-        """Give the turn back until the world gives it again; raises Killed if it never will."""
+        """Pass control to the world until it resumes this fiber; raises Killed if it never will."""
         if not self._is_killed:
             self._stack.parent.switch(rest)
         if self._is_killed:
             raise Killed
 
     def kill(self) -> None:
-        """End it where it rests; called by the world, never from a strand."""
+        """End it where it rests; called by the world, never from a fiber."""
         self._is_killed = True
         if self._stack:  # it has begun and is not over
             self.go()
-        assert not self._stack, "who is killed rests no more"
+        assert not self._stack, "a killed fiber does not rest"
 
     def _run(self) -> None:
         try:
@@ -55,6 +55,6 @@ class Fiber:
         except Killed:
             pass
         except Exception:
-            # What a killed process says on its way out is heard by nobody.
+            # Nobody receives what a killed process raises as it ends.
             if not self._is_killed:
                 raise

@@ -97,9 +97,9 @@ def settle(world: World, healed_ms: int) -> Settled:
 
 
 def let_compare(world: World) -> None:
-    """Let every home compare what came to it last, one turn for each chunk of a line at most.
+    """Let every home compare what came to it last, one tick for each chunk of a line at most.
 
-    A copy may be final in the moment in which all is settled: its reader has not had a turn since.
+    A copy may be final in the moment in which all is settled: its reader has not ticked since.
     Nobody trims meanwhile, which would take away what an overlooked divergence is seen by.
     """
     world.is_trimmed = False

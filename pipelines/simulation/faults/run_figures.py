@@ -38,7 +38,7 @@ class RunFigures:
     """Sums over the schedules of a run, and the sentences about what failed.
 
     `ticks`: until everything was final after the last fault, and how many L1 allows; `ticks_most`
-    is the longest that it took. `market`: what was said and moved in markets, and in how many
+    is the longest that it took. `market`: messages and moves in markets, and in how many
     rounds they came to rest; `rounds_most` is the longest that it took.
     """
 
@@ -189,7 +189,7 @@ class RunFigures:
         )
 
     def _markets(self) -> str:
-        """What was said and moved in markets."""
+        """Messages and moves in markets."""
         markets = self.markets
         if not markets:
             return ""

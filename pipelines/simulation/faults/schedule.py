@@ -27,7 +27,7 @@ class ScheduleFigures:
     """What a schedule was and what happened in it; `violation` is None if all laws held.
 
     `form`: of its network. `interleavings`: in how many homes a reader read before and after both a
-    trim and a kill. `market`: what was said and moved in one.
+    trim and a kill. `market`: messages and moves in one.
     """
 
     seed: int

@@ -20,7 +20,7 @@ from pipelines.catalog.memory.tables import LineRow
 from pipelines.simulation.faults.memory_storage import Storage
 
 if TYPE_CHECKING:
-    from pipelines.simulation.faults.simulated_listener import HomeLine
+    from pipelines.simulation.faults.simulated_listener import SimulatedConnection
 
 LineKey = tuple[StreamName, Producer]
 
@@ -51,7 +51,7 @@ class HomeClock:
 class Flight:
     """A transaction in flight: open at the server until it ends, whatever becomes of its client.
 
-    `notifies`: those who listen are told when it is kept. `is_kept` is None while it is open;
+    `notifies`: listeners are notified when it is kept. `is_kept` is None while it is open;
     `is_answered` tells whether the client hears of the end.
     """
 
@@ -75,7 +75,7 @@ class SimulatedHome:
     storage: Storage = field(default_factory=Storage)
     is_paused: bool = False
     flights: list[Flight] = field(default_factory=list)
-    listeners: list[HomeLine] = field(default_factory=list)
+    listeners: list[SimulatedConnection] = field(default_factory=list)
     between_reads: set[str] = field(default_factory=set)
     since_first_read: set[str] | None = None
 

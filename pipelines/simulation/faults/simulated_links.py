@@ -14,7 +14,7 @@ TIMEOUT_MS = 500
 
 
 class Links:
-    """What the ways are like; times are the world's."""
+    """The state of the links; times are the world's."""
 
     def __init__(self) -> None:
         self._lost_until_ms: dict[tuple[Participant, Participant], int] = {}
@@ -26,7 +26,7 @@ class Links:
         self._lost_until_ms[link] = max(until_ms, self._lost_until_ms.get(link, 0))
 
     def cut(self, one: Participant, other: Participant, until_ms: int) -> None:
-        """Nothing goes either way until then."""
+        """Nothing passes in either direction until then."""
         self.lose(one, other, until_ms)
         self.lose(other, one, until_ms)
 
@@ -49,5 +49,5 @@ class Links:
         return factor if until_ms > now_ms else 1
 
     def carries_notification(self, home: Participant, listener: Participant, now_ms: int) -> bool:
-        """Whether what a home rings is heard: not on a way that is cut or slow."""
+        """Whether a home's notification arrives: not over a link that is cut or slow."""
         return not self.is_lost(home, listener, now_ms) and self.factor(home, listener, now_ms) == 1

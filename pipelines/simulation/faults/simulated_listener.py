@@ -14,7 +14,12 @@ import psycopg2
 
 from medusa_core.errors import Unavailable
 from medusa_core.names import Participant
-from pipelines.exchange.notification_listener import CHANNEL, Line, ListenerIO, NotificationListener
+from pipelines.exchange.notification_listener import (
+    CHANNEL,
+    ListenerConnection,
+    ListenerIO,
+    NotificationListener,
+)
 from pipelines.simulation.faults.simulated_processes import Process, Thread
 
 if TYPE_CHECKING:
@@ -22,11 +27,11 @@ if TYPE_CHECKING:
     from pipelines.simulation.faults.world import World
 
 NOTIFICATION_MS = 40
-"""How long news takes; several come as one."""
+"""How long a notification takes; several arrive as one."""
 
 
-class HomeLine:
-    """A connection that listens at a home, for the strand of a process that opened it."""
+class SimulatedConnection:
+    """A connection that listens at a home, for the fiber of a process that opened it."""
 
     def __init__(self, home: SimulatedHome, thread: Thread) -> None:
         self.notifies: list[Any] = []
@@ -50,16 +55,16 @@ class HomeLine:
             raise psycopg2.OperationalError("the server closed the connection")
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self in self._home.listeners:
             self._home.listeners.remove(self)
 
 
 def listener_of(world: World, process: Process) -> NotificationListener:
-    """The bell of a participant's loop: it hears its own home and those that it imports from."""
+    """The listener of a participant's loop: at its own home and at those that it imports from."""
     partners = {w.participant for ws in world.imports[process.participant].values() for w in ws}
 
-    def listen(url: str) -> Line:
+    def listen(url: str) -> ListenerConnection:
         home = world.homes[Participant(url)]
         try:
             world.check_link(process.participant, home.participant)
@@ -67,16 +72,16 @@ def listener_of(world: World, process: Process) -> NotificationListener:
             home.reach()
         except Unavailable as error:
             raise psycopg2.OperationalError(str(error)) from error
-        return HomeLine(home, world.running)
+        return SimulatedConnection(home, world.running)
 
-    def wait(lines: list[Line], limit_s: float) -> list[Line]:
+    def wait(lines: list[ListenerConnection], limit_s: float) -> list[ListenerConnection]:
         limit_ms = ceil(limit_s * 1000)
-        mine = [line for line in lines if isinstance(line, HomeLine)]
+        mine = [line for line in lines if isinstance(line, SimulatedConnection)]
         if any(line.is_ready for line in mine):
             world.rest(min(NOTIFICATION_MS, limit_ms), is_timer=True)
         else:
             world.rest(limit_ms, sleeps=True)
-        return [line for line in lines if isinstance(line, HomeLine) and line.is_ready]
+        return [line for line in lines if isinstance(line, SimulatedConnection) and line.is_ready]
 
     listener_io = ListenerIO(
         listen=listen,

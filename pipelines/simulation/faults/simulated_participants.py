@@ -1,4 +1,4 @@
-"""A participant's process: the product's loop with its drivers, importer, leases and bell.
+"""A participant's process: the product's loop with its drivers, importer, leases and listener.
 
 It is assembled as in `pipelines.participant.assembly`, from the same parts. Simulated are the
 parts that they call: the catalog's client, the exchange, the engine, sources and time.

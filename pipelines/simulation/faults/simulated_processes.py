@@ -32,7 +32,7 @@ REPLICA_GAPS = (*GAPS, *CHOICE_POINTS)
 
 
 class Rest(NamedTuple):
-    """How long a strand rests, at which gap it stands, and what it rests for.
+    """How long a fiber rests, at which gap, and what it rests for.
 
     `sleeps`: until then, or until news comes; `is_timer`: no work, so no longer on a slow machine.
     """
@@ -62,7 +62,7 @@ class Process:
 
 @dataclass(eq=False, slots=True)
 class Thread:
-    """A strand of a process; `ticket` numbers the wake-up that counts."""
+    """A fiber of a process; `ticket` numbers the wake-up that counts."""
 
     process: Process
     fiber: Fiber

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Happens(Protocol):
-    """Is told that a fault has begun, and how long it lasts."""
+    """Called when a fault has begun, with how long it lasts."""
 
     def __call__(self, kind: str, who: str, what: str = "", lasts_ms: int = 0) -> None: ...
 
@@ -89,7 +89,7 @@ def skew(world: World, happens: Happens) -> None:
 
 
 def second(world: World, happens: Happens) -> None:
-    """Another driver is started beside the one that there is."""
+    """A second driver is started while the first one runs."""
     process = world.start(world.chance.choice(world.there()), Lane.LIVE)
     happens("second", process.name)
 
@@ -106,7 +106,7 @@ def cut(world: World, happens: Happens) -> None:
 
 
 def one_way(world: World, happens: Happens) -> None:
-    """Questions come and answers do not, or the other way round."""
+    """Requests arrive and answers do not, or the reverse."""
     sender, receiver = world.chance.sample(world.chance.choice(links_of(world)), 2)
     lasts_ms = world.chance.randint(*world.scenario.shape.cut_ms)
     world.links.lose(sender, receiver, world.now_ms + lasts_ms)

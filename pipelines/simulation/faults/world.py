@@ -79,7 +79,7 @@ class World:
         self._running: Thread | None = None
         self._until: Callable[[], bool] = lambda: False
         self._is_over = False
-        self._show_progress = observe
+        self._observe = observe
         self._queue: list[tuple[int, int, Callable[[], object]]] = []
         self._ties = count()
         self._numbers = count(1)
@@ -114,31 +114,31 @@ class World:
         self.after(self.chance.randint(*AGAIN_MS), action)
 
     def close(self) -> None:
-        """End all strands; nothing happens any more."""
+        """End all fibers; nothing happens any more."""
         for process in self.processes:
             for thread in process.threads:
                 thread.fiber.kill()
 
-    # strands
+    # fibers
 
     @property
     def running(self) -> Thread:
-        """The strand that has the turn."""
-        assert self._running is not None, "only a strand rests"
+        """The fiber that runs now."""
+        assert self._running is not None, "only a fiber rests"
         return self._running
 
     def rest(
         self, ms: int, *, gap: str | None = None, sleeps: bool = False, is_timer: bool = False
     ) -> None:
-        """Let the strand that has the turn rest: see `Rest`."""
+        """Let the running fiber rest: see `Rest`."""
         rest = Rest(ms, gap, sleeps, is_timer)
         if not self._passes(rest):
             self.running.fiber.rest(rest)
 
     def _passes(self, rest: Rest) -> bool:
-        """Whether nothing happens during a rest: then it is over, and the turn stays where it is.
+        """Whether nothing happens during a rest: then it is over, and the fiber runs on.
 
-        What `run` does between two events is done here: giving the turn away and back takes longer.
+        What `run` does between two events is done here: switching fibers takes longer.
         """
         thread = self.running
         ends_ms = self.now_ms + self._lasts_ms(thread, rest)
@@ -159,7 +159,7 @@ class World:
         return rest.ms * (self.slow.get(thread.process.participant, 1) if is_busy else 1)
 
     def pass_point(self, point: str) -> None:
-        """A strand has come to a failpoint: it rests there only if a fault waits for it."""
+        """A fiber has come to a failpoint: it rests there only if a fault waits for it."""
         if self._running is not None:
             participant = self._running.process.participant
             if any((t.gap, t.participant) == (point, participant) for t in self.traps):
@@ -192,19 +192,19 @@ class World:
     def emit(self, who: str, kind: str, what: str = "", why: str = "") -> None:
         """Something happened."""
         self.kinds[kind] += 1
-        if self._show_progress is not None:
-            self._show_progress(Event(self.now_ms, who, kind, what, why))
+        if self._observe is not None:
+            self._observe(Event(self.now_ms, who, kind, what, why))
 
     def emit_decision(self, who: str, decision: Decision) -> None:
         """Something was decided; the words are those of `explain`."""
         self.kinds["decide"] += 1
-        if self._show_progress is not None:
+        if self._observe is not None:
             for line in explain([decision]):
                 what, _, why = line.partition(": ")
                 if what == "wait":
                     of, _, why = why.partition(": ")
                     what = f"wait: {of}"
-                self._show_progress(Event(self.now_ms, who, "decide", what, why))
+                self._observe(Event(self.now_ms, who, "decide", what, why))
 
     def count_read(self, home: SimulatedHome) -> None:
         """A reader got what the oracle says: after which of trims and kills, since it last did."""
@@ -223,7 +223,7 @@ class World:
     # processes
 
     def start(self, participant: Participant, lane: Lane) -> Process:
-        """Start a process and its strands."""
+        """Start a process and its fibers."""
         mark = "b" if lane is Lane.BACKLOG else ""
         process = Process(
             participant=participant,
@@ -287,7 +287,7 @@ class World:
         return [p for p in self.processes if p.participant == participant and p.is_alive]
 
     def end(self, process: Process, back_in_ms: int | None = None) -> None:
-        """A process is gone with its strands; whoever supervises starts another one in time."""
+        """A process is gone with its fibers; whoever supervises starts another one in time."""
         process.is_alive = False
         self.processes.remove(process)
         for thread in process.threads:

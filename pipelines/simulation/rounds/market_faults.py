@@ -18,7 +18,7 @@ from pipelines.simulation.faults.strikes import PACES_PER_MILLE
 from pipelines.simulation.rounds.market_world import MarketWorld, Process, Trap
 
 MARKET_GAPS = (*ROUND_POINTS, "agreement.sent", "agreement.acknowledged")
-"""Where crashes and freezes wait: in a turn in the market, and on the way of its letters."""
+"""Where crashes and freezes wait: in a tick of the market, and at the transfer of envelopes."""
 
 DRAWN_KINDS = tuple(kind for kind in MARKET_KINDS if kind != "gone")
 FAULTS, KINDS_MIN = (16, 26), 4
@@ -83,7 +83,7 @@ class MarketFaults:
         self.world.after(TRAP_MS, partial(self._spring_anyway, trap))
 
     def _spring_anyway(self, trap: Trap) -> None:
-        """Nobody came by: a process dies between two turns."""
+        """No process reached the gap: one dies between two ticks."""
         if trap not in self.world.traps:
             return
         self.world.traps.remove(trap)
@@ -112,7 +112,7 @@ class MarketFaults:
         self.happens("second", participant)
         self.world.by_hand(participant)
 
-    # homes, links, letters
+    # homes, links, envelopes
 
     def _pause(self) -> None:
         participant, lasts_ms = self._anybody(), self.world.chance.randint(*PAUSE_MS)
@@ -154,8 +154,8 @@ class MarketFaults:
         self.happens("slow link", one, other, lasts_ms)
 
     def _order(self, kind: str) -> None:
-        """It happens to the next reply of a home, or to the next letter of a kind: to an offer, or
-        to an answer that accepts something."""
+        """It happens to the next reply of a home, or to the next envelope of a kind: an offer, or
+        an answer that accepts something."""
         if kind == "lost reply":
             self.world.orders.append((kind, self._anybody()))
         else:

@@ -61,7 +61,7 @@ class MarketHome:
 
 
 class HomeClient:
-    """The home as one process reaches it: its `Rounds`, and what a turn needs of `Agreements`."""
+    """The home as one process reaches it: its `Rounds`, and what a tick needs of `Agreements`."""
 
     def __init__(self, home: MarketHome, world: MarketWorld) -> None:
         self._home = home

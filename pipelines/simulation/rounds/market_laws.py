@@ -94,7 +94,7 @@ class MarketLaws:
         for name, received in facts.answers.items():
             provider = self._agreement_of(name).provider
             if (provider, answer_bytes(received.answer)) not in came:
-                raise Violation("S5", f"what {provider} said never came to {here}")
+                raise Violation("S5", f"{here} uses an answer of {provider} that it never received")
 
     # ------------------------------------------------------------ what is written
 

@@ -1,6 +1,6 @@
 """Simulated mail: sent to a partner's inbox until it answers, over links that lose much.
 
-It replaces `AgreementDesk` and the exchange. A message is sent at every tick until its receiver
+It replaces `ContractSync` and the exchange. A message is sent at every tick until its receiver
 has answered, so that it arrives twice where only the answer is lost. A late one arrives after
 others that were sent later. A replayed one arrives again much later: unchanged, or in a new
 envelope, as from a partner whose home was restored from a backup.
@@ -26,7 +26,7 @@ NOTIFICATION_MS = (5, 40)
 
 
 class SimulatedMail:
-    """One process's turns with letters."""
+    """The contract synchronisation of one process."""
 
     def __init__(self, home: MarketHome, client: HomeClient, world: MarketWorld) -> None:
         self._home = home

@@ -48,7 +48,7 @@ SHARES = (0.35, 0.5, 0.6, 0.8, 0.95, 1.1, 1.25, 1.5)
 
 
 class Roles(Enum):
-    """Who pays whom: the sides are apart; each way at one price for all; anybody, in any range."""
+    """Who pays whom: two separate sides; both directions at one price; any pair, in any range."""
 
     SIDES = "sides"
     ONE_PRICE = "one price"

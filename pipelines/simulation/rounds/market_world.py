@@ -49,13 +49,13 @@ Trap = tuple[Participant, str, Callable[[Process, str], None]]
 
 
 class MarketWorld:
-    """The state of a market on its way."""
+    """The state of a market during a run."""
 
     def __init__(self, market: Market, observe: Observe | None = None) -> None:
         self.market = market
         self.chance = Random(f"market world {market.seed}")
         self.now_ms = 0
-        self.show_progress = observe
+        self.observe = observe
         self.events: Counter[str] = Counter()
         self.links = Links()
         self.laws = MarketLaws(self)
@@ -98,8 +98,8 @@ class MarketWorld:
     def emit(self, who: str, kind: str, what: str = "", why: str = "") -> None:
         """Tell what happened."""
         self.events[kind.lower()] += 1
-        if self.show_progress is not None:
-            self.show_progress(Event(self.now_ms, who, kind, what, why))
+        if self.observe is not None:
+            self.observe(Event(self.now_ms, who, kind, what, why))
 
     # ------------------------------------------------------------ processes
 
@@ -132,7 +132,7 @@ class MarketWorld:
         self.after(in_ms, partial(self._tick_all, participant, None))
 
     def by_hand(self, participant: Participant) -> None:
-        """`medusa round`: a process of its own, for one turn."""
+        """`medusa round`: a process of its own, for one tick."""
         process = self.start(participant)
         self._tick(process, "by hand")
         self.end(process)
@@ -153,7 +153,7 @@ class MarketWorld:
             made = process.worker.tick(opens=opens)
             if made.opened is not None:
                 self.emit(process.name, "round", str(made.opened))
-            if self.show_progress is not None:
+            if self.observe is not None:
                 for decision in made.decisions:
                     self.emit(process.name, "decision", type(decision).__name__, str(decision))
         except Killed:
@@ -163,7 +163,7 @@ class MarketWorld:
                     self.chance.randint(*RESTART_MS), partial(self._restart, process.participant)
                 )
         except Refused as error:
-            raise Violation("REFUSED", f"a turn of {process.participant}: {error}") from error
+            raise Violation("REFUSED", f"a tick of {process.participant}: {error}") from error
         except MedusaError as error:
             self.emit(process.name, type(error).__name__, str(error))
         finally:
@@ -201,8 +201,8 @@ class MarketWorld:
             self.start(participant)
 
     def order(self, kind: str, participant: Participant, of: str | None = None) -> bool:
-        """Whether a fault waits for just this (`of` a participant or a kind of letter); it happens
-        now."""
+        """Whether a fault waits for just this (`of` a participant or a kind of envelope); it
+        happens now."""
         order = (kind, of or participant)
         if order not in self.orders:
             return False

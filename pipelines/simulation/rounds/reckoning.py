@@ -11,7 +11,7 @@ from medusa_core.names import FragmentName
 from pipelines.simulation.rounds.market_scenario import Agreement, Trader
 
 SAME = 1e-9
-"""Relative: what two ways of adding up may differ by."""
+"""Relative: the greatest difference of two orders of summation."""
 
 SAME_LOAD = 1e-6
 FLAT_FROM = 0.99

@@ -44,8 +44,8 @@ def rounds_max(market: Market) -> int:
         [market.last_of(c) for c in market.contracts if market.last_of(c).payer == name]
         for name in market.traders
     ]
-    offered = max(sum(len(a.prices) for a in its) for its in of_payers)
-    return SILENCE_ROUNDS + lapse + 2 * offered + len(market.loads)
+    prices_max = max(sum(len(a.prices) for a in its) for its in of_payers)
+    return SILENCE_ROUNDS + lapse + 2 * prices_max + len(market.loads)
 
 
 def round_ms(market: Market) -> int:

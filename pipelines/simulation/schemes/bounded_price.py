@@ -1,6 +1,6 @@
 """Rounds of the production decisions (`medusa_core/market/decide.py`) for all participants.
 
-A round: participants with new knowledge are asked for offers; those with waiting offers answer,
+A round: participants with new knowledge make offers; those with waiting offers answer,
 first those that wait for no answer themselves; agreed load moves at the end. Decisions are pure,
 so a participant without new knowledge since its last decision is not asked again, and rest costs
 nothing.
@@ -52,7 +52,7 @@ class BoundedPrice:
     name = "bounded price"
 
     def __init__(self, limits: MarketLimits | None = None) -> None:
-        # No message is lost here, so what was said holds until something else is, and none travels
+        # No message is lost here, so an answer holds until something else is, and none travels
         # in an envelope, which an offer of so many items would not fit into.
         self._limits = limits or MarketLimits(
             answer_rounds=UNTIL_ANSWERED, items_max=SIMULATED_ITEMS_MAX
@@ -134,7 +134,7 @@ class _Home:
 
 
 class _Rounds:
-    """A run on the way."""
+    """A run in progress."""
 
     def __init__(self, world: World, limits: MarketLimits, scheme: str) -> None:
         self.world = world
@@ -272,7 +272,7 @@ class _Rounds:
     def _say(
         self, decision: GiveAnswer, firm: list[int], agreed: dict[int, Agreed]
     ) -> tuple[int, ...]:
-        """Pass an answer on; the payer, if it had asked on behalf of others."""
+        """Pass an answer on; the payer, if it had offered on behalf of others."""
         answer, offer = decision.answer, decision.received.offer
         payer, provider = self._of[answer.contract]
         homes = self._homes

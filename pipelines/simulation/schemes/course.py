@@ -53,7 +53,7 @@ def cost_tables(world: World) -> list[CostTable]:
 
 
 class Course:
-    """A run on the way. `units[i]` and `carried[i]` (fragment ids, the one taken last at the end)
+    """A run in progress. `units[i]` and `carried[i]` (fragment ids, the one taken last at the end)
     are read by schemes and changed here alone."""
 
     def __init__(self, world: World, *, scheme: str) -> None:
@@ -99,7 +99,7 @@ class Course:
         """Hand a fragment over, paid at `price` per hour and unit of load from now on.
 
         None is a move that nobody pays for. Both sides' gain is checked against their true costs,
-        except of one that misreports: it may hurt itself, and whoever believed what it said.
+        except of one that misreports: it may hurt itself, and a participant that believed it.
         """
         if self._lies_at[fragment] != giver:
             raise AssertionError(f"fragment {fragment} does not lie at {giver}")

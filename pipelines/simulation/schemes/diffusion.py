@@ -25,14 +25,14 @@ class Diffusion:
         for contract in world.contracts:
             partners[contract.payer].add(contract.provider)
         messages = sum(map(len, partners))
-        offered = [sorted(others) for others in partners]
+        neighbours = [sorted(others) for others in partners]
         degrees = [len(others) for others in partners]
         while course.round < rounds_max:
             course.begin_round()
             before = tuple(course.units)
             moves = 0
             for giver in range(world.participants):
-                for taker, count in _flows(giver, offered[giver], degrees, before, world):
+                for taker, count in _flows(giver, neighbours[giver], degrees, before, world):
                     for fragment in course.carried[giver][-1 : -count - 1 : -1]:
                         course.move(fragment, giver, taker, None)
                         moves += 1

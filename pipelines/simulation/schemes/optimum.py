@@ -77,7 +77,7 @@ def least_flows(world: World, units: Sequence[int]) -> dict[int, int]:
 
 def least_cost(world: World, units: Sequence[int], *, connected: bool) -> float:
     """The least sum of costs per hour: with everybody connected, or along contracts, which must
-    then go both ways between each two partners (prices aside)."""
+    then exist in both directions between two partners (prices aside)."""
     tables = cost_tables(world)
     parts = [list(range(world.participants))] if connected else parts_of(world)
     return sum(
@@ -86,7 +86,7 @@ def least_cost(world: World, units: Sequence[int], *, connected: bool) -> float:
 
 
 def parts_of(world: World) -> list[list[int]]:
-    """The parts of the graph that contracts connect, whichever way they go."""
+    """The parts of the graph that contracts connect, whatever their direction."""
     leader = list(range(world.participants))
 
     def find(one: int) -> int:

@@ -41,7 +41,7 @@ class PlainRule:
     name = "plain"
 
     def run(self, world: World, rounds_max: int) -> Outcome:
-        """See `Scheme.run`. At rest once nothing moved while everybody asked all its partners."""
+        """See `Scheme.run`. At rest once nothing moved while all made offers to all partners."""
         return _Run(world).play(rounds_max)
 
 
@@ -63,7 +63,7 @@ class _Run:
             min((s.prices[0] for s in statuses), default=None) for statuses in self._statuses
         ]
         most = max((sum(len(s.prices) for s in own) for own in self._statuses), default=0)
-        # Each asks its partners in turn, at every level at worst, and once more after that.
+        # Each makes offers to one partner after another, at worst at every level, and once more.
         self._quiet_rounds = 2 * most + 2
 
     def play(self, rounds_max: int) -> Outcome:
@@ -118,9 +118,9 @@ class _Run:
             received[status.provider].append((-status.price, participant, status, offered))
         agreed: list[tuple[int, int, float, list[int]]] = []
         for taker in sorted(received):
-            for price, giver, status, homes, accepted in self._answer(taker, received[taker]):
+            for price, giver, status, count, accepted in self._answer(taker, received[taker]):
                 agreed.append((giver, taker, price, accepted))
-                self._learn(giver, status, homes, len(accepted))
+                self._learn(giver, status, count, len(accepted))
         for giver, taker, price, accepted in agreed:
             for fragment in accepted:
                 self._course.move(fragment, giver, taker, price)

@@ -48,7 +48,7 @@ class FinishedParts:
 def kept_in(path: Path | None, names: Sequence[str], code: str) -> Iterator[FinishedParts]:
     """What a file holds of a run that asks for these parts, or nothing yet; held alone.
 
-    Refused if the file is none of this simulator's or of a run that asked for other parts; Conflict
+    Refused if the file is none of this simulator's or of a run with other parts; Conflict
     while another run uses it.
     """
     if path is None:

@@ -15,7 +15,7 @@ from pipelines.simulation.schemes.worlds import Scheme
 BOUNDED, PLAIN, OPTIMUM = "bounded", "plain", "optimum"
 NAMES = (BOUNDED, PLAIN, OPTIMUM, "auction", "push", "diffusion")
 OPTIMUM_PARTICIPANTS_MAX = 20_000
-"""A linear program of more participants is run only if it is asked for by name."""
+"""A linear program of more participants is run only if it is named."""
 
 ROUNDS_MAX = 5_000
 

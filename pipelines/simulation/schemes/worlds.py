@@ -117,7 +117,7 @@ class Outcome:
 
 
 class Scheme(Protocol):
-    """A way to place load. Deterministic: the same world gives the same outcome."""
+    """A scheme that places load. Deterministic: the same world gives the same outcome."""
 
     name: str
 

@@ -1,4 +1,4 @@
-"""The keepers of a shared feed, first to last: one stream's name a line, in a file of the feed's.
+"""The anchors of a shared feed, first to last: one stream's name a line, in a file of the feed's.
 
 The last one has a row in the catalog for every batch of the feed; those before had it until they
 left the feed.
@@ -13,11 +13,11 @@ from medusa_core.errors import Refused
 from medusa_core.names import StreamName
 from pipelines.base.files import sync_folder, write_atomically
 
-FILE = "keepers"
+FILE = "anchors"
 
 
 def read_anchors(folder: Path) -> tuple[StreamName, ...]:
-    """The keepers so far; none before the first. Refused if the file cannot be read as one."""
+    """The anchors so far; none before the first. Refused if the file cannot be read as one."""
     try:
         text = (folder / FILE).read_text("ascii")
     except FileNotFoundError:

@@ -52,7 +52,7 @@ class Arrivals:
         return len(self._waiting)
 
     def look(self, known: Collection[str]) -> None:
-        """See what is there now beside what is `known`; Unavailable if the folder cannot be read.
+        """See what is there now besides what is `known`; Unavailable if the folder cannot be read.
 
         What came and went between two looks was never there.
         """
@@ -142,7 +142,7 @@ class Arrivals:
             found = os.stat(path)
         except OSError:
             try:
-                found = os.lstat(path)  # a link that leads nowhere is told of when it is read
+                found = os.lstat(path)  # a link that leads nowhere is reported when it is read
             except OSError:
                 return None
         at_ms = found.st_mtime_ns // 1_000_000
@@ -150,5 +150,5 @@ class Arrivals:
 
 
 def is_whole_name(name: str) -> bool:
-    """Whether a file of this name is whole: not hidden, and not on its way under another name."""
+    """Whether a file of this name is whole: not hidden, and not a temporary name."""
     return not name.startswith((".", "_")) and not name.endswith(".tmp")

@@ -28,7 +28,7 @@ Value = str | int | bool | date
 class Split:
     """Rows of a table by member: `rows[bounds[m]:bounds[m + 1]]` are those of member m, in order.
 
-    `members` runs beside `rows`; `unclaimed` counts the rows that are nobody's.
+    `members` is parallel to `rows`; `unclaimed` counts the rows that are nobody's.
     """
 
     rows: Int64s

@@ -181,7 +181,7 @@ class Lander:
         )
         self._because = boundary.because
         if boundary.at_us is not None and boundary.at_us != self._promised_us:
-            self._show_progress(boundary.at_us, None)
+            self._promise(boundary.at_us, None)
 
     def promise_end(self) -> None:
         """No record follows: the stream ends behind its last bucket."""
@@ -194,10 +194,10 @@ class Lander:
         if self._promised_us is not None:
             reached_us.append(ceil_us(self._promised_us, self._width_us))
         self._because = "the source has ended"
-        self._show_progress(FOREVER_US, max(reached_us))
+        self._promise(FOREVER_US, max(reached_us))
         self.has_ended = True
 
-    def _show_progress(self, boundary_us: int, end_us: int | None) -> None:
+    def _promise(self, boundary_us: int, end_us: int | None) -> None:
         origin_us = self._origin_for(boundary_us)
         self._catalog.promise(
             self._lease(),
@@ -209,7 +209,7 @@ class Lander:
         self._origin_us, self._promised_us = origin_us, boundary_us
 
     def _origin_for(self, boundary_us: int) -> int:
-        """The origin: as told before, else before all that has landed and all that may come."""
+        """The origin: as promised before, else before all that has landed and all that may come."""
         if self._origin_us is not None:
             return self._origin_us
         extent = self._catalog.landed_extent(self.stream)

@@ -2,8 +2,8 @@
 
 As `lander`, in the same order: a batch is written as one file, then logged for all streams in one
 call together with the state behind it, and only then are boundaries promised. A stream without a
-record in a batch has no row for it, but for the *keeper*: its last batch is the feed's, so that a
-checkpoint and a catalog that do not belong together are noticed. The keepers that a feed has had
+record in a batch has no row for it, but for the *anchor*: its last batch is the feed's, so that a
+checkpoint and a catalog that do not belong together are noticed. The anchors that a feed has had
 are named in its folder; a new one takes over when the last has left the feed.
 """
 
@@ -74,7 +74,7 @@ class SharedLander:
         self._unclaimed = self._batches = 0
 
     def resume(self) -> None:
-        """Take up what the catalog holds of every member, and who the keeper is."""
+        """Take up what the catalog holds of every member, and which is the anchor."""
         names = [m.stream for m in self._members]
         anchors = read_anchors(self._folder)
         past = [k for k in anchors if k not in names]
@@ -91,7 +91,7 @@ class SharedLander:
         if last is not None:
             self.last_batch = last[0]
             of_last = (states[s].at for s, (batch, _) in found.items() if batch == last[0])
-            # The keeper's says how far the feed was read.
+            # The anchor's batch says how far the feed was read.
             self.at = next((at for at in of_last if UNCLAIMED in at), {})
         if not anchors or anchors[-1] not in names:
             anchors = (*anchors, names[0])
@@ -292,9 +292,9 @@ class SharedLander:
         waiting_records: int | None = None,
     ) -> Polled:
         """What has been done since the last call, in all and for each member, and what waits."""
-        poll: dict[StreamName, Polled] = {}
+        polls: dict[StreamName, Polled] = {}
         for member in self._members:
-            poll[member.stream] = replace(
+            polls[member.stream] = replace(
                 member.polled,
                 boundary_us=member.promised_us,
                 because=member.because,
@@ -307,14 +307,14 @@ class SharedLander:
             member.polled = Polled()
         promised = [m.promised_us for m in self._members if m.promised_us is not None]
         done = replace(
-            poll[self._members[self._anchor].stream],
-            landed=sum(p.landed for p in poll.values()),
-            quarantined=sum(p.quarantined for p in poll.values()),
-            late=sum(p.late for p in poll.values()),
-            unconfirmed=sum(p.unconfirmed for p in poll.values()),
+            polls[self._members[self._anchor].stream],
+            landed=sum(p.landed for p in polls.values()),
+            quarantined=sum(p.quarantined for p in polls.values()),
+            late=sum(p.late for p in polls.values()),
+            unconfirmed=sum(p.unconfirmed for p in polls.values()),
             batches=self._batches,
             boundary_us=min(promised, default=None),
-            members=poll,
+            members=polls,
             unclaimed=self._unclaimed,
         )
         self._unclaimed = self._batches = 0

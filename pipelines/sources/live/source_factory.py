@@ -108,7 +108,7 @@ def open_sources(
 ) -> dict[StreamName, LiveSource]:
     """The sources of one home, ready to be polled; nothing is read or landed yet.
 
-    Streams that are told apart by `where` and declared alike else are one source, under the name of
+    Streams that differ by `where` and declared alike else are one source, under the name of
     their feed. Raises Refused if a declaration contradicts the network, or what it names is not
     there.
     """

@@ -44,7 +44,7 @@ class SparkFeed:
 
     `columns` maps declared columns to expressions over those of the source; others are filled by
     name. `order` are expressions by which the rows of a batch are put in order (None: the
-    format's). `schema` is Spark DDL, for formats that want one. The source is asked every
+    format's). `schema` is Spark DDL, for formats that want one. The source is polled every
     `every_us` at most. `where`: which records are this stream's (None: all).
     """
 

@@ -32,7 +32,7 @@ class Enough(Exception):
 
 
 def session_for_queries(session: SparkSession) -> SparkSession:
-    """A session beside the given one, with the settings of queries."""
+    """A session derived from the given one, with the settings of queries."""
     own = session.newSession()
     for name, value in _SETTINGS.items():
         own.conf.set(name, value)

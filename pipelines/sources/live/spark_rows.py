@@ -200,10 +200,10 @@ def _fill(target: Target, columns: Sequence[Column], names: list[str]) -> tuple[
     try:
         return bind_columns(columns_target, names)
     except Refused as error:
-        raise Refused(str(error).replace(str(target.file), _sentence_of(target), 1)) from None
+        raise Refused(str(error).replace(str(target.file), _place_of(target), 1)) from None
 
 
-def _sentence_of(target: Target) -> str:
+def _place_of(target: Target) -> str:
     return f"the source of {target.source.name}"
 
 
@@ -212,7 +212,7 @@ def _settled(target: Target, found: Bound, type_: str, name: str) -> Bound:
     if conversion is not None and conversion.from_unit is None:
         if type_ not in ("timestamp", "date"):
             raise Refused(
-                f"{_sentence_of(target)} has {found.name!r} as {type_}, whose unit nobody knows: "
+                f"{_place_of(target)} has {found.name!r} as {type_}, whose unit nobody knows: "
                 "make "
                 f"column {found.column.name!r} by an expression"
             )
@@ -221,12 +221,12 @@ def _settled(target: Target, found: Bound, type_: str, name: str) -> Bound:
 
 
 def _unit(target: Target) -> str:
-    """The unit of event time; live records cannot be asked for it."""
+    """The unit of event time; live records do not show it."""
     unit = declared_unit(target.source)
     type_ = target.columns[target.time_position].type
     if unit is None and type_ not in ("timestamp", "date"):
         raise Refused(
-            f"{_sentence_of(target)} has event time {target.source.time!r} as {type_}: declare "
+            f"{_place_of(target)} has event time {target.source.time!r} as {type_}: declare "
             "time_unit "
             "(s, ms, us or ns) in the network"
         )

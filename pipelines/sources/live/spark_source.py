@@ -98,7 +98,7 @@ class SparkSource:
         return self._lander.polled(has_more=has_more, waiting_records=self._waiting)
 
     def _is_too_early(self, now_ms: int) -> bool:
-        """Whether the source was asked, to its end, a moment ago."""
+        """Whether the source was read to its end a moment ago."""
         read_ms = self._read_ms
         return read_ms is not None and 0 <= (now_ms - read_ms) * 1_000 < self._feed.every_us
 

@@ -68,7 +68,7 @@ def convert_values(values: Any, bound: Bound) -> tuple[Any, Failures]:
     if given == expected and column.type not in ("date", "timestamp"):
         return values, {}
     if pa.types.is_decimal(expected) or (pa.types.is_decimal(given) and column.type == "double"):
-        # By way of text, as a CSV of it would hold: of a double the shortest that is it and no
+        # Through text, as a CSV of it would hold: of a double the shortest that is it and no
         # other. Arrow's own casts look at types where we ask about values, and round.
         return _convert_text(pc.cast(values, pa.string()), bound)
     converted = _cast(values, expected)

@@ -41,7 +41,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversion:
-    """From which unit to which: s, ms, us, ns; `from_unit` None is told by the size of the values.
+    """From which unit to which: s, ms, us, ns; `from_unit` None is inferred from the values.
 
     `is_length`: numbers are rounded to the nearest microsecond; of instants what is finer is cut.
     """

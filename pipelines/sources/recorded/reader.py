@@ -67,7 +67,7 @@ def read_recorded(
 ) -> Iterator[Chunk]:
     """The chunks of several files, one file after the other, in the order given.
 
-    `skip` tells how many chunks of a file are done and not wanted again. Raises Refused for a file
+    `skip` is how many chunks of a file are done and not read again. Raises Refused for a file
     that is named twice.
     """
     check_named_once(files)

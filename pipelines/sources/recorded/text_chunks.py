@@ -32,7 +32,7 @@ class Parser(Protocol):
     def parse(self, block: Block) -> Parsed: ...
 
     def pass_over(self, block: Block) -> None:
-        """Take note of a block whose records are not wanted."""
+        """Count a block whose records are skipped."""
 
 
 def read_chunks(

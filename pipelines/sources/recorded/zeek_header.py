@@ -22,7 +22,7 @@ SEPARATOR_BYTES_MAX = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZeekHeader:
-    """What has been said so far; `fields` is None before any are named."""
+    """The header lines so far; `fields` is None before any are named."""
 
     separator: bytes = b"\t"
     empty: str = "(empty)"

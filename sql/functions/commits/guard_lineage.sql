@@ -20,4 +20,4 @@ BEGIN
     RETURN NULL;
 END $$;
 COMMENT ON FUNCTION medusa.guard_lineage() IS
-    'Refuses results that are computed from recalled rows: a step under way is refused.';
+    'Refuses results that are computed from recalled rows: a step that is running is refused.';

@@ -96,7 +96,7 @@ BEGIN
             args.refusal);
         SELECT p.* INTO line FROM medusa.stream_producer AS p WHERE p.line_id = line.line_id;
     END IF;
-    -- Of what is recalled later nothing is told; nobody could ever compute from it here.
+    -- Nothing is reported of what is recalled later; nobody could ever compute from it here.
     IF line.generation > 1 AND EXISTS (
         SELECT FROM medusa.recall AS r, jsonb_to_recordset(args.segments) AS s
             (to_us bigint, end_version bigint)
@@ -119,7 +119,7 @@ BEGIN
         (from_us bigint, to_us bigint, begin_version bigint, end_version bigint)
     WHERE s.line_id = line.line_id AND s.end_version IS NULL AND r.end_version IS NOT NULL
         AND (s.from_us, s.to_us, s.begin_version) = (r.from_us, r.to_us, r.begin_version);
-    -- Of a tentative row that is trimmed, the end is not told: what took its place shows it.
+    -- The end of a trimmed tentative row is not reported: its replacement shows it.
     UPDATE medusa.segment AS s SET end_version = (
         SELECT min(r.begin_version)
         FROM jsonb_to_recordset(args.segments) AS r

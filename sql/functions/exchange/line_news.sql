@@ -34,7 +34,7 @@ BEGIN
         ORDER BY s.begin_version LIMIT line_news.segments_max + 1
     ) AS p;
     upto := CASE WHEN upto IS NULL THEN line.last_version ELSE greatest(upto - 1, first) END;
-    -- What a later page takes back is not told first.
+    -- What a later page takes back is not reported first.
     SELECT coalesce(min(r.from_us), 9223372036854775807) INTO again FROM medusa.recall AS r
     WHERE r.line_id = line.line_id AND r.version > upto;
     -- What reaches over the place and comes, or ends, with a later page is not lost.

@@ -10,7 +10,7 @@ BEGIN
         AND s.xact_start < clock_timestamp() - greatest(open_ms, 0) * interval '1 ms';
     RETURN ended;
 EXCEPTION WHEN insufficient_privilege THEN
-    RETURN 0;  -- a home whose keeper was not given this right; the role's own settings remain
+    RETURN 0;  -- a home whose owner was not given this right; the role's own settings remain
 END $$;
 COMMENT ON FUNCTION medusa.end_guests(bigint) IS
     'End sessions of partners'' logins with a transaction open for longer, whatever their '

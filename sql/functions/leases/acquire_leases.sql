@@ -17,4 +17,4 @@ BEGIN
     RETURN ends;
 END $$;
 COMMENT ON FUNCTION medusa.acquire_leases(jsonb, text, bigint) IS
-    'Take all of several leases or none; returns their ends in ms, in the order asked for.';
+    'Take all of several leases or none; returns their ends in ms, in the order of the request.';

@@ -28,7 +28,7 @@ BEGIN
         RAISE EXCEPTION 'this offer was made before: it is a replay' USING ERRCODE = 'MD001';
     END IF;
     -- A partner that has lost its home counts from 1 again, and is heard again after an hour, or
-    -- once it has said that its home is another one.
+    -- once it has announced that its home is another one.
     IF EXISTS (
         SELECT FROM medusa_market.offer AS o
         WHERE NOT o.is_own AND o.partner = envelope.sender AND o.contract = agreed.contract

@@ -34,7 +34,7 @@ BEGIN
             terms.contract, agreed.kind, agreed.payer, agreed.provider USING ERRCODE = 'MD001';
     END IF;
 
-    -- 2 What is agreed already is told again to who does not have it.
+    -- 2 What is agreed already is sent again to a partner that lacks it.
     IF EXISTS (SELECT FROM medusa_market.contract_agreement AS a
         WHERE a.revision = terms.revision) THEN
         IF signatures ? 'confirmation' THEN
@@ -58,7 +58,7 @@ BEGIN
             PERFORM medusa_market.put_out(envelope.sender, 'want', 'want/' || terms.contract,
                 jsonb_build_object('contract', terms.contract, 'number',
                     least(terms.number - 1, coalesce(agreed.number, 0) + 1)));
-            RETURN 'what comes before is asked for';
+            RETURN 'the earlier revisions are requested';
         ELSIF verdict = 'keep' THEN
             PERFORM medusa_market.send_agreements(terms.contract, envelope.sender, terms.number);
             RETURN 'agreed otherwise';
@@ -102,7 +102,7 @@ BEGIN
         PERFORM medusa_market.put_out(envelope.sender, 'want', 'want/' || terms.contract,
             jsonb_build_object('contract', terms.contract, 'number',
                 least(terms.number - 1, coalesce(agreed.number, 0) + 1)));
-        RETURN 'what comes before is asked for';
+        RETURN 'the earlier revisions are requested';
     END IF;
 
     -- 5 A proposal; the provider's is signed, the payer signs last.

@@ -50,7 +50,7 @@ BEGIN
             SELECT count(*) FROM medusa_market.contract_notice AS n
             WHERE n.contract = take_notice.contract AND n.stated_by = notice.stated_by) >= 16
         THEN
-            RAISE EXCEPTION '% has said 16 times when contract % ends: no more is taken',
+            RAISE EXCEPTION '% has stated 16 ends of contract %: no more are taken',
                 notice.stated_by, contract USING ERRCODE = 'MD001';
         END IF;
         IF notice.given_by = here AND notice.stated_by = envelope.sender THEN
@@ -86,7 +86,7 @@ BEGIN
         RETURN 'kept until what it ends has come';
     END IF;
     PERFORM medusa_market.hear_notices(contract);
-    -- A home that has forgotten what it said is shown it.
+    -- A home that has lost its statements receives them.
     IF EXISTS (
         SELECT FROM medusa_market.contract_notice AS n
         JOIN medusa_market.statement AS w ON w.party = n.stated_by AND w.statement

@@ -25,7 +25,7 @@ BEGIN
         WHERE s.statement = 'holds ' || terms.revision AND s.party = terms.provider)
     THEN
         PERFORM medusa_market.send_agreements(terms.contract, envelope.sender, terms.number);
-        RETURN 'it has said that it holds it';
+        RETURN 'the partner has stated that it holds it';
     END IF;
     PERFORM medusa_market.void_agreements(terms.contract, terms.number,
         envelope.sender || ' refuses it: it came too late');

@@ -41,7 +41,7 @@ BEGIN
         ) AS paged
         GROUP BY paged.n
     ) AS page;
-    RETURN 'what is held here is told';
+    RETURN 'the agreements here are sent';
 END $$;
 COMMENT ON FUNCTION medusa_market.take_status(bigint, uuid, text) IS
     'A partner sends one hash of the agreements: if it differs from this home''s, this home '

@@ -9,7 +9,7 @@ BEGIN
     envelope := medusa_market.end_envelope(envelope_id);
     PERFORM medusa_market.contract_with(contract, envelope.sender);
     PERFORM medusa_market.send_agreements(contract, envelope.sender, take_want.number);
-    RETURN 'told again';
+    RETURN 'sent again';
 END $$;
 COMMENT ON FUNCTION medusa_market.take_want(bigint, text, bigint) IS
-    'A partner lacks what was agreed from a number on: it is told again.';
+    'A partner lacks what was agreed from a number on: it is sent again.';

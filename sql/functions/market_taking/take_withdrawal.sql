@@ -35,4 +35,4 @@ BEGIN
     RETURN 'withdrawn';
 END $$;
 COMMENT ON FUNCTION medusa_market.take_withdrawal(bigint, text, text, bigint) IS
-    'A partner takes back what it proposed: gone, or agreed before, which it is told.';
+    'A partner takes back what it proposed: gone, or agreed before, which it is sent.';

@@ -27,7 +27,7 @@ BEGIN
     cut := jsonb_build_array(jsonb_build_object('from_us', made.from_us,
         'to_us', 9223372036854775807));
     PERFORM medusa.supersede(old, made.version, cut) FROM unnest(olds) AS old;
-    -- What is computed ends anew; a source ends where it said, and its landed records close again.
+    -- What is computed gets a new end; a source keeps its promised end, and its landed records close again.
     UPDATE medusa.stream_producer AS p
     SET generation = made.generation, last_version = made.version,
         boundary_us = least(p.boundary_us, made.from_us),

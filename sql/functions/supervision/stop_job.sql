@@ -6,4 +6,4 @@ BEGIN
     RETURN FOUND;
 END $$;
 COMMENT ON FUNCTION medusa.stop_job(bigint, text) IS
-    'A job''s process shall end; false: it was asked before, or has ended.';
+    'A job''s process shall end; false: that was requested before, or it has ended.';

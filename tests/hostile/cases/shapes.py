@@ -26,7 +26,7 @@ CONNECTIONS = Source(
     time="ts_us",
 )
 
-Aside = tuple[int | None, str, str]
+Quarantined = tuple[int | None, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class FileCase:
     content: bytes | Callable[[], bytes]
     refused: str | None = None
     landed: int = 0
-    quarantined: tuple[Aside, ...] = ()
+    quarantined: tuple[Quarantined, ...] = ()
     source: Source = CONNECTIONS
     file: str = "input"
 

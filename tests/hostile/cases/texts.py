@@ -79,7 +79,7 @@ NAMES = cases(
     digit_first="1a",
     percent="a%2e",
     braces="{participant}",
-    a_million_letters="a" * 1_000_000,
+    a_million_characters="a" * 1_000_000,
 )
 
 URLS = (

@@ -12,11 +12,11 @@ from pipelines.exchange.importer import Importer
 bring_first = Importer._bring
 
 
-def bring(self: Importer, standing: ImportStatus, news: LineNews) -> bool:
+def bring(self: Importer, status: ImportStatus, news: LineNews) -> bool:
     live = [p.segment.range.to_us for p in news.segments if p.end_version is None]
-    if live and standing.boundary_us is not None:
-        self._acknowledge(replace(standing, boundary_us=max(live), tentative_us=None))
-    return bring_first(self, standing, news)
+    if live and status.boundary_us is not None:
+        self._acknowledge(replace(status, boundary_us=max(live), tentative_us=None))
+    return bring_first(self, status, news)
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,8 @@ import pytest
 from medusa_core.exchange import ImportStatus
 
 
-def safe_through_us(standing: ImportStatus) -> int | None:
-    return standing.boundary_us
+def safe_through_us(status: ImportStatus) -> int | None:
+    return status.boundary_us
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

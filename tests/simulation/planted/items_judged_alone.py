@@ -14,7 +14,7 @@ take = _Taking._take
 
 
 def alone(
-    self: _Taking, received: ReceivedOffer, standing: ProviderStatus, relay: Relay
+    self: _Taking, received: ReceivedOffer, status: ProviderStatus, relay: Relay
 ) -> tuple[tuple[Item, ...], tuple[HandOn, ...]]:
     load = self._load
     items: list[Item] = []
@@ -22,7 +22,7 @@ def alone(
     for item in received.offer.items:
         self._load = load
         one = ReceivedOffer(received.offer.__class__(**{**_fields(received), "items": (item,)}), 0)
-        more, on = take(self, one, standing, relay)
+        more, on = take(self, one, status, relay)
         items += more
         handed += on
     return tuple(items), tuple(handed)

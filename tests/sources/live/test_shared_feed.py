@@ -210,7 +210,7 @@ def test_an_unreadable_line_is_quarantined_under_the_first_stream(home: Home) ->
     assert home.landed(SOUTH) == {0: 0}
 
 
-def test_only_the_keeper_has_a_row_for_a_batch_in_which_it_has_no_record(home: Home) -> None:
+def test_only_the_anchor_has_a_row_for_a_batch_in_which_it_has_no_record(home: Home) -> None:
     source = home.feed()
     home.write("a.csv", [(100 * S, "south", 1)])
     source.poll(NOW_MS)
@@ -319,7 +319,7 @@ def test_a_stream_may_join_and_gets_what_comes_from_then_on(home: Home) -> None:
     assert home.rows(WEST) == [(101 * S, "west", 2)]
 
 
-def test_the_keeper_may_leave_and_another_takes_over(home: Home) -> None:
+def test_the_anchor_may_leave_and_another_stream_takes_over(home: Home) -> None:
     home.write("a.csv", [(100 * S, "north", 1), (100 * S, "west", 1)])
     home.feed().poll(NOW_MS)
     home.write("b.csv", [(101 * S, "north", 2)])
@@ -330,7 +330,7 @@ def test_the_keeper_may_leave_and_another_takes_over(home: Home) -> None:
     assert home.landed(SOUTH) == {2: 0}
     assert home.landed(WEST) == {0: 1, 2: 1}
     assert read_anchors(home.folder / "checkpoints" / NORTH / DIRECTORY) == (NORTH, SOUTH)
-    # And once more: what the first keeper knew is not needed again.
+    # And once more: what the first anchor knew is not needed again.
     home.write("d.csv", [(103 * S, "west", 3)])
     assert home.feed(SOUTH, WEST).poll(NOW_MS).landed == 1
 

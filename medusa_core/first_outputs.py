@@ -57,7 +57,7 @@ def delay_ms_of(event: LineEvent) -> int | None:
     return max(event.committed_at_ms - event.inputs_at_ms, event.age_ms, 0)
 
 
-def first_answers(window: Range, events: Sequence[LineEvent]) -> list[FirstOutput]:
+def first_outputs(window: Range, events: Sequence[LineEvent]) -> list[FirstOutput]:
     """The first answers over a window in the order of event time, cut where corrections are cut."""
     finals = sorted((e for e in events if e.stability.is_final), key=lambda e: e.range)
     starts = [final.range.from_us for final in finals]

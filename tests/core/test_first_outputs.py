@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from medusa_core.certificates import LineEvent
-from medusa_core.first_answers import computations_max, delay_ms_of, first_answers
+from medusa_core.first_outputs import computations_max, delay_ms_of, first_outputs
 from medusa_core.grid import Range
 from medusa_core.names import StreamName, Version
 from medusa_core.segments import Stability
@@ -41,7 +41,7 @@ def told(events: Sequence[LineEvent], window: Range = WINDOW) -> list[tuple[obje
     """Each answer as (from, to, whether tentative, when it came, when it was final)."""
     return [
         (a.range.from_us, a.range.to_us, a.is_tentative, a.came_at_ms, a.final_at_ms)
-        for a in first_answers(window, events)
+        for a in first_outputs(window, events)
     ]
 
 
@@ -63,7 +63,7 @@ def test_a_tentative_answer_is_cut_where_its_corrections_are_and_the_rest_waits(
         (30, 40, True, 10, None),
         (40, 50, False, 40, 40),
     ]
-    corrected = [a.range.from_us for a in first_answers(WINDOW, events) if a.is_corrected]
+    corrected = [a.range.from_us for a in first_outputs(WINDOW, events) if a.is_corrected]
     assert corrected == [0, 20]
 
 

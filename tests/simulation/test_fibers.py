@@ -1,4 +1,4 @@
-"""A strand runs until it rests, goes on where it rested, and is ended there when it is killed."""
+"""A fiber runs until it rests, continues where it rested, and ends there when it is killed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipelines.simulation.faults.simulated_processes import Rest
 A_WHILE, LONGER = Rest(5), Rest(50)
 
 
-def a_strand(work: Callable[[Fiber], None]) -> Fiber:
+def a_fiber(work: Callable[[Fiber], None]) -> Fiber:
     fiber = Fiber(lambda: work(fiber))
     return fiber
 
@@ -20,13 +20,13 @@ def a_strand(work: Callable[[Fiber], None]) -> Fiber:
 def test_it_goes_on_where_it_rested_until_it_ends() -> None:
     done: list[str] = []
 
-    def plan(strand: Fiber) -> None:
-        strand.rest(A_WHILE)
+    def plan(fiber: Fiber) -> None:
+        fiber.rest(A_WHILE)
         done.append("one thing")
-        strand.rest(LONGER)
+        fiber.rest(LONGER)
         done.append("another")
 
-    fiber = a_strand(plan)
+    fiber = a_fiber(plan)
     assert fiber.go() == A_WHILE
     assert done == []
     assert fiber.go() == LONGER
@@ -36,11 +36,11 @@ def test_it_goes_on_where_it_rested_until_it_ends() -> None:
 
 
 def test_its_error_is_raised_where_it_was_resumed() -> None:
-    def plan(strand: Fiber) -> None:
-        strand.rest(A_WHILE)
+    def plan(fiber: Fiber) -> None:
+        fiber.rest(A_WHILE)
         raise ValueError("of its own")
 
-    fiber = a_strand(plan)
+    fiber = a_fiber(plan)
     fiber.go()
     with pytest.raises(ValueError, match="of its own"):
         fiber.go()
@@ -50,18 +50,18 @@ def test_its_error_is_raised_where_it_was_resumed() -> None:
 def test_killed_it_leaves_where_it_rests_and_rests_no_more(error: Exception | None) -> None:
     done: list[str] = []
 
-    def plan(strand: Fiber) -> None:
+    def plan(fiber: Fiber) -> None:
         try:
-            strand.rest(A_WHILE)
+            fiber.rest(A_WHILE)
             done.append("never")
         finally:
             done.append("on its way out")
             if error is not None:
                 raise error
-            strand.rest(LONGER)
+            fiber.rest(LONGER)
             done.append("never")
 
-    fiber = a_strand(plan)
+    fiber = a_fiber(plan)
     fiber.go()
     fiber.kill()
     fiber.kill()
@@ -69,20 +69,20 @@ def test_killed_it_leaves_where_it_rests_and_rests_no_more(error: Exception | No
 
 
 def test_killed_before_it_began_it_does_nothing() -> None:
-    def plan(strand: Fiber) -> None:
+    def plan(fiber: Fiber) -> None:
         raise AssertionError("it was killed")
 
-    a_strand(plan).kill()
+    a_fiber(plan).kill()
 
 
 def test_an_interrupt_on_its_way_out_is_heard() -> None:
-    def plan(strand: Fiber) -> None:
+    def plan(fiber: Fiber) -> None:
         try:
-            strand.rest(A_WHILE)
+            fiber.rest(A_WHILE)
         finally:
             raise KeyboardInterrupt
 
-    fiber = a_strand(plan)
+    fiber = a_fiber(plan)
     fiber.go()
     with pytest.raises(KeyboardInterrupt):
         fiber.kill()
