@@ -281,17 +281,25 @@ def _within(fragment: FragmentKnowledge, part: Range, limits: Limits) -> Range:
 
 
 def _same_stability(fragment: FragmentKnowledge, part: Range) -> Range:
-    """As much of a range as has one stability."""
+    """As much of a range as has one stability.
+
+    A bucket in which no window ends reads nothing and has no stability of its own. It is computed
+    with a stable bucket before it, else with the next bucket that reads something, as in an answer
+    (`first_lacking`). A step that ended at each of them would compute a backlog of tentative
+    windows bucket by bucket.
+    """
     if not any(not s.stability.is_final for i in fragment.inputs.values() for s in i.segments):
         return part
-    buckets = buckets_of(fragment, part)
-    first = stability_of(fragment, next(buckets))
-    to_us = part.from_us + fragment.width_us
-    for bucket in buckets:
-        if stability_of(fragment, bucket) is not first:
-            return Range(part.from_us, bucket.from_us)
+    found: Stability | None = None
+    to_us = read_us = part.from_us
+    for bucket in buckets_of(fragment, part):
+        if fragment.fragment.needed_by_all(bucket):
+            stability = stability_of(fragment, bucket)
+            if found not in (None, stability):
+                break
+            found, read_us = stability, bucket.to_us
         to_us = bucket.to_us
-    return Range(part.from_us, min(to_us, part.to_us))
+    return Range(part.from_us, read_us if found is Stability.TENTATIVE else to_us)
 
 
 def _due_by(fragment: FragmentKnowledge, part: Range, fresh_ms_max: int) -> Range:

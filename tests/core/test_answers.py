@@ -6,7 +6,9 @@ clock of the home is in ms.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -262,6 +264,62 @@ def test_a_step_ends_where_tentative_input_ends() -> None:
     assert (first.range, first.stability) == (seconds(0, 10), Stability.TENTATIVE)
     second = the_answer(known(an_input(LEFT, *left), an_input(RIGHT, right), computed_s=10), 1)
     assert (second.range, second.stability) == (seconds(10, 30), Stability.STABLE)
+
+
+def backlog(finals: Sequence[bool], window_s: int, more_s: int) -> tuple[InputKnowledge, ...]:
+    """What came of both inputs, a segment for each window, and so many seconds more."""
+    segments = [
+        came(
+            LEFT, at * window_s, (at + 1) * window_s, at_ms=0, rows=at % 3,
+            stability=Stability.STABLE if is_final else Stability.TENTATIVE,
+            missing=() if is_final else (RIGHT,),
+        )
+        for at, is_final in enumerate(finals)
+    ]  # fmt: skip
+    end_s = len(finals) * window_s
+    if more_s:
+        segments.append(came(LEFT, end_s, end_s + more_s, at_ms=0))
+    right = came(RIGHT, 0, end_s + more_s, at_ms=0, rows=0)
+    return an_input(LEFT, *segments), an_input(RIGHT, right)
+
+
+def test_a_backlog_of_tentative_windows_longer_than_a_bucket_is_one_step() -> None:
+    step = the_answer(known(*backlog([False] * 8, 20, 0), window="20s"), 60_000)
+    assert (step.range, step.stability) == (seconds(0, 160), Stability.TENTATIVE)
+
+
+def test_a_bucket_in_which_no_window_ends_goes_with_a_stable_one_before_it() -> None:
+    inputs = backlog([True, False, False, True], 20, 0)
+    first = the_answer(known(*inputs, window="20s"), 60_000)
+    assert (first.range, first.stability) == (seconds(0, 30), Stability.STABLE)
+    second = the_answer(known(*inputs, window="20s", computed_s=30), 60_000)
+    assert (second.range, second.stability) == (seconds(30, 60), Stability.TENTATIVE)
+    third = the_answer(known(*inputs, window="20s", computed_s=60), 60_000)
+    assert (third.range, third.stability) == (seconds(60, 80), Stability.STABLE)
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=12), st.integers(1, 5), st.data())
+def test_a_backlog_takes_as_many_steps_as_its_windows_change_stability(
+    finals: list[bool], window_buckets: int, data: st.DataObject
+) -> None:
+    window_s = 10 * window_buckets
+    more_s = 10 * data.draw(st.integers(0, window_buckets - 1))
+    inputs = backlog(finals, window_s, more_s)
+    end_s, at_s = len(finals) * window_s + more_s, 0
+    steps: list[ComputeStep] = []
+    while at_s < end_s:
+        step = the_answer(known(*inputs, window=f"{window_s}s", computed_s=at_s), 60_000)
+        assert step.range.from_us == at_s * SECOND_US
+        steps.append(step)
+        at_s = step.range.to_us // SECOND_US
+    assert at_s == end_s
+    for number, is_final in enumerate(finals):
+        last_us = ((number + 1) * window_s - 10) * SECOND_US
+        (step,) = (one for one in steps if one.range.holds(last_us))
+        assert step.stability.is_final is is_final, "a window has the stability of what it reads"
+    changes = sum(one is not other for one, other in pairwise(finals))
+    is_left = more_s > 0 and not finals[-1]
+    assert len(steps) == 1 + changes + is_left
 
 
 def test_age_never_shrinks_from_input_to_output() -> None:

@@ -85,6 +85,12 @@ A_LARGE_ONE_HIDES_A_SMALL_ONE = (
     "sizes were asked for from the lowest level on, again and again"
 )
 
+BACKLOG_OF_WINDOWS = (
+    "a participant that came back from a crash computed a backlog of tentative windows of two "
+    "buckets one bucket a turn, since no window ended in every second bucket and that one was "
+    "stable: the last answer came 26 s after its inputs were fresh, at a bound of 3.7 s"
+)
+
 KEPT: tuple[tuple[int, Shape, str], ...] = (
     (266, WHOLE, CLOSED_BY_ANOTHER),
     (7149, WHOLE, LATE_BEGINNING),
@@ -93,6 +99,7 @@ KEPT: tuple[tuple[int, Shape, str], ...] = (
     (500_924, REPLICAS, ENDED_LATER),
     (2_080, REPLICAS, ENDED_BEFORE_THE_OTHERS),
     (6_048, REPLICAS, NOT_COMPARED_YET),
+    (20_160, WHOLE, BACKLOG_OF_WINDOWS),
     (30_028, REPLICAS, TENTATIVE_ACROSS_A_DIVERGENCE),
     (9_364, REPLICAS, LOST_BEHIND_THE_END_OF_ANOTHER),
     (4, MARKETS, NO_ROOM_FOR_A_LARGE_ONE),
