@@ -12,12 +12,14 @@ Every output position is computed by one step, however event time is cut, so eac
 reported once. It is committed with the first output row that it could be missing from: a final
 output never lacks a row whose failure is not in quarantine.
 
-Worked example. `inner` has windows of 5 s, `outer` has windows of 20 s over `inner`, and `outer` is
-the only output. Steps are [0 s, 10 s) and [10 s, 20 s). The window [0 s, 5 s) of `inner` fails: its
-position is 4.999999 s. The first output row that needs it is that of the window [0 s, 20 s) of
-`outer`, at 19.999999 s. So the first step reports no window of `inner`, and the second step, which
-reads [0 s, 20 s), reports the failed windows from 0 s to 20 s. If `inner` is an output too, the
-first step computes its rows: it reports the windows that end in it, and the second step the rest.
+Worked example. `inner` has windows of 10 s every 5 s, `outer` has windows of 20 s over `inner`, and
+`outer` is the only output. Steps take 10 s each. The window [15 s, 25 s) of `inner` fails: its
+position is 24.999999 s. The first output row that needs it is that of the window [20 s, 40 s) of
+`outer`, at 39.999999 s. The step over [20 s, 30 s) computes no row of `outer`, reads no record
+before 20 s and so cannot evaluate the window: it reports no window of `inner`. The step over
+[30 s, 40 s) reads from 15 s on and reports the windows at the positions from 20 s to 40 s. If
+`inner` is an output too, its rows are needed at once: the first of the two steps reports the
+positions from 20 s to 30 s, and the second those from 30 s to 40 s.
 
 A box with no Aggregate before it fails on a record. In a fallible fragment every step reads the
 records of its own range (`Fragment.is_fallible`), so that each is reported by the step whose range

@@ -123,11 +123,12 @@ class Chain:
 def test_a_window_that_fails_is_reported_although_only_a_later_step_needs_it(
     spark: SparkSession, root: Path
 ) -> None:
-    boxes = (windows("inner", "readings", 5, 5), windows("outer", "inner", 20, 20))
-    readings = [(1 * S, BIG), (2 * S, BIG), (6 * S, 1), (17 * S, 1)]
+    """The window [15 s, 25 s) fails; the step over [20 s, 30 s) has no row of `outer`."""
+    boxes = (windows("inner", "readings", 10, 5), windows("outer", "inner", 20, 20))
+    readings = [(2 * S, 1), (16 * S, BIG), (21 * S, BIG), (37 * S, 1)]
     chain = Chain(spark, root, a_network(boxes, ("outer",)), readings)
     (entry,) = chain.quarantine(BY_BUCKET).elements()
-    assert entry[:4] == ("out0", "box inner", "sum(n)", 5 * S - 1)
+    assert entry[:4] == ("out0", "box inner", "sum(n)", 25 * S - 1)
 
 
 def test_a_window_of_which_a_step_reads_a_part_is_not_reported_by_it(
