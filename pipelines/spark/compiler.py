@@ -57,12 +57,16 @@ class OutputShape:
 
 @dataclass(frozen=True, slots=True)
 class FallibleBox:
-    """A box that can fail on a record: what it failed on comes out under a tag of its own."""
+    """A box that can fail: what it failed on comes out under a tag of its own.
+
+    `is_window`: it fails on groups of its windows, else on records that it reads.
+    """
 
     box: str
     tag: int
     expressions: tuple[str, ...]
     slots: tuple[str, ...]
+    is_window: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +118,7 @@ class _Compiler:
     reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
     statements: list[Statement] = field(default_factory=list)
     kept: set[str] = field(default_factory=set)
-    failures: list[tuple[str, str, tuple[str, ...]]] = field(default_factory=list)
+    failures: list[tuple[str, str, tuple[str, ...], bool]] = field(default_factory=list)
     filtered: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def compile(self) -> CompiledFragment:
@@ -289,7 +293,7 @@ class _Compiler:
         self._add(name, f"SELECT {own} FROM {tried} WHERE {ERROR} IS NULL", tried)
         failed = f"{box.name}FAILED_GROUPS"
         self._add(failed, f"SELECT * FROM {tried} WHERE {ERROR} IS NOT NULL", tried)
-        self._fails(box, failed, expressions)
+        self._fails(box, failed, expressions, is_window=True)
 
     def _count_distinct_first(
         self,
@@ -352,9 +356,10 @@ class _Compiler:
         return self.checked.columns[self.fragment.network.port(box.input, box.name)]
 
     def _fails(
-        self, box: Filter | Map | Aggregate, relation: str, expressions: tuple[str, ...]
-    ) -> None:
-        self.failures.append((box.name, relation, expressions))
+        self, box: Filter | Map | Aggregate, relation: str, expressions: tuple[str, ...], *,
+        is_window: bool = False,
+    ) -> None:  # fmt: skip
+        self.failures.append((box.name, relation, expressions, is_window))
 
     # the tagged relation
 
@@ -371,10 +376,10 @@ class _Compiler:
             by_slot = dict(zip(shape.slots, _names(columns), strict=True))
             branch = branches.setdefault(relation, _Branch(relation, by_slot))
             branch.predicates[str(tag)] = predicates
-        for at, (box, relation, expressions) in enumerate(self.failures):
+        for at, (box, relation, expressions, is_window) in enumerate(self.failures):
             taken = slots.take(["int", "string"])
             tag = -1 - at
-            fallible.append(FallibleBox(box, tag, expressions, taken))
+            fallible.append(FallibleBox(box, tag, expressions, taken, is_window))
             by_slot = {taken[0]: ERROR, taken[1]: f"to_json(struct({relation}.*))"}
             branches[str(tag)] = _Branch(relation, by_slot, {str(tag): []})
         panes: list[PaneShape] = []

@@ -18,6 +18,7 @@ import pyarrow as pa
 from medusa_core.columns import Column
 from medusa_core.commits import QuarantinedRecord
 from medusa_core.errors import Refused
+from medusa_core.failure_rules import failure_rules
 from medusa_core.fragments import Fragment
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
@@ -78,6 +79,7 @@ class FragmentJobs:
         self.session = session
         self._root = root
         self._fragment = fragment.id
+        self._rules = failure_rules(fragment)
         self.compiled = compile_fragment(fragment, checked)
         if like is not None:
             expressions = {f.box: f.expressions for f in like.fallible}
@@ -188,7 +190,7 @@ class FragmentJobs:
         streams = tuple(shape.stream for shape in plain.compiled.outputs)
         widths_us = dict.fromkeys(streams, _WIDTH_US)
         ranges = dict.fromkeys(streams, EVERYTHING)
-        target = target_of(self.compiled, self._root, widths_us, ranges)
+        target = target_of(self.compiled, self._root, widths_us, ranges, plain._rules)
         return Tagged(target, tagged, streams).contents
 
     def prepared_table(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from medusa_core.commits import QuarantinedRecord, StepMetrics
 from medusa_core.digest import Digest
+from medusa_core.failure_rules import FailureRule, FailureRules
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from medusa_core.segments import SegmentFile
@@ -81,26 +82,29 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where rows of the tagged relation go: shape, width, the range that the step computes."""
+    """Where rows of the tagged relation go: shape, width, the range that the step computes.
+
+    `failures` are the boxes that can fail, each with the rule for who reports it.
+    """
 
     root: str
     attempt: str
     shapes: tuple[OutputShape, ...]
-    fallible: tuple[FallibleBox, ...]
+    failures: tuple[tuple[FallibleBox, FailureRule], ...]
     widths_us: Mapping[StreamName, int]
     ranges: Mapping[StreamName, Range]
 
 
 def target_of(
     compiled: CompiledFragment, root: Path, widths_us: Mapping[StreamName, int],
-    ranges: Mapping[StreamName, Range],
+    ranges: Mapping[StreamName, Range], rules: FailureRules,
 ) -> Target:  # fmt: skip
     """A target under a new attempt; outputs that `ranges` does not name are left out."""
     return Target(
         root=str(root),
         attempt=new_attempt(),
         shapes=tuple(s for s in compiled.outputs if s.stream in ranges),
-        fallible=compiled.fallible,
+        failures=tuple((f, rules.of(f.box, is_window=f.is_window)) for f in compiled.fallible),
         widths_us=dict(widths_us),
         ranges=dict(ranges),
     )
@@ -124,24 +128,39 @@ def rows_of_output(target: Target, shape: OutputShape, tagged: pa.Table) -> pa.T
 
 
 def failed_records(target: Target, tagged: pa.Table) -> Iterator[QuarantinedRecord]:
-    """The records on which an expression failed, each in the step whose range holds it."""
+    """The failed rows that the step reports (`medusa_core.failure_rules`)."""
     if not target.ranges:
         return
     part = next(iter(target.ranges.values()))
-    for box in target.fallible:
+    for box, rule in target.failures:
+        positions = rule.positions(part)
+        if positions is None:
+            continue
         mask = pc.equal(tagged[TAG], box.tag)
-        mask = pc.and_(mask, pc.greater_equal(tagged[STIME], part.from_us))
-        mine = tagged.filter(pc.and_(mask, pc.less(tagged[STIME], part.to_us)))
+        mask = pc.and_(mask, pc.greater_equal(tagged[STIME], positions.from_us))
+        mine = tagged.filter(pc.and_(mask, pc.less(tagged[STIME], positions.to_us)))
         rows = mine.select([STIME, *box.slots]).to_pylist()
         for row in sorted(rows, key=lambda r: (r[STIME], r[box.slots[1]] or "")):
-            yield QuarantinedRecord.of(
-                row[box.slots[1]] or "",
-                stream=target.shapes[0].stream,
-                origin=f"box {box.box}",
-                position=row[STIME],
-                field=box.expressions[row[box.slots[0]]],
-                reason="the expression failed on this record",
-            )
+            output = rule.output_at(row[STIME])
+            if output in target.ranges:
+                yield failed_record(
+                    box, output, box.box, row[STIME], row[box.slots[0]], row[box.slots[1]] or ""
+                )
+
+
+def failed_record(
+    box: FallibleBox, output: StreamName, origin: str, position_us: int, expression: int,
+    content: str,
+) -> QuarantinedRecord:  # fmt: skip
+    """A failed row for quarantine; `origin` is the box as its network names it."""
+    return QuarantinedRecord.of(
+        content,
+        stream=output,
+        origin=f"box {origin}",
+        position=position_us,
+        field=box.expressions[expression],
+        reason="the expression failed on this record",
+    )
 
 
 def write_in_driver(
@@ -190,14 +209,7 @@ def write_partition(target: Target, batches: Iterator[pa.RecordBatch]) -> Iterat
     if not tables:
         return
     tagged = pa.concat_tables(tables)
-    mine = Target(
-        root=target.root,
-        attempt=f"{target.attempt}-{new_attempt()}",
-        shapes=target.shapes,
-        fallible=target.fallible,
-        widths_us=target.widths_us,
-        ranges=target.ranges,
-    )
+    mine = replace(target, attempt=f"{target.attempt}-{new_attempt()}")
     written, failed = write_in_driver(mine, tagged)
     tags = {shape.stream: shape.tag for shape in target.shapes}
     rows = [_manifest_row(tags[w.stream], file, w.buckets) for w in written for file in w.files]

@@ -22,6 +22,7 @@ from medusa_core.columns import Column
 from medusa_core.commits import VERIFY, Cause, QuarantinedRecord, StepMetrics
 from medusa_core.decide import ComputeStep
 from medusa_core.digest import Digest, sum_of
+from medusa_core.failure_rules import FailureRules
 from medusa_core.names import StreamName
 from medusa_core.segments import SegmentFile
 from pipelines.base.failpoints import reached
@@ -37,7 +38,7 @@ from pipelines.spark.job_verification import (
     Verification,
 )
 from pipelines.spark.prepared import PreparedFragment
-from pipelines.spark.results import StepResult, Verified, Written
+from pipelines.spark.results import StepResult, Verified, Written, failed_record
 from pipelines.storage.arrow_digests import digests_by_bucket
 from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema
 from pipelines.storage.segment_files import new_attempt, sync_folders, write_file
@@ -53,11 +54,15 @@ _THREADS = ThreadPoolExecutor(4, "medusa-together")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Together:
-    """A step among others of its shape, and the records that it reads of each input."""
+    """A step among others of its shape, and the records that it reads of each input.
+
+    `rules` say which failures the step reports.
+    """
 
     step: ComputeStep
     shaped: Shaped
     inputs: Sequence[InputRecords]
+    rules: FailureRules
 
     @property
     def records(self) -> int:
@@ -201,25 +206,26 @@ class SharedJob:
     def _failed(
         self, steps: Sequence[Together], tagged: pa.Table
     ) -> Mapping[int, list[QuarantinedRecord]]:
-        """The records on which an expression failed, by the step whose range holds them."""
+        """The failed rows, by the step that reports them (`medusa_core.failure_rules`)."""
         found: dict[int, list[QuarantinedRecord]] = {}
         for box in self._compiled.fallible:
             mine = tagged.filter(pc.equal(tagged[TAG], box.tag)).select([STIME, *box.slots])
+            own = [dict(step.shaped.boxes)[box.box] for step in steps]
+            rules = [
+                step.rules.of(name, is_window=box.is_window)
+                for step, name in zip(steps, own, strict=True)
+            ]
+            positions = [
+                rule.positions(step.step.range) for step, rule in zip(steps, rules, strict=True)
+            ]
             rows = [self._of_member(box, row) for row in mine.to_pylist()]
             for number, at_us, expression, content in sorted(rows):
-                step = steps[number]
-                if not step.step.range.from_us <= at_us < step.step.range.to_us:
-                    continue
-                found.setdefault(number, []).append(
-                    QuarantinedRecord.of(
-                        content,
-                        stream=step.step.outputs[0],
-                        origin=f"box {dict(step.shaped.boxes)[box.box]}",
-                        position=at_us,
-                        field=box.expressions[expression],
-                        reason="the expression failed on this record",
+                part = positions[number]
+                if part is not None and part.holds(at_us):
+                    output = rules[number].output_at(at_us)
+                    found.setdefault(number, []).append(
+                        failed_record(box, output, own[number], at_us, expression, content)
                     )
-                )
         return found
 
     def _of_member(self, box: FallibleBox, row: Mapping[str, object]) -> tuple[int, int, int, str]:

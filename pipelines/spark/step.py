@@ -25,6 +25,7 @@ from medusa_core.commits import (
 )
 from medusa_core.decide import ComputeStep
 from medusa_core.digest import sum_of
+from medusa_core.failure_rules import FailureRules, failure_rules
 from medusa_core.fragments import Fragment, fragments_of
 from medusa_core.grid import Range
 from pipelines.base.failpoints import reached
@@ -80,6 +81,7 @@ class StepEngine:
             {f.id: f for f in fragments_of(self._paned.network)} if self._folds else {}
         )
         self._jobs: dict[str, FragmentJobs] = {}
+        self._rules: dict[str, FailureRules] = {}
         self._kept: dict[str, PaneCache] = {}
         self._shapes: dict[str, Shape | None] = {}
         self._shaped: dict[str, Shaped | None] = {}
@@ -245,7 +247,13 @@ class StepEngine:
             self.root,
             {name: output.width_us for name, output in step.fragment.outputs.items()},
             dict.fromkeys(step.outputs, step.range),
+            self._rules_of(step.fragment.fragment),
         )
+
+    def _rules_of(self, fragment: Fragment) -> FailureRules:
+        if fragment.id not in self._rules:
+            self._rules[fragment.id] = failure_rules(fragment)
+        return self._rules[fragment.id]
 
     def _kept_pane_step(
         self, step: ComputeStep, phases: Phases
@@ -285,7 +293,8 @@ class StepEngine:
                 self.check_deterministic(step, result)
                 yield [(step, result)]
                 continue
-            together = Together(step=step, shaped=shaped_as, inputs=self._inputs(step))
+            rules = self._rules_of(step.fragment.fragment)
+            together = Together(step=step, shaped=shaped_as, inputs=self._inputs(step), rules=rules)
             alike.setdefault(shaped_as.shape.key, []).append(together)
         for key, members in alike.items():
             ratios = [self._ratio_of(m.step.fragment.fragment) for m in members]

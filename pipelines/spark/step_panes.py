@@ -83,15 +83,20 @@ class Panes:
 def keeps_panes(fragment: Fragment, folded: Iterable[str]) -> tuple[str, ...]:
     """The boxes whose panes can be left to the next step; none unless all records end in such.
 
-    Another box that aggregates records itself would need them all again.
+    Another box that aggregates records itself would need them all again. A Union of records with
+    rows of an Aggregate has none: these rows come again in each step that needs them, so panes of
+    the step before would hold them twice.
     """
     panes = set(folded)
     carries_records: set[str] = set()
     found = []
     for box in fragment.boxes:
         ports = [fragment.network.port(r, box.name) for r in inputs_of(box)]
-        if not any(p in fragment.inputs or p.owner in carries_records for p in ports):
+        carrying = [p in fragment.inputs or p.owner in carries_records for p in ports]
+        if not any(carrying):
             continue
+        if not all(carrying):
+            return ()
         match box:
             case Aggregate() if box.name in panes:
                 found.append(box.name)

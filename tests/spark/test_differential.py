@@ -38,13 +38,6 @@ VERIFIES = True
 """Prepared jobs are verified here."""
 
 TESTS = 7
-OPEN = 32
-"""A seed of which a failed record is missing from quarantine, in any mode.
-
-An Aggregate over 20 s reads windows that end every 5 s. A window that fails at 5 s has its place in
-the step to 10 s, which reads no input for it, because no output of that step needs it. The step to
-20 s computes the window and leaves its failure to the step before.
-"""
 SEEDS_PER_TEST = 5
 WITHOUT_GENERATED_CODE = {
     "spark.sql.codegen.wholeStage": "false",
@@ -155,10 +148,7 @@ def quick_trials() -> Iterator[Quick]:
     Four networks in one plan take half the time of four plans. A network that is planned for each
     step takes as long as eight others.
     """
-    seeds = {
-        kind: iter(seed for seed in range(KINDS.index(kind), 1_000, len(KINDS)) if seed != OPEN)
-        for kind in KINDS
-    }
+    seeds = {kind: iter(range(KINDS.index(kind), 1_000, len(KINDS))) for kind in KINDS}
     for _ in range(5):
         for kind in ("any", "foldable", "distinct", "sliding"):
             yield Quick(next(seeds[kind]), 4, by_prepared_jobs)
@@ -186,13 +176,6 @@ def test_drawn_networks_give_the_rows_that_duckdb_gives(
     finally:
         for name in WITHOUT_GENERATED_CODE:
             spark.conf.unset(name)
-
-
-@pytest.mark.xfail(reason="a step does not read for boxes of which only a later step has rows")
-def test_the_open_seed_gives_the_rows_that_duckdb_gives(
-    spark: SparkSession, oracle: Oracle, root: Path
-) -> None:
-    by_shared_jobs(Trial(spark, oracle, root, OPEN, 4, has_two=True))
 
 
 @pytest.mark.differential_long

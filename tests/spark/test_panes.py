@@ -11,7 +11,7 @@ import pytest
 
 from medusa_core.errors import Refused
 from medusa_core.knowledge import Limits
-from medusa_core.network import Aggregate, Box, Filter, Map, Network, Output, Source
+from medusa_core.network import Aggregate, Box, Filter, Map, Network, Output, Source, Union
 from pipelines.language.check import check_network
 from pipelines.language.panes import over_panes
 from pipelines.spark import step
@@ -147,6 +147,23 @@ def test_boxes_before_the_panes_and_outputs_beside_them_get_every_record(slid: S
     assert slid.answers(network, limits=Limits(buckets_per_step_max=7)) == whole
     assert slid.write_quarantine == write_quarantine
     assert slid.read == records().num_rows
+
+
+def test_windows_over_records_and_rows_of_windows_leave_no_panes(slid: Slid) -> None:
+    """Panes of the step before hold rows of windows that the next step computes again."""
+    before = (
+        Aggregate(name="inner", input="given", size="20s", advance="10s", group_by=("key",),
+                  columns={"number": "count(*)"}),
+        Map(name="numbers", input="inner", columns={"key": "key", "value": "cast(number as int)"}),
+        Map(name="values", input="given", columns={"key": "key", "value": "value"}),
+        Union(name="both", inputs=("numbers", "values")),
+    )  # fmt: skip
+    network = a_network({"records": "count(*)", "most": "max(value)"}, before=before,
+                        input_="both")  # fmt: skip
+    whole = slid.answers(network, over_panes=False)
+    assert whole["answers"]
+    assert slid.answers(network, limits=Limits(buckets_per_step_max=7)) == whole
+    assert slid.steps > 10
 
 
 @pytest.mark.long

@@ -1,7 +1,12 @@
 """The evaluation of a drawn network by DuckDB, over all records at once.
 
 Every relation becomes a table: the declared columns and `_stime`. What a box fails on is a row of
-the table `failed`: the box, the expression as the user wrote it, and the event time.
+the table `failed`: the box, the expression as the user wrote it, the event time, and whether it is
+a group of a window.
+
+A failure is expected of the step that computes the first output row that needs the failed row. The
+oracle finds that row by following every reader of the box, window by window. What fails before
+every window of its fragment is expected of the step that holds it.
 """
 
 from __future__ import annotations
@@ -30,6 +35,7 @@ from tests.spark.drawn.spec import (
 SECOND_US = 1_000_000
 Row = tuple[Any, ...]
 Failed = tuple[str, str, int]
+Failure = tuple[str, str, int, bool]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -37,17 +43,78 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Expected:
     """Reference -> rows, `_stime` last; and what was put in quarantine."""
 
+    net: Drawn
     rows: Mapping[str, list[Row]]
-    failed: list[Failed]
+    failed: list[Failure]
 
     def of(self, ref: str, from_us: int, to_us: int) -> Counter[Row]:
         """The rows of a relation within a range of event time."""
         return Counter(row for row in self.rows[ref] if from_us <= row[-1] < to_us)
 
     def failed_in(self, boxes: Iterable[str], from_us: int, to_us: int) -> Counter[Failed]:
-        """What boxes failed on within a range of event time."""
-        names = set(boxes)
-        return Counter(f for f in self.failed if f[0] in names and from_us <= f[2] < to_us)
+        """What a step of a fragment of these boxes reports: box, expression, event time."""
+        fragment = Reporting(self.net, frozenset(boxes))
+        return Counter(
+            (box, field, at_us)
+            for box, field, at_us, is_window in self.failed
+            if box in fragment.boxes
+            and from_us <= fragment.reported_at(box, at_us, is_window) < to_us
+        )
+
+
+@dataclass(frozen=True)
+class Reporting:
+    """Where a fragment of a drawn network reports what its boxes fail on."""
+
+    net: Drawn
+    boxes: frozenset[str]
+
+    def reported_at(self, name: str, at_us: int, is_window: bool) -> int:
+        """The position of the first output row that needs the failed row."""
+        (box,) = (b for b in self.net.boxes if b.name == name)
+        if is_window:
+            return self._needed_at(name, at_us)
+        if not any(self._has_windows(ref) for ref in _inputs(box)):
+            return at_us
+        if isinstance(box, Aggregate):
+            at_us = _first_end(box, at_us)
+        return self._needed_at(name, at_us)
+
+    def _needed_at(self, name: str, at_us: int) -> int:
+        """The first output position that needs a row of a box."""
+        needs = []
+        if any(ref.partition(".")[0] == name for ref in self.net.outputs.values()):
+            needs.append(at_us)
+        for box in self.net.boxes:
+            if name not in (ref.partition(".")[0] for ref in _inputs(box)):
+                continue
+            if box.name not in self.boxes:
+                # What crosses to another fragment is an output of this one.
+                needs.append(at_us)
+                continue
+            own_us = _first_end(box, at_us) if isinstance(box, Aggregate) else at_us
+            needs.append(self._needed_at(box.name, own_us))
+        return min(needs)
+
+    def _has_windows(self, ref: str) -> bool:
+        """Whether an Aggregate of the fragment is before a relation."""
+        name = ref.partition(".")[0]
+        found = [b for b in self.net.boxes if b.name == name and name in self.boxes]
+        return any(
+            isinstance(b, Aggregate) or any(self._has_windows(r) for r in _inputs(b)) for b in found
+        )
+
+
+def _inputs(box: Box) -> tuple[str, ...]:
+    return box.inputs if isinstance(box, Union) else (box.input,)
+
+
+def _first_end(box: Aggregate, at_us: int) -> int:
+    """The event time of the first window that holds a record."""
+    start = at_us // (box.advance_s * SECOND_US) * box.advance_s
+    while (start - box.advance_s + box.size_s) * SECOND_US > at_us:
+        start -= box.advance_s
+    return (start + box.size_s) * SECOND_US - 1
 
 
 class Oracle:
@@ -61,7 +128,9 @@ class Oracle:
         """What the network gives for these records of its sources, with a column `_stime`."""
         db = self._db
         db.execute("DROP SCHEMA IF EXISTS drawn CASCADE; CREATE SCHEMA drawn; USE drawn")
-        db.execute("CREATE TABLE failed (box VARCHAR, field VARCHAR, at_us BIGINT)")
+        db.execute(
+            "CREATE TABLE failed (box VARCHAR, field VARCHAR, at_us BIGINT, is_window BOOLEAN)"
+        )
         for source in net.sources:
             db.register("given", records[source])
             columns = ", ".join(f"CAST({n} AS {duck_type(t)}) AS {n}" for n, t in SOURCE_COLUMNS)
@@ -76,7 +145,9 @@ class Oracle:
         }
         failed = db.execute("SELECT * FROM failed").fetchall()
         db.execute("USE main")
-        return Expected(rows, [(box, field, at_us) for box, field, at_us in failed])
+        return Expected(
+            net, rows, [(box, f, at_us, is_window) for box, f, at_us, is_window in failed]
+        )
 
 
 def normalised(table: pa.Table) -> list[Row]:
@@ -120,11 +191,11 @@ def _text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def _fails(box: str, fields: Iterable[str], relation: str) -> str:
+def _fails(box: str, fields: Iterable[str], relation: str, *, is_window: bool = False) -> str:
     """Put the rows of a relation with a number in `_failed` into the table of failures."""
     listed = ", ".join(_text(field) for field in fields)
     return (
-        f"INSERT INTO failed SELECT {_text(box)}, [{listed}][_failed], {EVENT_TIME} "
+        f"INSERT INTO failed SELECT {_text(box)}, [{listed}][_failed], {EVENT_TIME}, {is_window} "
         f"FROM {relation} WHERE _failed IS NOT NULL"
     )
 
@@ -195,4 +266,4 @@ def _aggregate(net: Drawn, box: Aggregate) -> Iterable[str]:
     )
     good = "SELECT * EXCLUDE (_failed) FROM grouped WHERE _failed IS NULL"
     yield f'CREATE TABLE "{box.name}" AS {good}'
-    yield _fails(box.name, fields, "grouped")
+    yield _fails(box.name, fields, "grouped", is_window=True)

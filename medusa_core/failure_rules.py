@@ -1,0 +1,144 @@
+"""Which step reports a failed row: the step that computes the first output row that needs it.
+
+An expression fails on a record, or on a group of a window. The box leaves the row out, and the
+failure is reported in quarantine. Every step that reads the row's inputs meets the failure, and
+exactly one of them reports it. A step evaluates a row over all of its records only if the outputs
+of the step need the row, so the rule follows from what steps read and changes no lineage:
+
+    A failure is reported by the step that computes the earliest output position that needs the
+    failed row; of two outputs at the same position, by the step of the one declared first.
+
+Every output position is computed by one step, however event time is cut, so each failure is
+reported once. It is committed with the first output row that it could be missing from: a final
+output never lacks a row whose failure is not in quarantine.
+
+Worked example. `inner` has windows of 10 s every 5 s, `outer` has windows of 20 s over `inner`, and
+`outer` is the only output. Steps take 10 s each. The window [15 s, 25 s) of `inner` fails: its
+position is 24.999999 s. The first output row that needs it is that of the window [20 s, 40 s) of
+`outer`, at 39.999999 s. The step over [20 s, 30 s) computes no row of `outer`, reads no record
+before 20 s and so cannot evaluate the window: it reports no window of `inner`. The step over
+[30 s, 40 s) reads from 15 s on and reports the windows at the positions from 20 s to 40 s. If
+`inner` is an output too, its rows are needed at once: the first of the two steps reports the
+positions from 20 s to 30 s, and the second those from 30 s to 40 s.
+
+A box with no Aggregate before it fails on a record. In a fallible fragment every step reads the
+records of its own range (`Fragment.is_fallible`), so that each is reported by the step whose range
+holds it, which is no later than an output needs it. The first declared output stands for these.
+
+A tentative step commits no failures: the correction of the same output positions reports them.
+
+Limit: an output position is computed by one plan. Of a row that an earlier plan's outputs needed
+first, a later plan reports no failure, although its own windows may reach back to the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from medusa_core.fragments import Fragment
+from medusa_core.grid import Range, floor_us
+from medusa_core.names import StreamName
+from medusa_core.network import Aggregate, Box, inputs_of
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A path from a row to an output: size and advance of the windows on it, in this order."""
+
+    output: StreamName
+    windows: tuple[tuple[int, int], ...] = ()
+
+    def first_need_us(self, position_us: int) -> int:
+        """The first position of the output that needs a row at this position."""
+        for size_us, advance_us in self.windows:
+            first_us = floor_us(position_us - size_us, advance_us) + advance_us
+            position_us = first_us + size_us - 1
+        return position_us
+
+    def needed_before_us(self, end_us: int) -> int:
+        """Before which position rows are needed by an output position before `end_us`."""
+        for size_us, advance_us in reversed(self.windows):
+            end_us = floor_us(end_us - size_us, advance_us) + size_us
+        return end_us
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRule:
+    """Which step reports the failures of one box: the routes from a failed row to the outputs.
+
+    Outputs are in the order in which they are declared.
+    """
+
+    routes: tuple[Route, ...]
+
+    def positions(self, part: Range) -> Range | None:
+        """The failures that the step of all outputs over `part` reports; None if there are none.
+
+        The ranges of neighbouring steps are neighbours, without a gap and without an overlap.
+        """
+        from_us, to_us = (
+            max(route.needed_before_us(end_us) for route in self.routes)
+            for end_us in (part.from_us, part.to_us)
+        )
+        return Range(from_us, to_us) if from_us < to_us else None
+
+    def output_at(self, position_us: int) -> StreamName:
+        """The output that first needs a failed row; a step without this output reports none."""
+        return min(self.routes, key=lambda route: route.first_need_us(position_us)).output
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureRules:
+    """The rules of a fragment by box: for failed records, and for failed groups of windows."""
+
+    of_records: Mapping[str, FailureRule]
+    of_windows: Mapping[str, FailureRule]
+
+    def of(self, box: str, *, is_window: bool) -> FailureRule:
+        """The rule of a box for one of the two."""
+        return (self.of_windows if is_window else self.of_records)[box]
+
+
+def failure_rules(fragment: Fragment) -> FailureRules:
+    """The rules of a fragment, which follow from its boxes and outputs alone."""
+    outputs = {name: at for at, name in enumerate(fragment.outputs)}
+    read = {box.name: set(_boxes_read(box, fragment)) for box in fragment.boxes}
+    from_box: dict[str, list[Route]] = {box.name: [] for box in fragment.boxes}
+    for output, port in fragment.outputs.items():
+        from_box[port.owner].append(Route(output))
+    into: dict[str, tuple[Route, ...]] = {}
+    for box in reversed(fragment.boxes):
+        routes = sorted(dict.fromkeys(from_box[box.name]), key=lambda r: outputs[r.output])
+        from_box[box.name] = routes
+        into[box.name] = tuple(_through(box, route) for route in routes)
+        for name in read[box.name]:
+            from_box[name] += into[box.name]
+    aggregated: set[str] = set()
+    for box in fragment.boxes:
+        aggregates = (isinstance(fragment.network.box(name), Aggregate) for name in read[box.name])
+        if any(aggregates) or aggregated & read[box.name]:
+            aggregated.add(box.name)
+    own = FailureRule((Route(next(iter(outputs))),))
+    return FailureRules(
+        of_records={
+            box.name: FailureRule(into[box.name]) if box.name in aggregated else own
+            for box in fragment.boxes
+        },
+        of_windows={name: FailureRule(tuple(routes)) for name, routes in from_box.items()},
+    )
+
+
+def _boxes_read(box: Box, fragment: Fragment) -> Iterator[str]:
+    """The boxes of the fragment that a box reads."""
+    for reference in inputs_of(box):
+        port = fragment.network.port(reference, box.name)
+        if port not in fragment.inputs:
+            yield port.owner
+
+
+def _through(box: Box, route: Route) -> Route:
+    """A route from the rows that a box gives, as one from the rows that it reads."""
+    if not isinstance(box, Aggregate):
+        return route
+    return Route(route.output, ((box.size_us, box.advance_us), *route.windows))
