@@ -1,17 +1,18 @@
 """Fields of the forms under which DAGs are triggered.
 
 Input is checked by the first task, with the commands' own refusals; the form only offers existing
-choices. It is read with the DAG files, so it looks at one small file and imports nothing.
+choices. It is read with the DAG files, so it looks at one small file and imports nothing heavy.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from airflow.sdk import Param
+
+from pipelines.base.settings import DIRECTORY, environment
 
 NAMES_MAX = 500
 TEXT_MAX = 4_000
@@ -19,7 +20,7 @@ TEXT_MAX = 4_000
 
 def known_names() -> list[str]:
     """The participants that homes were made for, to be offered; none where that cannot be read."""
-    record = Path(os.environ.get("MEDUSA_DIR") or ".medusa").expanduser() / "home.json"
+    record = Path(environment().get(DIRECTORY) or ".medusa").expanduser() / "home.json"
     try:
         names = json.loads(record.read_text())["participants"]
         return sorted(name for name in names if isinstance(name, str))[:NAMES_MAX]

@@ -7,7 +7,6 @@ MEDUSA_DIR).
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -16,7 +15,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from medusa_core.errors import MedusaError
-from pipelines.base.settings import Settings
+from pipelines.base.settings import Settings, environment
 
 DEFAULT = "medusa_default"
 CONTRACTS = "MEDUSA_CONTRACTS"
@@ -39,18 +38,18 @@ class MedusaHook(BaseHook):
 
     def environment(self) -> dict[str, str]:
         """The connection's settings, as environment variables."""
-        environment = dict(os.environ)
+        variables = dict(environment())
         try:
             connection = self.get_connection(self.medusa_conn_id)
         except AirflowNotFoundException:
-            return environment
+            return variables
         extra = connection.extra_dejson
         if connection.password:
-            environment["MEDUSA_CATALOG_URL"] = connection.password
+            variables["MEDUSA_CATALOG_URL"] = connection.password
         for field, variable in zip(self._fields, ("MEDUSA_DIR", CONTRACTS, MASTER), strict=True):
             if extra.get(field):
-                environment[variable] = str(extra[field])
-        return environment
+                variables[variable] = str(extra[field])
+        return variables
 
     def settings(self) -> Settings:
         """Where homes are; Refused for a URL or folder that cannot be."""

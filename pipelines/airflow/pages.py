@@ -42,7 +42,6 @@ def page_file(directory: Path, below: str) -> Path | None:
 
 def pages_app() -> Any:
     """The application that Airflow's server mounts."""
-    import os
 
     from airflow.api_fastapi.core_api.security import get_user
     from fastapi import Depends, FastAPI, HTTPException
@@ -54,7 +53,7 @@ def pages_app() -> Any:
 
     @app.get("/pages/{below:path}", dependencies=[Depends(get_user)])
     def page(below: str) -> FileResponse:
-        file = page_file(Settings.from_environment(os.environ).directory, below)
+        file = page_file(Settings.from_environment().directory, below)
         if file is None:
             raise HTTPException(404, "there is no such page: run the DAG again that wrote it")
         return FileResponse(file, media_type=KINDS[file.suffix], headers=HEADERS)

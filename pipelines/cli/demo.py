@@ -12,7 +12,6 @@ demo is left alone. It needs no test data and no network.
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -148,14 +147,10 @@ def _generated(folder: Path, *, records: int, seed: int) -> list[Path]:
 
 
 def _children() -> list[int]:
-    """Processes that this one started and that have not ended; none where there is no /proc."""
-    found: list[int] = []
-    for path in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
-        try:
-            found += [int(word) for word in path.read_text().split()]
-        except OSError:
-            continue
-    return found
+    """Processes that this one started and that have not ended."""
+    import psutil
+
+    return [child.pid for child in psutil.Process().children()]
 
 
 # ------------------------------------------------------------ what came out

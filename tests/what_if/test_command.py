@@ -102,7 +102,7 @@ def test_a_what_if_of_an_unsigned_contract_uses_its_file(
     assert "provider is alpha, the payer too" in capsys.readouterr().err
     path.write_text(FILE.format(name="rest", provider="beta", low=11))
     assert main([*WHAT_IF, "--file", str(path)]) == 2
-    assert "the lowest price 11 is above the highest 10" in capsys.readouterr().err
+    assert "price.low is 11, above price.high 10" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
