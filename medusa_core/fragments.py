@@ -39,7 +39,7 @@ class _Size:
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    """A path from an output back to an input, and the windows on it in this order."""
+    """A way from an output back to an input, and the windows on it in this order."""
 
     stream: StreamName
     windows: tuple[_Size, ...] = ()
@@ -64,8 +64,9 @@ class _Path:
 class Fragment:
     """Some boxes of a network (in topological order) and the streams they read and write.
 
-    `is_fallible`: a box of it can fail on a record, so that a step reads, besides what its outputs
-    need, every record of its own range: each failed record is met by exactly one step.
+    `is_fallible`: a box of it can fail on a record, so that a step reads, in addition to what its
+    outputs need, every record of its own range: it reports those that fail before every window
+    (`medusa_core.failure_rules`).
     """
 
     network: Network
@@ -88,7 +89,7 @@ class Fragment:
         object.__setattr__(self, "_paths", found)
 
     def _paths_from(self, port: Port, behind: Mapping[str, tuple[_Path, ...]]) -> tuple[_Path, ...]:
-        """The paths from a port back to the inputs, each once, from those behind the boxes."""
+        """The ways from a port back to the inputs, each once, from those behind the boxes."""
         return (_Path(self.inputs[port]),) if port in self.inputs else behind[port.owner]
 
     @property
