@@ -229,7 +229,7 @@ class EventRecorder:
         )
 
     def verified(self, verified: object) -> None:
-        """See `pipelines.participant.driver.DriverObserver`; the simulated engine has no prepared jobs."""
+        """See `driver.DriverObserver`; the simulated engine has no prepared jobs."""
 
     def polled(self, stream: StreamName, polled: Polled) -> None:
         """See `pipelines.participant.loop.LoopObserver`."""
