@@ -432,16 +432,16 @@ class _Verifications:
             self.sentences.append(verified.sentence)
 
     def decided(self, decision: Decision) -> None:
-        """See `pipelines.participant.driver.Said`."""
+        """See `pipelines.participant.driver.DriverObserver`."""
 
     def applied(self, applied: Applied) -> None:
-        """See `pipelines.participant.driver.Said`."""
+        """See `pipelines.participant.driver.DriverObserver`."""
 
     def transitioned(self, transition: Transition) -> None:
-        """See `pipelines.participant.driver.Said`."""
+        """See `pipelines.participant.driver.DriverObserver`."""
 
     def alarm(self, of: str, because: str | None) -> None:
-        """See `pipelines.participant.driver.Said`."""
+        """See `pipelines.participant.driver.DriverObserver`."""
 
 
 class _LazyEngine:

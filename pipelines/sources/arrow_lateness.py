@@ -24,7 +24,7 @@ _STRETCH_RECORDS = 1 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedColumn:
-    """As `medusa_core.lateness.Judged`, with the verdicts as numbers in an array."""
+    """As `medusa_core.lateness.JudgedBatch`, with the verdicts as numbers in an array."""
 
     verdicts: Verdicts
     released: Verdict | None

@@ -12,7 +12,7 @@
 -- SQLSTATEs raised in a home, mapped to error classes in postgres_errors.py:
 --   MD001 refused: the request is wrong       MD002 conflict: somebody was first
 --   MD006 diverged: what was read before is not what stands now
---   MD007 expired: what is requested is trimmed
+--   MD007 expired: what is asked for is trimmed
 --   MDS01 law S1   MDS02 law S2   MDS07 law S7   MDS08 law S8 (a conflict)   MDLOG insert-only table
 
 CREATE SCHEMA medusa;

@@ -62,7 +62,7 @@ COMMENT ON COLUMN medusa.segment.sum_b IS 'Second sum of row hashes per bucket, 
 COMMENT ON COLUMN medusa.segment.file_ids IS 'Files with its rows; they may hold other rows too.';
 
 -- Live rows of a line do not overlap, so the order of their ends is the order of their starts, and
--- "from t on" is to_us > t. No statement of a step scans rows that are not live.
+-- "from t on" is to_us > t. Nothing on the way of a step scans rows that are not live.
 CREATE UNIQUE INDEX segment_live ON medusa.segment (line_id, to_us) WHERE end_version IS NULL;
 CREATE INDEX segment_live_tentative ON medusa.segment (line_id, to_us)
     WHERE end_version IS NULL AND stability = 'tentative';

@@ -56,7 +56,7 @@ COMMENT ON COLUMN medusa.job.started IS
     'process.';
 COMMENT ON COLUMN medusa.job.heard_at IS
     'When the process last reported that it runs.';
-COMMENT ON COLUMN medusa.job.because IS 'Why its stop was requested, or how it ended.';
+COMMENT ON COLUMN medusa.job.because IS 'Why it was asked to stop, or how it ended.';
 CREATE UNIQUE INDEX job_of_lane_is_one ON medusa.job (lane) WHERE ended_at IS NULL;
 COMMENT ON INDEX medusa.job_of_lane_is_one IS 'One job of a lane at a time, intended or running.';
 CREATE INDEX job_for_desired ON medusa.job (desired, job_id);

@@ -26,7 +26,7 @@ COMMENT ON COLUMN medusa_market.market.residence_ms IS
     'The time before which accepted load is not offered again.';
 COMMENT ON COLUMN medusa_market.market.dead_band IS
     'The share of a price by which a move must pay, on this side.';
-COMMENT ON COLUMN medusa_market.market.partners_max IS 'To how many partners offers are open at a time.';
+COMMENT ON COLUMN medusa_market.market.partners_max IS 'How many partners are asked at a time.';
 COMMENT ON COLUMN medusa_market.market.changes IS
     'Counts the writes about offers: a decision at a smaller count is made again.';
 COMMENT ON COLUMN medusa_market.market.decided_round IS
@@ -213,4 +213,4 @@ CREATE TABLE medusa_market.silent_partner (
 );
 COMMENT ON TABLE medusa_market.silent_partner IS
     'Partners that have not answered lately: how many offers in a row, since when, and in which '
-    'round of this home they may get offers again.';
+    'round of this home they are asked again.';

@@ -47,8 +47,8 @@ def a_notice(giver: Participant, teller: Participant, ends_at_ms: int) -> dict[s
     }
 
 
-def show_progress(sender: Party, receiver: Party, *statements: dict[str, Any]) -> tuple[Any, ...]:
-    """Send statements in an envelope of one's own making; what became of it."""
+def send_notice(sender: Party, receiver: Party, *statements: dict[str, Any]) -> tuple[Any, ...]:
+    """Send statements in an envelope made by hand; its state and the reason."""
     body = json.dumps({"contract": SPARE, "statements": statements}).encode()
     envelope = an_envelope(
         sender,
@@ -70,13 +70,13 @@ def test_a_partner_cannot_put_off_a_notice_that_it_was_given(alpha: Party, beta:
     ends = ends_ms(alpha)
     assert ends == ends_ms(beta) is not None
     # A notice of its own that ends in a hundred years.
-    assert show_progress(beta, alpha, a_notice(BETA, BETA, YEARS_MS + ends)) == ("handled", "")
+    assert send_notice(beta, alpha, a_notice(BETA, BETA, YEARS_MS + ends)) == ("handled", "")
     assert ends_ms(alpha) == ends
     # It says that it has heard of alpha's only then; or again and again a little later.
-    state, reason = show_progress(beta, alpha, a_notice(ALPHA, BETA, YEARS_MS + ends))
+    state, reason = send_notice(beta, alpha, a_notice(ALPHA, BETA, YEARS_MS + ends))
     assert (state, "later than it has to" in reason) == ("refused", True)
     for hours in (1, 2, 3):
-        show_progress(beta, alpha, a_notice(ALPHA, BETA, ends + hours * 600_000))
+        send_notice(beta, alpha, a_notice(ALPHA, BETA, ends + hours * 600_000))
     assert ends_ms(alpha) == ends
     settle((alpha.contract_sync, beta.contract_sync))
     assert ends_ms(alpha) == ends_ms(beta) == ends
@@ -97,7 +97,7 @@ def test_a_partner_that_waits_until_its_giver_has_forgotten_when_it_came_puts_of
         "UPDATE medusa_market.outbox SET acknowledged_at = acknowledged_at - interval '5 h'",
     )
     alpha.agreements.tidy(60_000)
-    state, reason = show_progress(beta, alpha, a_notice(ALPHA, BETA, ends + 5 * 3_600_000))
+    state, reason = send_notice(beta, alpha, a_notice(ALPHA, BETA, ends + 5 * 3_600_000))
     assert (state, "later than it has to" in reason) == ("refused", True)
     assert ends_ms(alpha) == ends
 
@@ -106,9 +106,9 @@ def test_a_partner_says_only_so_often_when_a_contract_ends(alpha: Party, beta: P
     agree(alpha, beta)
     ((now_ms,),) = beta.sql("SELECT medusa.to_ms(clock_timestamp())")
     later = [a_notice(ALPHA, ALPHA, now_ms + YEARS_MS + at) for at in range(17)]
-    assert show_progress(alpha, beta, *later[:16]) == ("handled", "")
+    assert send_notice(alpha, beta, *later[:16]) == ("handled", "")
     ends = ends_ms(beta)
-    state, reason = show_progress(alpha, beta, later[16])
+    state, reason = send_notice(alpha, beta, later[16])
     assert (state, "no more is taken" in reason) == ("refused", True)
     assert ends_ms(beta) == ends
 
@@ -129,7 +129,7 @@ def test_a_notice_runs_in_full_from_when_it_came(
     agree(alpha, beta)
     ((now_ms,),) = beta.sql("SELECT medusa.to_ms(clock_timestamp())")
     # It was written long ago, or pretends to: it is not over before its day has run.
-    assert show_progress(alpha, beta, a_notice(ALPHA, ALPHA, now_ms - DAY_MS)) == ("handled", "")
+    assert send_notice(alpha, beta, a_notice(ALPHA, ALPHA, now_ms - DAY_MS)) == ("handled", "")
     assert 0 <= (ends_ms(beta) or 0) - (now_ms + DAY_MS) < 60_000
 
 
@@ -156,8 +156,8 @@ def test_a_notice_that_overtakes_its_agreement_is_kept_and_holds_up_nothing(
 def test_notices_without_a_contract_are_bounded(alpha: Party, beta: Party) -> None:
     for at in range(4):
         statements = [a_notice(ALPHA, ALPHA, at * 100 + n) for n in range(16)]
-        assert show_progress(alpha, beta, *statements)[0] == "handled"
-    state, reason = show_progress(alpha, beta, a_notice(ALPHA, ALPHA, 5_000))
+        assert send_notice(alpha, beta, *statements)[0] == "handled"
+    state, reason = send_notice(alpha, beta, a_notice(ALPHA, ALPHA, 5_000))
     assert (state, "no more is taken" in reason) == ("refused", True)
     assert ends_ms(beta) is None
     # They bind nobody who has not agreed, and do not keep anybody from agreeing.

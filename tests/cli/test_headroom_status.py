@@ -36,7 +36,7 @@ def status(
     return run
 
 
-def show_progress(watched: Watched, cost: Cost) -> None:
+def write_headroom(watched: Watched, cost: Cost) -> None:
     found = Headroom(
         fragment=a.MAIN, streams=STREAMS, bound_ms=5_000, cost=cost, rest_ms=0, wait_ms=500
     )
@@ -44,7 +44,7 @@ def show_progress(watched: Watched, cost: Cost) -> None:
 
 
 def test_a_bound_with_headroom_is_a_line_of_figures(status: Status, watched: Watched) -> None:
-    show_progress(watched, Cost(step_ms=300, slow_step_ms=500))
+    write_headroom(watched, Cost(step_ms=300, slow_step_ms=500))
     text = status()
     (line,) = [line for line in text.splitlines() if line.startswith("sums, big ")]
     assert line.split()[2:] == ["5.0", "s", "0.6", "s", "0.5", "s", "4.4", "s"]
@@ -54,7 +54,7 @@ def test_a_bound_with_headroom_is_a_line_of_figures(status: Status, watched: Wat
 def test_a_bound_that_may_not_be_kept_is_a_sentence_with_figures(
     status: Status, watched: Watched
 ) -> None:
-    show_progress(watched, Cost(step_ms=3_000, slow_step_ms=6_000))
+    write_headroom(watched, Cost(step_ms=3_000, slow_step_ms=6_000))
     text = status()
     words = " ".join(text.split())
     assert (

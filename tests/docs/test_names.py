@@ -10,7 +10,7 @@ import io
 import re
 import subprocess
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -108,7 +108,22 @@ def exists(span: str) -> bool:
     if is_path(span):
         end = span.rstrip("/")
         return any(f"/{path}".endswith(f"/{end}") or f"/{end}/" in f"/{path}" for path in files())
-    return all(part in known() for part in span.removesuffix("()").split("."))
+    parts = span.removesuffix("()").split(".")
+    if parts[0] in ("medusa_core", "pipelines") and len(parts) > 1:
+        return is_in_module(parts)
+    return all(part in known() for part in parts)
+
+
+def is_in_module(parts: Sequence[str]) -> bool:
+    """Whether a dotted name leads to a module or a room, and then to words of that module."""
+    for length in range(len(parts), 0, -1):
+        path = "/".join(parts[:length])
+        if f"{path}.py" in files():
+            words = {token.string for token in tokens_of(f"{path}.py") if not is_prose(token)}
+            return all(part in words for part in parts[length:])
+        if (REPOSITORY / path).is_dir():
+            return length == len(parts)
+    return False
 
 
 def unknown_in(text: str) -> Iterator[tuple[int, str]]:
@@ -161,6 +176,9 @@ def test_comments_of_sql_name_what_exists() -> None:
         ("owed.py", True),
         ("ParticipantLoop.run", True),
         ("medusa.commit_step", True),
+        ("pipelines.participant.loop.LoopObserver", True),
+        ("pipelines.participant.loop.Loop" + "Recorder", False),
+        ("pipelines.participant.driver.LoopObserver", False),
         ("pipelines/participant/no_such.py", False),
         ("pipelines/nowhere", False),
         ("no_such_" + "name_", False),

@@ -1,6 +1,6 @@
 """No identifier of the product is made of a word that says nothing: each has a standard noun.
 
-Strings, comments and docstrings are prose; what they say is checked elsewhere.
+Strings, comments and docstrings are prose: only names in backticks count there.
 """
 
 from __future__ import annotations
@@ -144,6 +144,16 @@ def test_no_identifier_of_sql_contains_a_banned_word() -> None:
         sentence
         for path in sql_files()
         for sentence in complaints(path, identifiers_in_sql(path.read_text("utf-8")))
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_prose_names_nothing_by_a_banned_word() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in (*python_files(), *sql_files())
+        for name in re.findall(r"`([A-Za-z_][\w.]*)`", path.read_text("utf-8"))
+        if any(banned_in(part) for part in name.split("."))
     ]
     assert not found, "\n".join(found)
 

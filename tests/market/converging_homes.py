@@ -38,12 +38,12 @@ class Document:
 
     @property
     def revision(self) -> Revision:
-        output = f"{self.number} {self.supersedes} {self.terms}"
-        return Revision(sha256(output.encode()).hexdigest())
+        text = f"{self.number} {self.supersedes} {self.terms}"
+        return Revision(sha256(text.encode()).hexdigest())
 
 
 @dataclass(frozen=True)
-class Said:
+class Statement:
     """That a contract ends, by whose notice and as who says."""
 
     given_by: str
@@ -59,7 +59,7 @@ class Message:
     document: Document | None = None
     counts: bool = False
     number: int = 0
-    output: frozenset[Said] = frozenset()
+    statements: frozenset[Statement] = frozenset()
     holding: Holding | None = None
 
 
@@ -70,7 +70,7 @@ class Memory:
     chain: list[Document] = field(default_factory=list)
     counted: set[Revision] = field(default_factory=set)
     offers: dict[Revision, tuple[Document, int]] = field(default_factory=dict)
-    output: set[Said] = field(default_factory=set)
+    statements: set[Statement] = field(default_factory=set)
     voids: list[Revision] = field(default_factory=list)
     arrived_ms: int | None = None
 
@@ -115,10 +115,10 @@ class Home:
                 self.sends.append(Message("agreement", document))
 
     def give_notice(self, now_ms: int) -> None:
-        if self.chain and not any(one.given_by == self.name for one in self.memory.output):
+        if self.chain and not any(one.given_by == self.name for one in self.memory.statements):
             ends = now_ms + self.skew_ms + NOTICE_MS
-            self.memory.output.add(Said(self.name, self.name, ends))
-            self._tell_notices()
+            self.memory.statements.add(Statement(self.name, self.name, ends))
+            self._send_notices()
 
     def compare(self) -> None:
         """Tell what is held here."""
@@ -139,7 +139,7 @@ class Home:
             {
                 giver: [
                     Ending(ends_at_ms=one.ends_at_ms, is_heard=one.stated_by != giver)
-                    for one in self.memory.output
+                    for one in self.memory.statements
                     if one.given_by == giver
                 ]
                 for giver in (PAYER, PROVIDER)
@@ -158,9 +158,9 @@ class Home:
                 assert message.document is not None
                 self._take_refusal(message.document, message.number)
             case "want":
-                self._show_progress(message.number)
+                self._send_agreements(message.number)
             case "notice":
-                self._take_notices(message.output, now_ms)
+                self._take_notices(message.statements, now_ms)
             case _:
                 self._take_holding(message.holding)
 
@@ -186,14 +186,14 @@ class Home:
                 if counts:
                     self.memory.counted.add(document.revision)
                 elif self.name == PROVIDER:
-                    self._show_progress(document.number)
+                    self._send_agreements(document.number)
             case Verdict.AGREE | Verdict.REPLACE:
                 self._void(document.number)
                 if counts:
                     self.memory.counted.add(document.revision)
                 self._agree(document)
             case Verdict.KEEP:
-                self._show_progress(document.number)
+                self._send_agreements(document.number)
             case Verdict.LATE:
                 self.sends.append(Message("refusal", document, number=len(self.chain)))
             case Verdict.EARLIER:
@@ -222,67 +222,67 @@ class Home:
         at = document.number - 1
         if at < len(self.chain) and self.chain[at] == document:
             if self._counts(document):
-                self._show_progress(document.number)
+                self._send_agreements(document.number)
             else:
                 self._void(document.number)
                 if newest >= document.number:
                     self.sends.append(Message("want", number=document.number))
 
-    def _show_progress(self, number: int) -> None:
+    def _send_agreements(self, number: int) -> None:
         for document in self.chain[max(number, 1) - 1 :]:
             counts = document.revision in self.memory.counted
             self.sends.append(Message("agreement", document, counts=counts))
-        self._tell_notices()
+        self._send_notices()
 
-    def _tell_notices(self) -> None:
-        if self.memory.output and self.chain:
-            self.sends.append(Message("notice", output=frozenset(self.memory.output)))
+    def _send_notices(self) -> None:
+        if self.memory.statements and self.chain:
+            self.sends.append(Message("notice", statements=frozenset(self.memory.statements)))
 
-    def _take_notices(self, said: frozenset[Said], now_ms: int) -> None:
+    def _take_notices(self, received: frozenset[Statement], now_ms: int) -> None:
         here_ms = now_ms + self.skew_ms
-        known = set(self.memory.output)
-        for one in sorted(said - known, key=lambda one: one.stated_by != one.given_by):
+        known = set(self.memory.statements)
+        for one in sorted(received - known, key=lambda one: one.stated_by != one.given_by):
             if one.given_by == self.name and one.stated_by == self.partner and self.chain:
                 own = [
                     s.ends_at_ms
-                    for s in self.memory.output
+                    for s in self.memory.statements
                     if s.given_by == s.stated_by == self.name
                 ]
                 if not own or not is_heard_in_time(one.ends_at_ms, min(own), here_ms, NOTICE_MS):
                     continue
-            self.memory.output.add(one)
+            self.memory.statements.add(one)
         self.memory.arrived_ms = self.memory.arrived_ms or here_ms
         if not self.chain:
             self.sends.append(Message("want", number=1))
             return
         self._hear(here_ms)
-        if any(one.stated_by == self.partner for one in self.memory.output - said):
-            self._tell_notices()
+        if any(one.stated_by == self.partner for one in self.memory.statements - received):
+            self._send_notices()
 
     def _hear(self, here_ms: int) -> None:
         """Say once when the partner's notice ends."""
         given = [
             one.ends_at_ms
-            for one in self.memory.output
+            for one in self.memory.statements
             if one.given_by == one.stated_by == self.partner
         ]
         heard = any(
             one.given_by == self.partner and one.stated_by == self.name
-            for one in self.memory.output
+            for one in self.memory.statements
         )
         if given and not heard and self.chain:
             came_ms = here_ms or self.memory.arrived_ms or 0
             ends = heard_end(min(given), came_ms, NOTICE_MS)
-            self.memory.output.add(Said(self.partner, self.name, ends))
-            self._tell_notices()
+            self.memory.statements.add(Statement(self.partner, self.name, ends))
+            self._send_notices()
 
     def _take_holding(self, there: Holding | None) -> None:
         here = self.holding()
         for one in differences(_by_name(here), [there] if there else []):
             if one.sends_from is not None:
-                self._show_progress(one.sends_from)
+                self._send_agreements(one.sends_from)
             elif one.sends_end:
-                self._tell_notices()
+                self._send_notices()
             if one.wants_from is not None:
                 self.sends.append(Message("want", number=one.wants_from))
 

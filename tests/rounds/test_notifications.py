@@ -43,7 +43,7 @@ def test_what_a_partner_hears_of_a_round_is_the_same_whatever_load_costs(
     ear.connection.close()
 
 
-def test_bells_of_trade_are_empty(alpha: Trader, beta: Trader) -> None:
+def test_notifications_of_trade_are_empty(alpha: Trader, beta: Trader) -> None:
     agree_on(alpha, beta, a_price("10"))
     listener_io = [trader.party.a_login("reader") for trader in (alpha, beta)]
     for ear in listener_io:

@@ -205,11 +205,11 @@ class EventRecorder:
         self.applications = 0
 
     def decided(self, decision: Decision) -> None:
-        """See `pipelines.participant.loop.Said`."""
+        """See `pipelines.participant.loop.LoopObserver`."""
         self._world.emit_decision(self._name, decision)
 
     def applied(self, applied: Applied) -> None:
-        """See `pipelines.participant.loop.Said`."""
+        """See `pipelines.participant.loop.LoopObserver`."""
         self.applications += 1
 
     def chose(self, choice: Choose) -> None:
@@ -218,36 +218,36 @@ class EventRecorder:
         self._world.emit(self._name, "choose", what, why)
 
     def imported(self, imported: Imported) -> None:
-        """See `pipelines.participant.loop.Said`."""
+        """See `pipelines.participant.loop.LoopObserver`."""
         if imported.problem is not None:
             self._world.emit(self._name, "no news", imported.stream, imported.problem)
 
     def transitioned(self, transition: Transition) -> None:
-        """See `pipelines.participant.loop.Said`."""
+        """See `pipelines.participant.loop.LoopObserver`."""
         self._world.emit(
             self._name, transition.state.value, transition.fragment, transition.because
         )
 
     def verified(self, verified: object) -> None:
-        """See `pipelines.participant.driver.Said`; the simulated engine has no prepared jobs."""
+        """See `driver.DriverObserver`; the simulated engine has no prepared jobs."""
 
     def polled(self, stream: StreamName, polled: Polled) -> None:
-        """See `pipelines.participant.loop.Said`."""
+        """See `pipelines.participant.loop.LoopObserver`."""
 
     def delivered(self, tick: object) -> None:
-        """See `pipelines.participant.loop.Said`."""
+        """See `pipelines.participant.loop.LoopObserver`."""
 
     def trimmed(self, line: object) -> None:
-        """See `pipelines.participant.loop.Said`."""
+        """See `pipelines.participant.loop.LoopObserver`."""
 
     def alarm(self, of: str, because: str | None) -> None:
-        """See `pipelines.participant.loop.Said`; the errors behind it are events."""
+        """See `pipelines.participant.loop.LoopObserver`; the errors behind it are events."""
 
     def headroom(self, headrooms: object) -> None:
-        """See `pipelines.participant.loop.Said`."""
+        """See `pipelines.participant.loop.LoopObserver`."""
 
     def error(self, error: Exception) -> None:
-        """See `pipelines.participant.loop.Said`."""
+        """See `pipelines.participant.loop.LoopObserver`."""
         if isinstance(error, Refused):
             raise Violation("REFUSED", str(error)) from error
         self._world.emit(self._name, type(error).__name__.lower(), why=str(error))

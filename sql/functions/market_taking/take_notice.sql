@@ -50,7 +50,7 @@ BEGIN
             SELECT count(*) FROM medusa_market.contract_notice AS n
             WHERE n.contract = take_notice.contract AND n.stated_by = notice.stated_by) >= 16
         THEN
-            RAISE EXCEPTION '% has stated 16 ends of contract %: no more are taken',
+            RAISE EXCEPTION '% has stated 16 ends of contract %: no more is taken',
                 notice.stated_by, contract USING ERRCODE = 'MD001';
         END IF;
         IF notice.given_by = here AND notice.stated_by = envelope.sender THEN
