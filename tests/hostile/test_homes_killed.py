@@ -34,6 +34,7 @@ REPOSITORY = Path(__file__).parents[2]
 SECONDS_MAX = 120
 KILLS, LOOKS_SHORT = examples(1, 2), 3
 KILLS_LONG = 60
+SERVERS = ("a server", "the folder's own server")
 
 LOOKS: Sequence[Sequence[str]] = (
     ("status",), ("status", "--json"), ("streams",), ("read", "given"), ("tick", "--explain"),
@@ -126,7 +127,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     return once
 
 
-@pytest.fixture(params=long_but(1, ["a server", "the folder's own server"]))
+@pytest.fixture(params=SERVERS)
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     """A folder without a home."""
     url = ""
@@ -173,6 +174,7 @@ def kill(place: Place, kill_at: int, *words: str) -> None:
 
 
 @pytest.mark.sweep
+@pytest.mark.parametrize("place", long_but(1, SERVERS), indirect=True)
 def test_after_a_kill_commands_continue_the_making_or_refuse_in_a_sentence(
     place: Place, run: Run
 ) -> None:
