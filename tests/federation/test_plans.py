@@ -125,6 +125,7 @@ def kept_from_s(running: Running, stream: str) -> int:
     return kept_us // 1_000_000 - ORIGIN_S
 
 
+@pytest.mark.long
 def test_a_running_participant_takes_up_a_changed_network_by_itself(tmp_path: Path) -> None:
     folder = tmp_path / "live"
     for kind in ("participants", "streams"):
@@ -134,14 +135,16 @@ def test_a_running_participant_takes_up_a_changed_network_by_itself(tmp_path: Pa
         "    sources: [given]\n    fragments: [main]\n"
     )
     (folder / "streams" / "given.yaml").write_text(
-        "stream: given\nsource:\n  kind: generate\n  rate_per_s: 20\n  disorder: 6s\n"
+        "stream: given\nsource:\n  kind: generate\n  rate_per_s: 20\n  disorder: 1s\n"
     )
     (folder / "live.py").write_text(LIVE.format(more=0))
-    with installation(folder) as installed:
+    with (
+        installation(folder) as installed,
+        open_session(installed.settings, Participant("solo")) as session,
+    ):
 
         def counted() -> tuple[Segment, ...]:
-            with open_session(installed.settings, Participant("solo")) as session:
-                return session.home.catalog.segments(COUNTED)
+            return session.home.catalog.segments(COUNTED)
 
         process = installed.start("solo")
         try:
@@ -158,14 +161,11 @@ def test_a_running_participant_takes_up_a_changed_network_by_itself(tmp_path: Pa
             assert process.poll() is None, "it is the same process"
         finally:
             kill(process)
-        with open_session(installed.settings, Participant("solo")) as session:
-            catalog = session.home.catalog
-            segments, (line,) = catalog.segments(COUNTED), [
-                a for a in catalog.assignments() if a.fragment == "live/main"
-            ]  # fmt: skip
-            columns = columns_of(COUNTED, {"window_start": "timestamp", "n": "bigint"})
-            tables = read_segments(session.home.storage, segments, columns)
-            rows = pa.concat_tables(tables).to_pylist()
+        (line,) = [a for a in session.home.catalog.assignments() if a.fragment == "live/main"]
+        segments = counted()
+        columns = columns_of(COUNTED, {"window_start": "timestamp", "n": "bigint"})
+        tables = read_segments(session.home.storage, segments, columns)
+        rows = pa.concat_tables(tables).to_pylist()
     assert line.from_us is not None
     assert {s.plan == line.plan for s in segments if s.range.from_us >= line.from_us} == {True}
     assert {s.plan == line.plan for s in segments if s.range.from_us < line.from_us} == {False}
