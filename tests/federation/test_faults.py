@@ -118,21 +118,22 @@ def logged(installed: Installation, participant: str, words: str) -> bool:
 
 
 def test_a_frozen_driver_is_refused_when_it_wakes_and_its_successor_did_not_wait_for_it(
-    installed: Installation, undisturbed: dict[str, object], spark: SparkSession
+    installed: Installation, undisturbed: dict[str, object]
 ) -> None:
     frozen = start_and_stop_at(installed, "step.synced")
+    os.killpg(frozen.pid, signal.SIGSTOP)
+    successor = installed.start("beta")
     try:
-        os.killpg(frozen.pid, signal.SIGSTOP)
-        with seated(installed.settings, "beta", lambda: spark, STEP_RECORDS) as successor:
-            rounds_until([successor], lambda: has_ended(successor.home_session))
-            go_on(installed)
-            os.killpg(frozen.pid, signal.SIGCONT)
-            until(lambda: frozen.poll() is not None, "the frozen driver gives up", seconds_max=60)
+        until(lambda: outputs_have_ended(installed), "the successor computes all", seconds_max=90)
+        go_on(installed)
+        os.killpg(frozen.pid, signal.SIGCONT)
+        until(lambda: frozen.poll() is not None, "the frozen driver gives up", seconds_max=60)
         output = frozen.stderr.read() if frozen.stderr else ""
         assert frozen.returncode == 3, output
         assert "is held by" in output
         assert contents(installed, "beta") == undisturbed
     finally:
+        kill(successor)
         kill(frozen)
 
 

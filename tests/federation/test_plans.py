@@ -135,16 +135,14 @@ def test_a_running_participant_takes_up_a_changed_network_by_itself(tmp_path: Pa
         "    sources: [given]\n    fragments: [main]\n"
     )
     (folder / "streams" / "given.yaml").write_text(
-        "stream: given\nsource:\n  kind: generate\n  rate_per_s: 20\n  disorder: 1s\n"
+        "stream: given\nsource:\n  kind: generate\n  rate_per_s: 20\n  disorder: 6s\n"
     )
     (folder / "live.py").write_text(LIVE.format(more=0))
-    with (
-        installation(folder) as installed,
-        open_session(installed.settings, Participant("solo")) as session,
-    ):
+    with installation(folder) as installed:
 
         def counted() -> tuple[Segment, ...]:
-            return session.home.catalog.segments(COUNTED)
+            with open_session(installed.settings, Participant("solo")) as session:
+                return session.home.catalog.segments(COUNTED)
 
         process = installed.start("solo")
         try:
@@ -161,11 +159,14 @@ def test_a_running_participant_takes_up_a_changed_network_by_itself(tmp_path: Pa
             assert process.poll() is None, "it is the same process"
         finally:
             kill(process)
-        (line,) = [a for a in session.home.catalog.assignments() if a.fragment == "live/main"]
-        segments = counted()
-        columns = columns_of(COUNTED, {"window_start": "timestamp", "n": "bigint"})
-        tables = read_segments(session.home.storage, segments, columns)
-        rows = pa.concat_tables(tables).to_pylist()
+        with open_session(installed.settings, Participant("solo")) as session:
+            catalog = session.home.catalog
+            segments, (line,) = catalog.segments(COUNTED), [
+                a for a in catalog.assignments() if a.fragment == "live/main"
+            ]  # fmt: skip
+            columns = columns_of(COUNTED, {"window_start": "timestamp", "n": "bigint"})
+            tables = read_segments(session.home.storage, segments, columns)
+            rows = pa.concat_tables(tables).to_pylist()
     assert line.from_us is not None
     assert {s.plan == line.plan for s in segments if s.range.from_us >= line.from_us} == {True}
     assert {s.plan == line.plan for s in segments if s.range.from_us < line.from_us} == {False}

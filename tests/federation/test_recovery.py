@@ -150,11 +150,10 @@ def test_a_standby_outlives_driver_and_catalog_and_takes_over_with_its_spark_ope
     installed: Installation,
 ) -> None:
     reached = installed.folder / "reached"
-    # At its first step Spark is not open yet: the standby's is the only one.
-    first = installed.start("beta", environment={POINT: "step.decided", FILE: str(reached)})
+    first = installed.start("beta", environment={POINT: "step.synced", FILE: str(reached)})
     standby = None
     try:
-        until(reached.exists, "the first driver is about to compute", seconds_max=150)
+        until(reached.exists, "the first driver is about to commit", seconds_max=150)
         standby = installed.start("beta", "--standby")
         until(
             lambda: logged(installed, "beta", "is held by"),
