@@ -22,7 +22,7 @@ from tests.federation.test_recovery import outputs_have_ended
 from tests.waiting import until
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """An installation in which alpha has landed everything, for beta to compute."""
     folder = tmp_path_factory.mktemp("spark-ended")
