@@ -7,6 +7,7 @@ import pytest
 from pipelines.base.failpoints import AGREEMENT_POINTS, visited_by
 from pipelines.market.sync.contract_sync import settle
 from tests.agreements.building import INSERT, Party
+from tests.sweeps import long_but
 
 AGREED = "SELECT revision, number FROM medusa_api.contract_history"
 SIGNED = "SELECT revision, party FROM medusa_market.contract_signature ORDER BY 1, 2"
@@ -38,7 +39,7 @@ def made_until_quiet(alpha: Party, beta: Party, point: str, passes: int) -> int:
     return reached
 
 
-@pytest.mark.parametrize("point", AGREEMENT_POINTS)
+@pytest.mark.parametrize("point", long_but(2, AGREEMENT_POINTS))
 def test_a_tick_that_is_killed_anywhere_is_repeated(alpha: Party, beta: Party, point: str) -> None:
     for passes in (1, 2):
         name = f"after_{passes}"

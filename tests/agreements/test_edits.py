@@ -471,7 +471,7 @@ def test_a_document_is_proposed_as_it_is_edited(alpha: Party) -> None:
 def everything(party: Party) -> list[object]:
     """What the home keeps of agreements."""
     return [
-        party.sql(f"SELECT * FROM medusa_market.{table} ORDER BY 1")
+        party.sql(f"SELECT * FROM medusa_market.{table} AS kept ORDER BY kept::text")
         for table in ("contract_revision", "contract_proposal", "contract_signature", "outbox",
                       "audit", "contract_claim", "contract_notice")
     ]  # fmt: skip

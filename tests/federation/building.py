@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from medusa_core.bound_headroom import Headroom
 from medusa_core.decide import Decision
@@ -19,7 +19,7 @@ from pipelines.catalog.server.home_databases import drop_home
 from pipelines.exchange.importer import Imported
 from pipelines.homes.home import known_homes
 from pipelines.homes.lease_renewer import LeaseRenewer
-from pipelines.participant.assembly import loop_of, wait_for_leases
+from pipelines.participant.assembly import has_ended, loop_of, wait_for_leases
 from pipelines.participant.driver import Applied
 from pipelines.participant.home_session import HomeSession, open_session
 from pipelines.participant.housekeeper import TrimmedLine
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from pipelines.catalog.server.embedded_server import EmbeddedServer
 
 
-IDLE_S = 0.02
+IDLE_S = 0.05
+LEASE_MS = 4_000
+"""More than a lease of a process that was killed before lasts."""
 
 REPLICATED = """
 from medusa_core.network import Aggregate, Filter, Network, Output, Source
@@ -158,9 +160,25 @@ def seated(
         home_session = stack.enter_context(open_session(settings, Participant(name)))
         heard = Heard()
         leases = stack.enter_context(LeaseRenewer(home_session.home.catalog, f"test-{name}"))
-        wait_for_leases(home_session, leases, 1_000, heard)
+        wait_for_leases(home_session, leases, LEASE_MS, heard)
         loop = loop_of(home_session, leases, session, heard, stack, limits or Limits())
         yield Running(home_session, loop, heard, leases, session)
+
+
+def run_here(
+    settings: Settings,
+    name: str,
+    session: Callable[[], SparkSession],
+    limits: Limits | None = None,
+) -> None:
+    """Run a participant in this process until all its streams have ended."""
+    with seated(settings, name, session, limits) as running:
+        rounds_until([running], lambda: has_ended(running.home_session))
+
+
+def no_spark() -> NoReturn:
+    """The session of a participant that computes nothing."""
+    raise AssertionError("nothing is computed here")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`medusa trim` as a process beside participants, and what a home keeps after it."""
+"""`medusa trim` here or in a process of its own, and what a home keeps after it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
+import pytest
+
 from medusa_core.names import Participant
 from pipelines.base.failpoints import FILE, POINT
+from pipelines.cli.main import main
 from pipelines.participant.home_session import open_session
 from pipelines.storage.orphans import find_orphans
 from pipelines.storage.segment_rows import columns_of, read_segments
@@ -43,13 +46,11 @@ def start_command(
 
 
 def command(installed: Installation, name: str, *words: str) -> None:
-    """Run a command to its end."""
-    process = start_command(installed, name, *words)
-    try:
-        _, errors = process.communicate(timeout=END_S_MAX)
-    finally:
-        kill(process)
-    assert process.returncode == 0, errors
+    """Run a command to its end, in this process."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("MEDUSA_DIR", str(installed.folder))
+        patched.setenv("MEDUSA_CATALOG_URL", installed.settings.catalog_url or "")
+        assert main([*words, "--participant", name]) == 0
 
 
 def kill_command_at(installed: Installation, name: str, point: str, *words: str) -> bool:

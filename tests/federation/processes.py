@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from medusa_core.knowledge import Limits
 from pipelines.base.failpoints import FILE, POINT
 from pipelines.base.settings import Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
@@ -22,6 +23,8 @@ from tests.conftest import folder_on_memory
 from tests.waiting import until
 
 END_S_MAX = 180
+STEP_RECORDS = Limits(records_per_step_max=3_000)
+"""What a participant takes at once here, as a process or in the test's own."""
 LEASE_S = 2.0
 
 
@@ -42,7 +45,8 @@ class Installation:
         """`medusa run` of a participant, in a process group of its own."""
         command = [
             sys.executable, "-m", "pipelines.cli.main", "run", "--participant", name,
-            "--lease", str(LEASE_S), "--records-per-step-max", "3000", *more,
+            "--lease", str(LEASE_S),
+            "--records-per-step-max", str(STEP_RECORDS.records_per_step_max), *more,
         ]  # fmt: skip
         return subprocess.Popen(
             command,

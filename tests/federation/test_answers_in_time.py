@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -173,5 +173,5 @@ def test_answers_keep_coming_within_the_bound_and_exactly_those_are_corrected(
     assert State.UP_FAILURE in states
     # The first steps of a cold Spark are no promise's.
     asked = WindowRequest(stream=OUTPUT, from_us=lacking[0].from_us)
-    outcome = run_checks(delta.home_session.home, asked, session=lambda: spark)
+    outcome = run_checks(delta.home_session.home, asked, session=lambda home: nullcontext(spark))
     assert outcome.passed, [f.certificate for f in outcome.found if not f.certificate.passed]

@@ -1,7 +1,11 @@
 """Killed between any two numbered steps, a participant goes on as if nothing had been.
 
 alpha lands a recording and beta imports and computes it; gamma lands from a watched folder, beside
-them; in the end the homes are trimmed by their retentions, compacted and freed of orphans.
+them; in the end the homes are trimmed by their retentions, compacted and freed of orphans. What
+must be there is computed in this process, by a run that nothing disturbs.
+
+`make test` kills once at a drawn gap of each kind, `make test-long` at every gap, `make crash` at
+every gap with ten seeds.
 """
 
 from __future__ import annotations
@@ -9,7 +13,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,9 +26,21 @@ from pipelines.base.failpoints import POINTS
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.home_session import open_session
 from pipelines.sources.generated_files import write_generated
+from tests.federation.building import federation_of, no_spark, run_here
 from tests.federation.housekeeping import command, kept, kill_command_at
-from tests.federation.processes import Installation, contents, installation, kill
+from tests.federation.processes import (
+    STEP_RECORDS,
+    Installation,
+    contents,
+    installation,
+    kill,
+)
 from tests.waiting import until
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pipelines.catalog.server.embedded_server import EmbeddedServer
 
 LANDING = tuple(p for p in POINTS if p.startswith(("land.", "close.")))
 COMPUTING = tuple(p for kind in ("import.", "step.") for p in POINTS if p.startswith(kind))
@@ -37,6 +56,8 @@ SEEN = StreamName("seen")
 WATCHED_US = 20_000_000
 SEEN_RECORDS = 6_000
 SEEDS = range(10)
+DRAWN = 18
+"""The seed of the gaps in `make test`."""
 WATCHED = """
 from medusa_core.network import Filter, Network, Output, Source
 
@@ -66,12 +87,12 @@ def write_contracts(folder: Path, file: Path) -> Path:
     return folder
 
 
-def add_retentions(folder: Path) -> None:
+def add_retentions(folder: Path, retention_s: int) -> None:
     """What alpha lands is kept for a while, and so is beta's copy of it."""
     with (folder / "streams" / "connections.yaml").open("a") as contract:
-        contract.write("retention: 400s\n")
+        contract.write(f"retention: {retention_s}s\n")
     (folder / "streams" / "scanning_sources.yaml").write_text(
-        "stream: scanning_sources\nretention: 200s\n"
+        f"stream: scanning_sources\nretention: {retention_s // 2}s\n"
     )
 
 
@@ -97,7 +118,7 @@ def contracts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_generated(folder / "watched", seed=8, records=SEEN_RECORDS)
     for name in ("contracts", RETAINED):
         add_watched(write_contracts(folder / name, file), folder / "watched")
-    add_retentions(folder / RETAINED)
+    add_retentions(folder / RETAINED, 400)
     return folder / "contracts"
 
 
@@ -105,12 +126,11 @@ Homes = dict[str, dict[str, object]]
 
 
 @pytest.fixture(scope="module")
-def undisturbed(contracts: Path) -> Iterator[Homes]:
+def undisturbed(contracts: Path, spark: SparkSession) -> Iterator[Homes]:
     with installation(contracts) as installed:
         with ThreadPoolExecutor() as beside:
             watching = beside.submit(run_watching, installed)
-            for name in ("alpha", "beta"):
-                installed.run_to_the_end(name)
+            run_both(installed, spark)
             watching.result()
         homes = {name: contents(installed, name) for name in ("alpha", "beta", "gamma")}
         retain(installed, contracts)
@@ -119,6 +139,12 @@ def undisturbed(contracts: Path) -> Iterator[Homes]:
                 keep_house(installed, name, words)
             homes[f"{name}, kept"] = kept(installed, name)
         yield homes
+
+
+def run_both(installed: Installation, spark: SparkSession) -> None:
+    """alpha and then beta, each to its end, in this process."""
+    run_here(installed.settings, "alpha", no_spark, STEP_RECORDS)
+    run_here(installed.settings, "beta", lambda: spark, STEP_RECORDS)
 
 
 def retain(installed: Installation, contracts: Path) -> None:
@@ -172,8 +198,83 @@ def passed(point: str, seed: int) -> str:
     return f"{point}:{1 + seed % 3}" if point.startswith(often) else point
 
 
+@dataclass(frozen=True)
+class Gaps:
+    """One gap of each kind; `keeping_house` is one of `command`.
+
+    A small recording has too few files to compact.
+    """
+
+    landing: tuple[str, ...]
+    computing: tuple[str, ...]
+    command: tuple[str, ...]
+    keeping_house: str
+
+    @classmethod
+    def drawn(cls, seed: int) -> Gaps:
+        chance = Random(seed)
+        one_of = [
+            chance.choice([point for point in POINTS if point.startswith(kind)])
+            for kind in ("land.", "close.", "import.", "step.")
+        ]
+        words, points = chance.choice([one for one in KEEPING_HOUSE if "--compact" not in one[0]])
+        return cls(tuple(one_of[:2]), tuple(one_of[2:]), words, chance.choice(points))
+
+
+@pytest.fixture(scope="module")
+def small_contracts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """alpha and beta alone, over a quarter of the recording."""
+    folder = tmp_path_factory.mktemp("few-crashes")
+    (file,) = write_generated(folder / "input", seed=7, records=9_000)
+    for name in ("contracts", RETAINED):
+        write_contracts(folder / name, file)
+    add_retentions(folder / RETAINED, 100)
+    return folder / "contracts"
+
+
+def test_killed_at_a_gap_of_each_kind_the_homes_end_as_if_nothing_had_been(
+    small_contracts: Path, spark: SparkSession, postgres_server: EmbeddedServer, tmp_path: Path
+) -> None:
+    gaps = Gaps.drawn(DRAWN)
+    with federation_of(postgres_server, tmp_path / "undisturbed") as settings:
+        apply_contracts(settings, ApplyRequest(contracts=small_contracts))
+        calm = Installation(settings, postgres_server)
+        run_both(calm, spark)
+        undisturbed = ending_of(calm, small_contracts, None)
+    with installation(small_contracts) as installed:
+        for name, points in (("alpha", gaps.landing), ("beta", gaps.computing)):
+            for point in points:
+                assert installed.kill_at(name, point), point
+                wait_for_its_leases(installed, name)
+            run_here(installed.settings, name, lambda: spark, STEP_RECORDS)
+        assert ending_of(installed, small_contracts, gaps) == undisturbed, gaps
+
+
+def wait_for_its_leases(installed: Installation, name: str) -> None:
+    """Until none is held: the next process would open a Spark session while it waits for them."""
+    with open_session(installed.settings, Participant(name)) as session:
+        leases = session.home.catalog.leases
+        until(lambda: not any(lease.is_held for lease in leases()), "the leases have ended")
+
+
+def ending_of(installed: Installation, contracts: Path, gaps: Gaps | None) -> Homes:
+    """What the homes hold in the end, and beta's after housekeeping."""
+    found = {name: contents(installed, name) for name in ("alpha", "beta")}
+    retain(installed, contracts)
+    for words, _ in KEEPING_HOUSE:
+        if gaps is not None and words == gaps.command:
+            age_files(installed, "beta")
+            assert kill_command_at(installed, "beta", gaps.keeping_house, *words)
+        keep_house(installed, "beta", words)
+    return found | {"beta, kept": kept(installed, "beta")}
+
+
 @pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(seed, marks=pytest.mark.crash) for seed in SEEDS[1:])]
+    "seed",
+    [
+        pytest.param(0, marks=pytest.mark.long),
+        *(pytest.param(seed, marks=pytest.mark.crash) for seed in SEEDS[1:]),
+    ],
 )
 def test_killed_at_every_gap_the_homes_end_as_if_nothing_had_been(
     contracts: Path, undisturbed: Homes, seed: int, capsys: pytest.CaptureFixture[str]

@@ -7,13 +7,11 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NoReturn
 
 import psutil
 import pytest
 
 from medusa_core.errors import Unavailable
-from medusa_core.knowledge import Limits
 from medusa_core.names import Participant
 from pipelines.base.failpoints import FILE, POINT
 from pipelines.base.settings import Settings
@@ -28,15 +26,13 @@ from pipelines.participant.assembly import has_ended
 from pipelines.participant.retries import RETRIES
 from pipelines.sources.generated_files import write_generated
 from tests.catalog.homes_under_test import watcher_of
-from tests.federation.building import Running, federation_of, rounds_until, seated
-from tests.federation.processes import Installation, contents, installation, kill
+from tests.federation.building import Running, federation_of, no_spark, rounds_until, seated
+from tests.federation.processes import STEP_RECORDS, Installation, contents, installation, kill
 from tests.federation.test_crashes import write_contracts
+from tests.sweeps import long_but
 from tests.waiting import until
 
 FAILURES = 5
-FEW = Limits(records_per_step_max=3_000)
-"""As many as a participant that runs as a process takes at once here."""
-
 STATES = {"out of shared memory": "53200", "a state that nobody has heard of": "ZZ999"}
 
 FAULT = """
@@ -85,13 +81,9 @@ def federation(
 def undisturbed(federation: Federation, postgres_server: EmbeddedServer) -> dict[str, object]:
     """What alpha's home holds when nothing happened to it."""
     settings = federation("undisturbed")
-    with seated(settings, "alpha", no_spark, FEW) as alpha:
+    with seated(settings, "alpha", no_spark, STEP_RECORDS) as alpha:
         rounds_until([alpha], lambda: has_ended(alpha.home_session))
     return contents(Installation(settings, postgres_server), "alpha")
-
-
-def no_spark() -> NoReturn:
-    raise AssertionError("landing needs no Spark")
 
 
 def database_of(settings: Settings, name: str) -> str:
@@ -125,7 +117,7 @@ def run_to_the_end(
     return pauses
 
 
-@pytest.mark.parametrize(("message", "state"), STATES.items(), ids=STATES.values())
+@pytest.mark.parametrize(("message", "state"), long_but(1, STATES.items()))
 def test_whatever_the_home_raises_is_waited_out_and_alarmed(
     federation: Federation,
     postgres_server: EmbeddedServer,
@@ -134,7 +126,7 @@ def test_whatever_the_home_raises_is_waited_out_and_alarmed(
     state: str,
 ) -> None:
     settings = federation(f"raises-{state}")
-    with seated(settings, "alpha", no_spark, FEW) as alpha:
+    with seated(settings, "alpha", no_spark, STEP_RECORDS) as alpha:
         fault = FAULT.format(
             failures=FAILURES, message=message, state=state, event="INSERT ON medusa.landed_batch"
         )
@@ -154,7 +146,7 @@ def test_a_catalog_that_cannot_be_read_is_asked_again_less_and_less_often(
     federation: Federation, postgres_server: EmbeddedServer, undisturbed: dict[str, object]
 ) -> None:
     settings = federation("unread")
-    with seated(settings, "alpha", no_spark, FEW) as alpha:
+    with seated(settings, "alpha", no_spark, STEP_RECORDS) as alpha:
         hidden = "ALTER TABLE medusa.assignment RENAME TO assignment_away"
         shown = "ALTER TABLE medusa.assignment_away RENAME TO assignment"
 
@@ -184,7 +176,7 @@ def test_a_driver_whose_sessions_are_ended_at_every_other_tick_comes_to_the_same
         "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
         f"WHERE datname = '{database}' AND pid <> pg_backend_pid()"
     )
-    with seated(settings, "alpha", no_spark, FEW) as alpha:
+    with seated(settings, "alpha", no_spark, STEP_RECORDS) as alpha:
         pauses = run_to_the_end(
             alpha, lambda tick: as_superuser(postgres_server, settings, "alpha", end)
             if tick % 2 else None
@@ -198,7 +190,7 @@ def test_a_step_that_the_catalog_refuses_for_now_holds_up_no_other_fragment(
     federation: Federation, postgres_server: EmbeddedServer, undisturbed: dict[str, object]
 ) -> None:
     settings = federation("commits")
-    with seated(settings, "alpha", no_spark, FEW) as alpha:
+    with seated(settings, "alpha", no_spark, STEP_RECORDS) as alpha:
         fault = FAULT.format(
             failures=3, message="out of shared memory", state="53200",
             event="INSERT ON medusa.commit",
@@ -217,6 +209,7 @@ def installed(contracts: Path) -> Iterator[Installation]:
         yield made
 
 
+@pytest.mark.long
 def test_a_server_that_is_killed_again_and_again_is_brought_back_and_the_work_is_done(
     installed: Installation, undisturbed: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -330,7 +323,7 @@ Importing = tuple[Settings, Callable[[], list[Imported]]]
 def told(federation: Federation) -> Iterator[Importing]:
     """How beta imports from alpha, which has landed everything."""
     settings = federation("told")
-    with seated(settings, "alpha", no_spark, FEW) as alpha:
+    with seated(settings, "alpha", no_spark, STEP_RECORDS) as alpha:
         rounds_until([alpha], lambda: has_ended(alpha.home_session))
     with seated(settings, "beta", no_spark) as beta:
         exchange = LocalExchange(Participant("beta"), beta.home_session.partners)

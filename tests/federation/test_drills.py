@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from medusa_core.errors import Refused, Unavailable
-from medusa_core.knowledge import Limits
 from medusa_core.names import Participant, StreamName
 from pipelines.base.process_table import look_at
 from pipelines.base.settings import REPOSITORY
@@ -37,8 +36,8 @@ from pipelines.platform.drills.run_processes import FOLDER, Running, recorded, r
 from pipelines.sources.generated_files import write_generated
 from tests.exchange.test_notification_listener import World
 from tests.federation.building import Running as OpenParticipant
-from tests.federation.building import federation_of, rounds_until, seated
-from tests.federation.processes import Installation, installation, kill
+from tests.federation.building import federation_of, no_spark, rounds_until, run_here, seated
+from tests.federation.processes import STEP_RECORDS, Installation, installation, kill
 from tests.federation.test_crashes import write_contracts
 from tests.federation.test_faults import logged, outputs_have_ended
 from tests.waiting import until
@@ -525,9 +524,7 @@ def two(
     with federation_of(postgres_server, tmp_path / "two") as settings, ExitStack() as stack:
         apply_contracts(settings, ApplyRequest(contracts=contracts))
         yield {
-            name: stack.enter_context(
-                seated(settings, name, lambda: spark, Limits(records_per_step_max=3_000))
-            )
+            name: stack.enter_context(seated(settings, name, lambda: spark, STEP_RECORDS))
             for name in ("alpha", "beta")
         }
 
@@ -557,12 +554,12 @@ def test_nothing_goes_over_a_cut_link_and_all_of_it_once_it_is_whole(
 
 
 def test_running_participants_are_cut_off_frozen_and_killed_and_come_to_their_end(
-    contracts: Path, monkeypatch: pytest.MonkeyPatch
+    contracts: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with installation(contracts) as installed:
         monkeypatch.setenv("MEDUSA_DIR", str(installed.folder))
         monkeypatch.delenv("MEDUSA_CATALOG_URL", raising=False)
-        installed.run_to_the_end("alpha")
+        run_here(installed.settings, "alpha", no_spark, STEP_RECORDS)
         assert main(["fault", "cut", "alpha", "beta"]) == 0
         beta = installed.start("beta")
         try:
@@ -577,7 +574,7 @@ def test_running_participants_are_cut_off_frozen_and_killed_and_come_to_their_en
         finally:
             kill(beta)
         assert states(installed) == []
-        installed.run_to_the_end("beta")
+        run_here(installed.settings, "beta", lambda: spark, STEP_RECORDS)
         assert outputs_have_ended(installed)
 
 

@@ -17,7 +17,6 @@ import psutil
 import pytest
 
 from medusa_core.errors import Unavailable
-from medusa_core.knowledge import Limits
 from medusa_core.names import Participant, StreamName
 from pipelines.base.failpoints import FILE, POINT
 from pipelines.catalog.postgres.home_database import catalog_url
@@ -28,10 +27,25 @@ from pipelines.operations.contract_application import ApplyRequest, apply_contra
 from pipelines.participant.assembly import has_ended, loop_of
 from pipelines.participant.home_session import open_session
 from pipelines.sources.generated_files import write_generated
-from tests.federation.building import Running, federation_of, rounds_until, seated
-from tests.federation.processes import LEASE_S, Installation, contents, installation, kill
+from tests.federation.building import (
+    Running,
+    federation_of,
+    no_spark,
+    rounds_until,
+    run_here,
+    seated,
+)
+from tests.federation.processes import (
+    LEASE_S,
+    STEP_RECORDS,
+    Installation,
+    contents,
+    installation,
+    kill,
+)
 from tests.federation.relay import relay_to
 from tests.federation.test_crashes import write_contracts
+from tests.sweeps import long_but
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -43,7 +57,6 @@ if TYPE_CHECKING:
 
 
 OUTPUTS = tuple(map(StreamName, ("busy_sources", "scanning_sources", "scanning_prefixes")))
-FEW = Limits(records_per_step_max=3_000)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +70,7 @@ def contracts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def landed(contracts: Path) -> Iterator[tuple[Installation, Path]]:
     """An installation, and a copy of it from when alpha had landed everything."""
     with installation(contracts) as made:
-        made.run_to_the_end("alpha")
+        run_here(made.settings, "alpha", no_spark, STEP_RECORDS)
         kept = made.keep()
         try:
             yield made, kept
@@ -66,10 +79,10 @@ def landed(contracts: Path) -> Iterator[tuple[Installation, Path]]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(landed: tuple[Installation, Path]) -> dict[str, object]:
+def undisturbed(landed: tuple[Installation, Path], spark: SparkSession) -> dict[str, object]:
     made, kept = landed
     made.put_back(kept)
-    made.run_to_the_end("beta")
+    run_here(made.settings, "beta", lambda: spark, STEP_RECORDS)
     return contents(made, "beta")
 
 
@@ -124,6 +137,7 @@ def test_a_frozen_driver_is_refused_when_it_wakes_and_its_successor_did_not_wait
         kill(frozen)
 
 
+@pytest.mark.long
 def test_a_second_driver_is_refused_before_it_commits_anything(installed: Installation) -> None:
     first = start_and_stop_at(installed, "step.decided")
     try:
@@ -137,6 +151,7 @@ def test_a_second_driver_is_refused_before_it_commits_anything(installed: Instal
         kill(first)
 
 
+@pytest.mark.long
 def test_a_database_that_is_killed_is_a_pause_and_nothing_else(
     installed: Installation, undisturbed: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,12 +182,12 @@ def two(
     with federation_of(postgres_server, tmp_path / "two") as settings, ExitStack() as stack:
         apply_contracts(settings, ApplyRequest(contracts=contracts))
         yield {
-            name: stack.enter_context(seated(settings, name, lambda: spark, FEW))
+            name: stack.enter_context(seated(settings, name, lambda: spark, STEP_RECORDS))
             for name in ("alpha", "beta")
         }
 
 
-@pytest.mark.parametrize("damage", ["flipped", "torn", "gone"])
+@pytest.mark.parametrize("damage", long_but(1, ["flipped", "torn", "gone"]))
 def test_a_damaged_file_is_named_and_nothing_of_it_is_published(
     two: dict[str, Running], damage: str
 ) -> None:
@@ -238,7 +253,7 @@ def test_a_commit_whose_answer_is_lost_is_found_again_and_made_once(
         )
         stack.callback(catalog.close)
         session = replace(beta.home_session, home=replace(beta.home_session.home, catalog=catalog))
-        loop = loop_of(session, beta.leases, beta.session, beta.heard, stack, FEW)
+        loop = loop_of(session, beta.leases, beta.session, beta.heard, stack, STEP_RECORDS)
         relay.lose_answer_to("commit_step")
         while not has_ended(beta.home_session):
             loop.tick()

@@ -38,6 +38,7 @@ def two(tmp_path: Path) -> Iterator[Installation]:
         yield installed
 
 
+@pytest.mark.long
 def test_two_homes_that_run_agree_on_an_edit_and_answer_each_others_offers(
     two: Installation,
 ) -> None:

@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +27,7 @@ from pipelines.exchange.in_process import LocalExchange, Partner
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.assembly import has_ended
 from pipelines.storage.arrow_schema import BUCKET, STIME
-from tests.federation.building import Running, federation_of, rounds_until, seated
+from tests.federation.building import Running, federation_of, no_spark, rounds_until, seated
 
 ONE, TWO = StreamName("one"), StreamName("two")
 NETWORK = """
@@ -192,10 +191,6 @@ class Spoilt(LocalExchange):
         return SegmentFile(
             path=path, size_bytes=len(content), sha256=sha256(content).hexdigest(), rows=rows
         )
-
-
-def no_spark() -> NoReturn:
-    raise AssertionError("importing needs no Spark")
 
 
 def write_contracts(folder: Path) -> Path:

@@ -20,6 +20,7 @@ from pipelines.participant.loop import AssignmentsChanged
 from tests.federation.building import Running, federation_of, rounds_until, seated
 from tests.federation.test_three_and_one import LANDING, write_contracts
 from tests.replaying import parquet_files
+from tests.sweeps import long_but
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,7 +84,9 @@ NONSENSE = """
 """
 
 
-@pytest.mark.parametrize("statement", [SHUT, NONSENSE], ids=["shuts its door", "talks nonsense"])
+@pytest.mark.parametrize(
+    "statement", long_but(1, [SHUT, NONSENSE]), ids=["shuts its door", "talks nonsense"]
+)
 def test_a_partner_is_named_and_passed_by(
     four: dict[str, Running], settings: Settings, postgres_server: EmbeddedServer, statement: str
 ) -> None:

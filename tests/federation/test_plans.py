@@ -125,6 +125,7 @@ def kept_from_s(running: Running, stream: str) -> int:
     return kept_us // 1_000_000 - ORIGIN_S
 
 
+@pytest.mark.long
 def test_a_running_participant_takes_up_a_changed_network_by_itself(tmp_path: Path) -> None:
     folder = tmp_path / "live"
     for kind in ("participants", "streams"):

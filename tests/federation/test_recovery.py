@@ -31,7 +31,7 @@ from pipelines.participant.home_session import open_session
 from pipelines.participant.warm_up import warm_up
 from pipelines.sources.generated_files import write_generated
 from pipelines.watching.jvm import jvms_of
-from tests.federation.building import Heard, Running, federation_of, rounds_until, seated
+from tests.federation.building import Heard, Running, federation_of, no_spark, run_here, seated
 from tests.federation.processes import Installation, installation, kill
 from tests.federation.test_crashes import write_contracts
 from tests.federation.test_faults import logged
@@ -59,8 +59,7 @@ def beta(
     """beta, in this process, once alpha has landed everything."""
     with federation_of(postgres_server, tmp_path / "homes") as settings:
         apply_contracts(settings, ApplyRequest(contracts=contracts))
-        with seated(settings, "alpha", lambda: spark) as alpha:
-            rounds_until([alpha], lambda: has_ended(alpha.home_session))
+        run_here(settings, "alpha", no_spark)
         with seated(settings, "beta", lambda: spark) as running:
             yield running
 
@@ -143,7 +142,7 @@ def test_the_first_step_of_a_driver_that_was_ready_needs_no_plan_to_be_made(
 def installed(contracts: Path) -> Iterator[Installation]:
     """An installation in which alpha has landed everything."""
     with installation(contracts) as made:
-        made.run_to_the_end("alpha")
+        run_here(made.settings, "alpha", no_spark)
         yield made
 
 

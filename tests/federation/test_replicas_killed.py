@@ -64,6 +64,7 @@ def digests(segments: tuple[Segment, ...]) -> dict[int, Digest]:
     return {at_us: digest for segment in segments for at_us, digest in segment.buckets.items()}
 
 
+@pytest.mark.long
 def test_rows_are_exact_and_none_is_there_twice_whoever_is_killed_or_cut_off(
     installed: Installation,
 ) -> None:

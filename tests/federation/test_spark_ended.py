@@ -22,7 +22,7 @@ from tests.federation.test_recovery import outputs_have_ended
 from tests.waiting import until
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """An installation in which alpha has landed everything, for beta to compute."""
     folder = tmp_path_factory.mktemp("spark-ended")
@@ -52,23 +52,31 @@ def held_leases(installed: Installation) -> list[LeaseRecord]:
         return [lease for lease in session.home.catalog.leases() if lease.is_held]
 
 
-def test_a_jvm_killed_before_a_step_or_under_an_idle_participant_ends_it_in_words(
+def test_a_jvm_killed_before_a_step_ends_its_participant_in_words(
     installed: Installation, tmp_path: Path
 ) -> None:
     reached = tmp_path / "reached"
     # At the first step Spark is not open yet.
     busy = installed.start("beta", environment={POINT: "step.decided:2", FILE: str(reached)})
-    idle = None
     try:
         until(reached.exists, "a step is about to be computed", seconds_max=150)
         kill_jvm_of(busy)
         reached.unlink()
         ended_in_words(installed, busy)
         assert not outputs_have_ended(installed)
-        idle = installed.start("beta")
+    finally:
+        kill(busy)
+
+
+@pytest.mark.long
+def test_a_jvm_killed_before_a_step_or_under_an_idle_participant_ends_it_in_words(
+    installed: Installation, tmp_path: Path
+) -> None:
+    test_a_jvm_killed_before_a_step_ends_its_participant_in_words(installed, tmp_path)
+    idle = installed.start("beta")
+    try:
         until(lambda: outputs_have_ended(installed), "it goes on to the end", seconds_max=150)
         kill_jvm_of(idle)
         ended_in_words(installed, idle)
     finally:
-        for process in filter(None, (busy, idle)):
-            kill(process)
+        kill(idle)

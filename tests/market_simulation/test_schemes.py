@@ -163,6 +163,7 @@ def test_every_scheme_gives_the_same_outcome_again_and_keeps_every_fragment(name
     assert sum(once.incomes) == pytest.approx(0.0, abs=1e-6)
 
 
+@pytest.mark.long
 def test_the_plain_rule_leaves_about_what_the_published_table_says() -> None:
     """Papers 3.12 (a mean of two seeds of another program): 28.4, 6.5, 0.8 and 0 %."""
     left = {}

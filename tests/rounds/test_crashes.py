@@ -13,6 +13,7 @@ import pytest
 from pipelines.base.failpoints import FILE, POINT, ROUND_POINTS, visited_by
 from pipelines.base.settings import REPOSITORY
 from tests.rounds.building import BETA, Trader, a_price, a_round, agree_on, parts
+from tests.sweeps import long_but
 from tests.waiting import until
 
 
@@ -39,7 +40,7 @@ def check_end(alpha: Trader, beta: Trader) -> None:
         assert trader.sql("SELECT count(*) FROM medusa_market.open_offer") == [(0,)]
 
 
-@pytest.mark.parametrize("point", ROUND_POINTS)
+@pytest.mark.parametrize("point", long_but(2, ROUND_POINTS))
 def test_a_tick_that_is_cut_short_anywhere_is_repeated(
     alpha: Trader, beta: Trader, point: str
 ) -> None:
@@ -76,7 +77,7 @@ with open_market_worker(Path(directory), Participant(name), url, partners, print
 """
 
 
-@pytest.mark.parametrize("point", ["round.decided", "round.applied"])
+@pytest.mark.parametrize("point", long_but(1, ["round.applied", "round.decided"]))
 def test_a_process_that_is_killed_and_started_again_comes_to_the_same_end(
     alpha: Trader, beta: Trader, tmp_path: Path, point: str
 ) -> None:

@@ -8,6 +8,7 @@ from sqlalchemy.exc import DBAPIError
 
 from tests.agreements.building import SqlRefused
 from tests.rounds.building import BETA, Trader, a_price, a_round, agree_on, parts
+from tests.sweeps import long_but
 
 VIEWS = ("offers", "answers", "agreed_moves", "trading")
 TABLES = ("market", "offer", "open_offer", "open_item", "offer_lapse", "answer", "agreed_move",
@@ -29,7 +30,7 @@ def traded(alpha: Trader, beta: Trader) -> tuple[Trader, Trader]:
     return alpha, beta
 
 
-@pytest.mark.parametrize("role", ["analyst", "airflow", "reader"])
+@pytest.mark.parametrize("role", long_but(1, ["reader", "analyst", "airflow"]))
 def test_only_the_owner_and_its_jobs_see_offers(traded: tuple[Trader, Trader], role: str) -> None:
     _, beta = traded
     for name in (
@@ -75,7 +76,7 @@ LAPSED = """INSERT INTO medusa_market.offer_lapse (offer_id, because)
     SELECT offer_id, 'a test' FROM medusa_market.offer LIMIT 1"""
 
 
-@pytest.mark.parametrize("table", ["offer", "offer_lapse", "answer", "agreed_move"])
+@pytest.mark.parametrize("table", long_but(1, ["agreed_move", "offer", "offer_lapse", "answer"]))
 def test_what_was_offered_and_answered_stays(traded: tuple[Trader, Trader], table: str) -> None:
     alpha, _ = traded
     with alpha.watcher.connect() as superuser:
@@ -107,7 +108,7 @@ MOVES = {
 }
 
 
-@pytest.mark.parametrize("wrong", MOVES)
+@pytest.mark.parametrize("wrong", long_but(2, MOVES))
 def test_no_writer_can_record_a_move_against_the_contract(
     traded: tuple[Trader, Trader], wrong: str
 ) -> None:

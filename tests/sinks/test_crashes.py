@@ -20,6 +20,7 @@ import pytest
 from medusa_core.segments import Stability
 from pipelines.base.failpoints import DELIVERY_POINTS, FILE, POINT
 from tests.sinks.building import COPIES, URL_VARIABLE, Database, SinkHome, a_row, record_of
+from tests.sweeps import long_but
 from tests.waiting import until
 
 END_S_MAX = 120
@@ -109,7 +110,7 @@ def visible(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("passes", PASSES)
-@pytest.mark.parametrize("kind", ["parquet", "csv"])
+@pytest.mark.parametrize("kind", long_but(1, ["parquet", "csv"]))
 def test_a_folder_ends_as_if_nothing_had_been(
     home: SinkHome, tmp_path: Path, kind: str, passes: int
 ) -> None:
@@ -148,7 +149,9 @@ def rows_of(kind: str, folder: Path) -> list[Any]:
 
 
 @pytest.mark.parametrize("passes", PASSES)
-@pytest.mark.parametrize("is_keyed", [False, True], ids=["appended", "by key, tentative too"])
+@pytest.mark.parametrize(
+    "is_keyed", long_but(1, [False, True]), ids=["appended", "by key, tentative too"]
+)
 def test_a_table_ends_as_if_nothing_had_been(
     home: SinkHome, database: Database, is_keyed: bool, passes: int
 ) -> None:

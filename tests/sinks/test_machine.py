@@ -27,6 +27,7 @@ from tests.sinks.building import (
     names,
     parquet_rows,
 )
+from tests.sweeps import examples
 
 FINAL, TENTATIVE, GAP = Stability.STABLE, Stability.TENTATIVE, Stability.GAP
 KINDS: dict[str, dict[str, Any]] = {
@@ -135,6 +136,7 @@ def deliver(home: SinkHome, crash: tuple[str | None, int]) -> None:
         home.deliver()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_whatever_is_written_corrected_and_crashed_each_row_is_delivered_once(
     kind: str, request: pytest.FixtureRequest
@@ -143,7 +145,8 @@ def test_whatever_is_written_corrected_and_crashed_each_row_is_delivered_once(
     database: Database | None = request.getfixturevalue("database") if is_table else None
 
     @settings(
-        max_examples=12 if is_table else 20, deadline=None, derandomize=True, database=None,
+        max_examples=examples(4, 12 if is_table else 20),
+        deadline=None, derandomize=True, database=None,
         phases=[Phase.generate],  # each example is a real target: to shrink one takes minutes
 
         suppress_health_check=list(HealthCheck),

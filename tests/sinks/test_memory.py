@@ -54,6 +54,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SinkHome]:
         yield home
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_a_bucket_of_wide_rows_is_delivered_in_bounded_memory(
     wide: SinkHome, tmp_path: Path, kind: str

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -22,7 +22,7 @@ from pipelines.participant.home_session import open_session
 from pipelines.sinks.delivery_workers import Deliveries
 from pipelines.sources.generated_files import write_generated
 from pipelines.watching.metrics import Metrics
-from tests.federation.building import Heard, Running, federation_of, seated
+from tests.federation.building import Heard, Running, federation_of, no_spark, seated
 from tests.sinks.building import COPIES, Database, SinkHome, a_row, names, parquet_rows
 from tests.waiting import until
 
@@ -37,10 +37,6 @@ network = Network(
     name="watched", sources=(seen,), boxes=(some,), outputs=(Output(name="few", input="some"),)
 )
 """
-
-
-def no_spark() -> NoReturn:
-    raise AssertionError("landing a replay and delivering need no Spark")
 
 
 @dataclass(frozen=True)

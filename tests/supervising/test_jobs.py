@@ -35,6 +35,7 @@ from pipelines.platform.jobs.job_processes import (
 from pipelines.platform.jobs.supervision_tick import SupervisionTick, supervise_home
 from pipelines.spark.deployment import FIRST_EPOCH
 from tests.supervising.conftest import ALPHA, Supervised
+from tests.sweeps import long_but
 from tests.waiting import until
 
 SOON_S = 60
@@ -90,7 +91,7 @@ def test_a_job_that_is_killed_is_followed_by_one_with_a_lease_of_its_own(
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("point", ["supervise.intended", "supervise.spawned"])
+@pytest.mark.parametrize("point", long_but(1, ["supervise.spawned", "supervise.intended"]))
 def test_a_supervisor_that_is_killed_on_the_way_leaves_no_second_job_and_no_orphan(
     supervised: Supervised, point: str, tmp_path: Path
 ) -> None:

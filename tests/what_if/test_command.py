@@ -11,6 +11,7 @@ import pytest
 
 from pipelines.cli.main import main
 from tests.rounds.building import a_price, a_round, agree_on, parts
+from tests.sweeps import long_but
 from tests.what_if.building import Pair, records
 
 WHAT_IF = ["contract", "what-if", "--participant", "alpha"]
@@ -107,14 +108,17 @@ def test_a_what_if_of_an_unsigned_contract_uses_its_file(
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
-    [
-        ([], "say what would be changed"),
-        (["--edit", "contract spare SET price_low = 11"], "is above the highest"),
-        (["--edit", "contract spare SET prise_low = 11"], "did you mean 'price_low'?"),
-        (["--edit", "contract spare", "--over", "8d"], "7 days at most"),
-        (["--edit", "contract spare", "--over", "soon"], "duration 'soon' is not one"),
-        (["--file", "nowhere.yaml"], "nowhere.yaml is not a file"),
-    ],
+    long_but(
+        2,
+        [
+            ([], "say what would be changed"),
+            (["--edit", "contract spare SET prise_low = 11"], "did you mean 'price_low'?"),
+            (["--edit", "contract spare SET price_low = 11"], "is above the highest"),
+            (["--edit", "contract spare", "--over", "8d"], "7 days at most"),
+            (["--edit", "contract spare", "--over", "soon"], "duration 'soon' is not one"),
+            (["--file", "nowhere.yaml"], "nowhere.yaml is not a file"),
+        ],
+    ),
 )
 def test_an_invalid_request_is_one_sentence_and_exit_code_2(
     overloaded: Pair, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
