@@ -16,7 +16,6 @@ from medusa_core.network import Aggregate, Filter, Map, Network, Output, Source,
 from pipelines.homes.home import Home
 from pipelines.quality.check_run import Found, Outcome, run_checks
 from pipelines.quality.windows import WindowRequest
-from tests.generated_code import without_generated_code
 from tests.replaying import Replayer, parquet_files
 
 if TYPE_CHECKING:
@@ -95,13 +94,12 @@ class Checked:
 
     def run(self, *, break_mode: str | None = None, **asked: object) -> Outcome:
         """Check what is asked for, in the run's one Spark session where one is needed."""
-        with without_generated_code(self.spark):
-            return run_checks(
-                self.home,
-                WindowRequest(**asked),  # type: ignore[arg-type]
-                break_mode=break_mode,
-                session=lambda home: nullcontext(self.spark),
-            )
+        return run_checks(
+            self.home,
+            WindowRequest(**asked),  # type: ignore[arg-type]
+            break_mode=break_mode,
+            session=lambda home: nullcontext(self.spark),
+        )
 
 
 def certificate(outcome: Outcome, stream: str, suite: Suite) -> Certificate:
@@ -128,8 +126,7 @@ def checked_home(
     """A replay in several steps, its home still open."""
     with replayer.home() as home:
         limits = Limits(records_per_step_max=records_per_step_max)
-        with without_generated_code(replayer.spark):
-            replayer.run(home, network, inputs, width_s=width_s, limits=limits)
+        replayer.run(home, network, inputs, width_s=width_s, limits=limits)
         yield Checked(home, replayer.spark)
 
 

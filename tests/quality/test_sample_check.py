@@ -25,7 +25,7 @@ from tests.replaying import Replayer, parquet_files
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-pytestmark = pytest.mark.usefixtures("interpreted")
+
 SECOND_US = 1_000_000
 MINUTES = 60
 
