@@ -97,6 +97,15 @@ def spark() -> Iterator[SparkSession]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.fixture(scope="module")
+def interpreted(spark: SparkSession) -> Iterator[None]:
+    """Spark evaluates expressions without generated code, except in `make test-long`."""
+    from tests.generated_code import without_generated_code
+
+    with without_generated_code(spark):
+        yield
+
+
 @pytest.fixture
 def replayer(postgres_server: EmbeddedServer, spark: SparkSession, tmp_path: Path) -> Replayer:
     """Replays in the run's one server and session."""

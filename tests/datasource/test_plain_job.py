@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 
 from pipelines.base.settings import REPOSITORY
 from tests.datasource.building import Replayed, run_job
@@ -62,6 +63,7 @@ def test_the_documented_job_joins_two_streams_and_streams_one(
     assert sorted(streamed) == sorted(row[1:] for row in replayed.rows["busy_sources"])
 
 
+@pytest.mark.long
 def test_a_job_killed_between_writing_and_committing_a_batch_has_every_row_once_in_the_end(
     replayed: Replayed, tmp_path: Path
 ) -> None:

@@ -21,6 +21,7 @@ from pipelines.datasource.offsets import Offset, offset_of
 from pipelines.homes.home import known_homes
 from tests.catalog import building as a
 from tests.datasource.building import Medusa, Sink
+from tests.sweeps import long_but
 from tests.trimming.building import SRC, SUMS, WIDTH_US, Store
 
 
@@ -70,6 +71,7 @@ def test_a_retried_batch_has_the_same_rows_although_data_arrived_meanwhile(
     assert sink.rows == medusa.rows("sums")
 
 
+@pytest.mark.long
 def test_from_and_to_bound_a_query_too(store: Store, medusa: Medusa, tmp_path: Path) -> None:
     store.write(SRC, 0, 6, rows=4)
     bounds = {"from": "10.000003", "to": "40.000003"}
@@ -95,6 +97,7 @@ def test_what_is_trimmed_before_it_was_read_ends_the_query_and_is_no_silent_gap(
     assert anew.rows == medusa.rows("sums"), "a new query begins with what is kept"
 
 
+@pytest.mark.long
 def test_a_first_batch_that_was_not_committed_is_not_shortened_by_a_trim(
     store: Store, medusa: Medusa, tmp_path: Path
 ) -> None:
@@ -222,11 +225,14 @@ def administrator(store: Store) -> Iterator[Connection]:
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
-    [
-        ({"stability": "all"}, "cannot take a tentative row back"),
-        ({"as_of": "1"}, "as_of is for"),
-        ({"from": "5"}, "Expired: sums is trimmed before 1970-01-01T00:00:20Z"),
-    ],
+    long_but(
+        1,
+        [
+            ({"stability": "all"}, "cannot take a tentative row back"),
+            ({"as_of": "1"}, "as_of is for"),
+            ({"from": "5"}, "Expired: sums is trimmed before 1970-01-01T00:00:20Z"),
+        ],
+    ),
 )
 def test_an_unsupported_query_is_refused_in_one_sentence(
     store: Store, medusa: Medusa, tmp_path: Path, options: dict[str, str], sentence: str

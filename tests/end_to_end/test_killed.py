@@ -17,6 +17,7 @@ import pytest
 
 from pipelines.sources.generated_files import write_generated
 from tests.conftest import folder_on_memory
+from tests.sweeps import long_but
 from tests.waiting import until
 
 ANSWERS = ("busy_sources.csv", "scanning_sources.csv", "scanning_prefixes.csv")
@@ -103,7 +104,7 @@ def place() -> Iterator[Path]:
         yield folder
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", long_but(1, [signal.SIGKILL, signal.SIGINT]))
 def test_a_replay_ended_half_way_leaves_no_process_and_goes_on_from_its_last_commit(
     connections: Path, undisturbed: Path, place: Path, number: int
 ) -> None:

@@ -1,6 +1,7 @@
 """The shipped networks over real streams: equal, row for row, to answers computed elsewhere.
 
-Ten replays cover every pair of (data, format, width, cut into files); `make exact` runs them all.
+`make test` runs three replays, `make test-long` those that cover every pair of (data, format,
+width, cut into files), and `make exact` all combinations.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from medusa_core.knowledge import Limits
 from pipelines.base.settings import Settings
 from pipelines.language.load import load_network
 from tests.replaying import Replayer, parquet_files
+from tests.sweeps import long_but
 
 DATA = Settings.from_environment(os.environ).test_data
 NETMON_ANSWERS = {
@@ -96,15 +98,28 @@ def pairwise(*choices: Sequence[object]) -> list[tuple[object, ...]]:
     return cover
 
 
+QUICK = [
+    ("netmon-honeypot-p0f", "parquet", 10, "three files"),
+    ("netmon-wrccdc2018", "csv", 10, "shuffled over four files"),
+    ("netmon-zeek-server", "csv", 60, "one file"),
+]
+"""The replays of `make test`: every recording, format and cut."""
+
 COVER = pairwise(FOLDERS, FORMATS, WIDTHS_S, CUTS)
+REPLAYS = QUICK + [one for one in COVER if one not in QUICK]
 
 
 def test_the_cover_has_at_least_ten_replays() -> None:
     assert len(COVER) >= 10
 
 
+def test_the_quick_replays_have_every_recording_format_and_cut() -> None:
+    folders, formats, _, cuts = zip(*QUICK, strict=True)
+    assert (set(folders), set(formats), set(cuts)) == (set(FOLDERS), set(FORMATS), set(CUTS))
+
+
 @needs_data
-@pytest.mark.parametrize(("folder", "format_", "width_s", "cut"), COVER)
+@pytest.mark.parametrize(("folder", "format_", "width_s", "cut"), long_but(len(QUICK), REPLAYS))
 def test_netmon_gives_the_expected_rows_for_every_format_width_and_cut(
     replayer: Replayer, folder: str, format_: str, width_s: int, cut: str
 ) -> None:
@@ -124,7 +139,7 @@ def test_netmon_gives_the_expected_rows_in_every_combination(
 
 
 @needs_data
-@pytest.mark.parametrize("records_per_step_max", [1_000, 20_000])
+@pytest.mark.parametrize("records_per_step_max", long_but(1, [1_000, 20_000]))
 def test_netmon_gives_the_expected_rows_in_steps_of_any_size(
     replayer: Replayer, records_per_step_max: int
 ) -> None:
@@ -143,7 +158,7 @@ def test_netmon_gives_the_expected_rows_in_steps_of_any_size(
 
 
 @needs_data
-@pytest.mark.parametrize(("suffix", "width_s"), [("parquet", 60), ("csv.gz", 900)])
+@pytest.mark.parametrize(("suffix", "width_s"), long_but(1, [("csv.gz", 900), ("parquet", 60)]))
 def test_road_sensors_gives_the_expected_rows(
     replayer: Replayer, suffix: str, width_s: int
 ) -> None:
@@ -165,7 +180,7 @@ def test_road_sensors_gives_the_expected_rows(
 
 
 @needs_data
-@pytest.mark.parametrize("suffix", ["parquet", "csv.gz"])
+@pytest.mark.parametrize("suffix", long_but(1, ["parquet", "csv.gz"]))
 def test_trade_bars_gives_the_expected_rows(replayer: Replayer, suffix: str) -> None:
     data = DATA / "ticks-taq"
     export = replayer.folder / "export"

@@ -18,15 +18,19 @@ from pipelines.quality.stored_rows import source_records
 from pipelines.quality.window_facts import gather
 from pipelines.quality.windows import Subject
 from tests.quality.homes import SECOND_US, Checked, certificate
+from tests.sweeps import long_but
 
 
 @pytest.mark.parametrize(
     ("network", "outputs"),
-    [
-        ("netmon", {"busy_sources", "scanning_sources", "scanning_prefixes"}),
-        ("road_sensors", {"busy_segments", "slow_segments"}),
-        ("trade_bars", {"bars", "quote_counts", "multi_bars"}),
-    ],
+    long_but(
+        2,
+        [
+            ("netmon", {"busy_sources", "scanning_sources", "scanning_prefixes"}),
+            ("road_sensors", {"busy_segments", "slow_segments"}),
+            ("trade_bars", {"bars", "quote_counts", "multi_bars"}),
+        ],
+    ),
 )
 def test_a_shipped_network_converges_by_duckdb_alone(
     request: pytest.FixtureRequest, network: str, outputs: set[str]

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from medusa_core.commits import Cause
-from pipelines.spark import job_verification, pane_cache, prepared
+from pipelines.spark import job_verification, pane_cache
 from pipelines.spark.execution_mode import ExecutionMode
 from tests.conftest import folder_on_memory
 from tests.spark.conftest import never_verified
@@ -39,10 +39,6 @@ VERIFIES = True
 
 TESTS = 7
 SEEDS_PER_TEST = 5
-WITHOUT_GENERATED_CODE = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
 
 
 def long_seeds() -> range:
@@ -162,20 +158,14 @@ def quick_trials() -> Iterator[Quick]:
 
 
 @pytest.mark.parametrize("number", range(TESTS))
+@pytest.mark.usefixtures("interpreted")
 def test_drawn_networks_give_the_rows_that_duckdb_gives(
-    spark: SparkSession, oracle: Oracle, root: Path, number: int, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, oracle: Oracle, root: Path, number: int
 ) -> None:
-    for name, value in WITHOUT_GENERATED_CODE.items():
-        monkeypatch.setitem(prepared._SETTINGS, name, value)
-        spark.conf.set(name, value)
-    try:
-        for quick in list(quick_trials())[number::TESTS]:
-            seed, has_two = quick.seed, quick.mode is by_shared_jobs
-            folder = root / str(seed)
-            quick.mode(Trial(spark, oracle, folder, seed, quick.networks, has_two=has_two))
-    finally:
-        for name in WITHOUT_GENERATED_CODE:
-            spark.conf.unset(name)
+    for quick in list(quick_trials())[number::TESTS]:
+        seed, has_two = quick.seed, quick.mode is by_shared_jobs
+        folder = root / str(seed)
+        quick.mode(Trial(spark, oracle, folder, seed, quick.networks, has_two=has_two))
 
 
 @pytest.mark.differential_long

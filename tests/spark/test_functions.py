@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
+
 def numbered_by_partition(frame: DataFrame) -> DataFrame:
     return frame.selectExpr("spark_partition_id() as place", "stime")
 

@@ -6,13 +6,16 @@ a Union, sliding windows, a window over windows, a Function, and two fragments.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from medusa_core.commits import QuarantinedRecord
 from medusa_core.knowledge import Limits
 from medusa_core.names import StreamName
 from medusa_core.network import (
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 
     from pipelines.catalog.server.embedded_server import EmbeddedServer
 
+pytestmark = pytest.mark.usefixtures("interpreted")
 SECOND_US = 1_000_000
 
 
@@ -130,6 +134,14 @@ def events(rows: int = 4_000, seed: int = 7, span_s: int = 1_800) -> pa.Table:
     )
 
 
+@dataclass(frozen=True)
+class Replayed:
+    """The result of one replay."""
+
+    digests: Digests
+    quarantined: Sequence[QuarantinedRecord]
+
+
 class Case:
     """One way to cut the same work."""
 
@@ -137,20 +149,23 @@ class Case:
         self.replayer = replayer
         self.runs = 0
 
-    def digests(
+    def digests(self, table: pa.Table, **how: Any) -> Digests:
+        return self.replayed(table, **how).digests
+
+    def replayed(
         self,
         table: pa.Table,
         *,
         network: Network | None = None,
         cuts: tuple[int, ...] = (),
         **how: Any,
-    ) -> Digests:
+    ) -> Replayed:
         self.runs += 1
         network = network or a_network()
         files = parquet_files(self.replayer.folder / f"in{self.runs}", table, cuts)
         with self.replayer.home(f"home{self.runs}") as home:
             self.replayer.run(home, network, {"events": files}, **how)
-            return digests(home, network)
+            return Replayed(digests(home, network), home.catalog.quarantined())
 
 
 @pytest.fixture
@@ -173,6 +188,16 @@ def whole(
 
 
 @pytest.fixture(scope="module")
+def cut(
+    postgres_server: EmbeddedServer, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Replayed:
+    """What a replay of the same rows gives in another order, cut into files, chunks and steps."""
+    replayer = Replayer(postgres_server, spark, tmp_path_factory.mktemp("cut"))
+    limits, cuts = Limits(records_per_step_max=2_100), (1, 700, 701, 2_500)
+    return Case(replayer).replayed(shuffled(events()), cuts=cuts, chunk_records=333, limits=limits)
+
+
+@pytest.fixture(scope="module")
 def prepared(
     postgres_server: EmbeddedServer, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Digests:
@@ -186,28 +211,40 @@ def shuffled(table: pa.Table, seed: int = 3) -> pa.Table:
     return table.take(np.random.default_rng(seed).permutation(table.num_rows))
 
 
-def test_i1_any_cut_into_files_and_any_order_of_rows_gives_the_same_digests(
-    case: Case, table: pa.Table, whole: Digests
+@pytest.mark.sweep
+def test_i1_any_cut_into_files_and_steps_and_any_order_of_rows_gives_the_same_digests(
+    prepared: Digests, cut: Replayed
 ) -> None:
-    assert all(whole[name] for name in ("loud_events", "windows", "minutes"))
-    assert case.digests(shuffled(table), cuts=(1, 700, 701, 2_500), chunk_records=333) == whole
+    """Also with a Function, whose steps are planned one by one, in place of a Map."""
+    assert all(prepared[name] for name in ("loud_events", "windows", "minutes"))
+    assert cut.digests == prepared
 
 
+@pytest.mark.long
+def test_a_function_gives_what_a_map_gives_that_says_the_same(
+    whole: Digests, prepared: Digests
+) -> None:
+    assert prepared == whole
+
+
+@pytest.mark.parametrize(
+    "limits", long_but(1, [Limits(records_per_step_max=61), Limits(buckets_per_step_max=29)])
+)
 def test_i2_a_bucket_has_the_same_digest_computed_alone_or_in_any_range(
-    case: Case, table: pa.Table
+    case: Case, table: pa.Table, limits: Limits
 ) -> None:
     few, network = table.slice(0, 250), a_network(function=None)
     whole = case.digests(few, network=network)
-    for limits in (Limits(buckets_per_step_max=29), Limits(records_per_step_max=61)):
-        assert case.digests(few, network=network, limits=limits) == whole
+    assert case.digests(few, network=network, limits=limits) == whole
 
 
+@pytest.mark.parametrize("width_s", long_but(1, [60, 5]))
 def test_i1_widths_of_which_one_is_a_multiple_of_the_other_agree_where_both_have_a_bucket(
-    case: Case, table: pa.Table
+    case: Case, table: pa.Table, prepared: Digests, width_s: int
 ) -> None:
-    # What the function does, a Map does as well.
-    fine = case.digests(table, network=a_network(function=None), width_s=5)
-    assert coarser(fine, 60 * SECOND_US) == case.digests(table, width_s=60)
+    found = case.digests(table, network=a_network(function=None), width_s=width_s)
+    fine, coarse = (prepared, found) if width_s > 10 else (found, prepared)
+    assert coarser(fine, max(width_s, 10) * SECOND_US) == coarse
 
 
 @pytest.mark.long
@@ -225,21 +262,29 @@ def test_i3_files_written_by_spark_tasks_hold_the_same_as_one_written_by_the_dri
     assert case.digests(table) == whole
 
 
-@pytest.mark.parametrize("way", [ExecutionMode.HANDED_OVER, ExecutionMode.SCANNED])
+@pytest.mark.parametrize(
+    ("way", "records_per_step_max"),
+    long_but(
+        1,
+        [
+            # Bounds in the plan: files hold more than a step needs.
+            (ExecutionMode.SCANNED, 2_100),
+            (ExecutionMode.SCANNED, 250_000),
+            (ExecutionMode.HANDED_OVER, 250_000),
+        ],
+    ),
+)
 def test_i3_every_way_of_running_a_step_gives_the_same(
     case: Case,
     table: pa.Table,
     prepared: Digests,
     monkeypatch: pytest.MonkeyPatch,
     way: ExecutionMode,
+    records_per_step_max: int,
 ) -> None:
-    network = a_network(function=None)
+    network, limits = a_network(function=None), Limits(records_per_step_max=records_per_step_max)
     monkeypatch.setattr("pipelines.spark.step.mode_of", lambda *_, **__: way)
-    assert case.digests(table, network=network) == prepared
-    if way is ExecutionMode.SCANNED:
-        # Bounds in the plan: files hold more than a step needs.
-        narrow = Limits(records_per_step_max=2_100)
-        assert case.digests(table, network=network, limits=narrow) == prepared
+    assert case.digests(table, network=network, limits=limits) == prepared
 
 
 @pytest.mark.parametrize("records_per_step_max", long_but(1, [100, 7, 250_000]))
@@ -319,21 +364,17 @@ def test_a_step_runs_in_another_thread_than_the_one_that_started_spark(
 
 
 def test_records_on_which_a_box_fails_go_to_quarantine_once_and_the_others_on(
-    replayer: Replayer, table: pa.Table
+    table: pa.Table, cut: Replayed
 ) -> None:
-    network = a_network()
     bad = [
         row for row in table.to_pylist()
         if row["bytes"] == 7 and row["name"] is None
     ]  # fmt: skip
     assert bad
-    with replayer.home() as home:
-        files = parquet_files(replayer.folder / "in", table)
-        replayer.run(home, network, {"events": files}, limits=Limits(records_per_step_max=2_100))
-        found = home.catalog.quarantined()
-        assert sorted(q.position or 0 for q in found) == sorted(r["at_us"] for r in bad)
-        assert {(q.origin, q.field) for q in found} == {
-            ("box rest", "cast(1000 / (bytes - 7) as bigint)")
-        }
-        loud = home.catalog.segments(StreamName("loud_events"))
-        assert sum(s.digest.rows for s in loud) == table.num_rows - len(bad)
+    found = cut.quarantined
+    assert sorted(q.position or 0 for q in found) == sorted(r["at_us"] for r in bad)
+    assert {(q.origin, q.field) for q in found} == {
+        ("box rest", "cast(1000 / (bytes - 7) as bigint)")
+    }
+    loud = cut.digests["loud_events"].values()
+    assert sum(digest.rows for digest in loud) == table.num_rows - len(bad)

@@ -68,6 +68,7 @@ FAILING = a_network(
 )
 
 
+@pytest.mark.usefixtures("interpreted")
 @pytest.mark.parametrize("network", [AGGREGATED, FAILING], ids=["aggregated", "failing"])
 def test_a_fragment_is_warmed_up_and_keeps_nothing_of_it(
     spark: SparkSession, tmp_path: Path, network: Network

@@ -106,6 +106,7 @@ def slid(replayer: Replayer, monkeypatch: pytest.MonkeyPatch) -> Slid:
     return Slid(replayer, monkeypatch)
 
 
+@pytest.mark.usefixtures("interpreted")
 def test_windows_over_panes_are_equal_to_windows_over_records_and_read_each_once(
     slid: Slid,
 ) -> None:
@@ -131,6 +132,7 @@ def test_panes_need_not_be_as_long_as_a_bucket_nor_as_the_advance(slid: Slid) ->
         assert slid.read == records().num_rows
 
 
+@pytest.mark.usefixtures("interpreted")
 def test_boxes_before_the_panes_and_outputs_beside_them_get_every_record(slid: Slid) -> None:
     """Also those that an expression fails on: they go to quarantine once."""
     columns = {c: c for c in ("key", "kind", "real", "flag")} | {"value": "1000 div (value - 7)"}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bench.answering import SECOND_US, Answering, found, pane_files
+from medusa_core.commits import Cause
 from medusa_core.grid import Range
 from medusa_core.network import (
     Aggregate,
@@ -31,12 +34,14 @@ from pipelines.language.pane_fragments import kept_panes
 from pipelines.spark import pane_cache
 from pipelines.spark.execution_mode import ExecutionMode
 from pipelines.spark.job_verification import Verification
+from pipelines.spark.results import StepResult
 from pipelines.storage.orphans import GRACE_S, find_orphans
 from tests.sweeps import examples, long_but
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.usefixtures("interpreted")
 COLUMNS = {"at_us": "bigint", "key": "string", "kind": "string", "value": "int", "real": "double",
            "flag": "boolean", "long": "bigint"}  # fmt: skip
 INPUTS = ("left", "middle", "right")
@@ -118,20 +123,52 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def a_failure(spark: SparkSession, root: Path, network: Network | None = None,
-              missing: str = "right") -> Answering:  # fmt: skip
-    """All inputs but one have come for all windows of the minute."""
-    world = Answering(spark, root, network or a_network())
-    for seed, name in enumerate(INPUTS):
-        if name != missing:
-            world.comes(name, records(seed), seconds(480, 720))
+class Planned(Answering):
+    """A network whose plans serve several tests, also those of the engine that has no panes."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.without_panes = self.new_engine()
+
+    def in_full(self, part: Range) -> StepResult:
+        return self.without_panes.compute(self.step(part, Cause.NORMAL))
+
+
+@pytest.fixture(scope="module")
+def planned(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Planned:
+    """The network that most tests are about."""
+    return Planned(spark, tmp_path_factory.mktemp("planned"), a_network())
+
+
+@pytest.fixture
+def world(planned: Planned) -> Iterator[Planned]:
+    """All inputs but one have come; nothing is left of another test but the plans."""
+    engine = planned.engine
+    planned.came.clear()
+    planned.tentative_us = None
+    shutil.rmtree(planned.root / "_panes", ignore_errors=True)
+    all_but_one_come(planned, "right")
+    yield planned
+    planned.engine = engine
+
+
+def a_failure(
+    spark: SparkSession, root: Path, network: Network, missing: str = "right"
+) -> Answering:
+    """A network of its own of which all inputs but one have come."""
+    world = Answering(spark, root, network)
+    all_but_one_come(world, missing)
     return world
 
 
-def test_a_correction_reads_only_what_was_missing_and_gives_the_same(
-    spark: SparkSession, root: Path
-) -> None:
-    world = a_failure(spark, root)
+def all_but_one_come(world: Answering, missing: str) -> None:
+    """The records of all windows of the minute."""
+    for seed, name in enumerate(INPUTS):
+        if name != missing:
+            world.comes(name, records(seed), seconds(480, 720))
+
+
+def test_a_correction_reads_only_what_was_missing_and_gives_the_same(world: Planned) -> None:
     whole = found(world.in_full(MINUTE))
     assert found(world.answer(MINUTE)) == whole
     world.comes("right", records(9), seconds(480, 720))
@@ -150,8 +187,7 @@ def _within(table: pa.Table, part: Range) -> int:
     return int(((at >= part.from_us) & (at < part.to_us)).sum())
 
 
-def test_panes_survive_the_process_that_left_them(spark: SparkSession, root: Path) -> None:
-    world = a_failure(spark, root)
+def test_panes_survive_the_process_that_left_them(world: Planned) -> None:
     world.answer(MINUTE)
     world.engine = world.new_engine()
     world.comes("right", records(9), seconds(480, 720))
@@ -192,8 +228,7 @@ def test_several_aggregates_over_one_union_have_panes_each(spark: SparkSession, 
     assert made.metrics.records_in < in_full.metrics.records_in / 2
 
 
-def test_an_input_that_was_tentative_is_read_again(spark: SparkSession, root: Path) -> None:
-    world = a_failure(spark, root)
+def test_an_input_that_was_tentative_is_read_again(world: Planned) -> None:
     world.comes("middle", records(7), seconds(480, 720), Stability.TENTATIVE)
     world.answer(MINUTE)
     world.comes("middle", records(8), seconds(480, 720))
@@ -204,8 +239,7 @@ def test_an_input_that_was_tentative_is_read_again(spark: SparkSession, root: Pa
     assert made.metrics.records_in == again
 
 
-def test_panes_of_another_content_are_not_used(spark: SparkSession, root: Path) -> None:
-    world = a_failure(spark, root)
+def test_panes_of_another_content_are_not_used(world: Planned) -> None:
     world.answer(MINUTE)
     world.comes("left", records(99), seconds(480, 720))
     world.comes("right", records(9), seconds(480, 720))
@@ -215,13 +249,10 @@ def test_panes_of_another_content_are_not_used(spark: SparkSession, root: Path) 
 
 
 @pytest.mark.parametrize("harm", long_but(1, ["torn", "gone", "index"]))
-def test_panes_that_are_damaged_or_gone_are_not_used(
-    spark: SparkSession, root: Path, harm: str
-) -> None:
-    world = a_failure(spark, root)
+def test_panes_that_are_damaged_or_gone_are_not_used(world: Planned, harm: str) -> None:
     world.answer(MINUTE)
     suffix = ".panes" if harm == "index" else ".parquet"
-    (file,) = (path for path in pane_files(root) if path.suffix == suffix)
+    (file,) = (path for path in pane_files(world.root) if path.suffix == suffix)
     if harm == "gone":
         file.unlink()
     else:
@@ -232,35 +263,32 @@ def test_panes_that_are_damaged_or_gone_are_not_used(
     assert made.metrics.records_in == in_full.metrics.records_in
 
 
-def test_an_index_that_leads_out_of_its_folder_is_ignored(spark: SparkSession, root: Path) -> None:
-    world = a_failure(spark, root)
+def test_an_index_that_leads_out_of_its_folder_is_ignored(world: Planned) -> None:
     world.answer(MINUTE)
-    (index,) = (path for path in pane_files(root) if path.suffix == ".panes")
+    (index,) = (path for path in pane_files(world.root) if path.suffix == ".panes")
     index.write_text(index.read_text().replace('"_panes/', '"_panes/joined/../'))
     world.comes("right", records(9), seconds(480, 720))
     made, in_full = world.correction(MINUTE), world.in_full(MINUTE)
     assert made.metrics.records_in == in_full.metrics.records_in
 
 
-def test_what_is_corrected_is_let_go_by_the_next_step(spark: SparkSession, root: Path) -> None:
-    world = a_failure(spark, root)
+def test_what_is_corrected_is_let_go_by_the_next_step(world: Planned) -> None:
     world.answer(MINUTE)
-    assert pane_files(root)
+    assert pane_files(world.root)
     world.comes("right", records(9), seconds(480, 720))
     world.correction(MINUTE)
-    assert pane_files(root)
+    assert pane_files(world.root)
     world.tentative_us = None
     world.correction(MINUTE)
-    assert not pane_files(root)
+    assert not pane_files(world.root)
 
 
 @pytest.mark.long
-def test_panes_that_were_not_released_become_orphans(spark: SparkSession, root: Path) -> None:
-    world = a_failure(spark, root)
+def test_panes_that_were_not_released_become_orphans(world: Planned) -> None:
     world.answer(MINUTE)
-    left = {path.relative_to(root).as_posix() for path in pane_files(root)}
+    left = {path.relative_to(world.root).as_posix() for path in pane_files(world.root)}
     hours_later_s = time.time() + 7_200
-    orphans = find_orphans(root, lambda _: frozenset(), hours_later_s, GRACE_S)
+    orphans = find_orphans(world.root, lambda _: frozenset(), hours_later_s, GRACE_S)
     assert len(left) == 2
     assert left <= {orphan.path for orphan in orphans}
 
@@ -269,7 +297,7 @@ def test_panes_of_too_many_rows_are_not_left(
     spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pane_cache, "ROWS_PER_RECORD_MAX", 0.001)
-    world = a_failure(spark, root)
+    world = a_failure(spark, root, a_network())
     whole = found(world.in_full(MINUTE))
     assert found(world.answer(MINUTE)) == whole
     assert not pane_files(root)

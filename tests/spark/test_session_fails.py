@@ -40,6 +40,7 @@ print("left", len(psutil.Process().children(recursive=True)))
 """
 
 
+@pytest.mark.long
 def test_a_session_that_does_not_start_leaves_no_process_and_the_next_one_starts(
     tmp_path: Path,
 ) -> None:

@@ -29,7 +29,7 @@ from pipelines.participant import driver
 from tests.replaying import Replayer, digests, parquet_files
 
 SECOND_US = 1_000_000
-MEMBERS = 10
+MEMBERS = 6
 COLUMNS = {"at_us": "bigint", "name": "string", "bytes": "bigint"}
 
 
@@ -113,6 +113,7 @@ def replay_many(replayer: Replayer, monkeypatch: pytest.MonkeyPatch) -> Any:
     return run
 
 
+@pytest.mark.usefixtures("interpreted")
 def test_what_a_shared_job_gives_is_what_each_fragment_gives_alone(replay_many: Any) -> None:
     alone, write_quarantine, jobs_alone = replay_many(together=False)
     assert sum(map(bool, alone.values())) > MEMBERS

@@ -23,10 +23,12 @@ from pipelines.spark import compiler
 from pipelines.spark.step import StepEngine
 from pipelines.storage.segment_rows import read_segments
 from tests.replaying import Replayer, parquet_files
+from tests.sweeps import long_but
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.usefixtures("interpreted")
 VERIFIES = True
 """Prepared jobs are verified here."""
 
@@ -93,7 +95,7 @@ def test_the_job_is_not_prepared(spark: SparkSession, tmp_path: Path) -> None:
         assert not jobs.prepare(columns)
 
 
-@pytest.mark.parametrize("is_read_twice", [False, True])
+@pytest.mark.parametrize("is_read_twice", long_but(1, [True, False]))
 def test_two_distinct_counts_give_their_rows_in_every_step(
     replayer: Replayer, is_read_twice: bool
 ) -> None:

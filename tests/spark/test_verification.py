@@ -20,15 +20,18 @@ from medusa_core.names import StreamName
 from medusa_core.network import Aggregate, Box, Filter, Map, Network, Output, Source, Union
 from pipelines.spark import job_verification, pane_cache, prepared
 from pipelines.spark.compiler import TAG
+from pipelines.spark.execution_mode import ExecutionMode
 from pipelines.spark.job_verification import Contents, Records, Verification
 from pipelines.spark.results import StepResult
 from pipelines.spark.step import StepEngine
 from pipelines.spark.step_panes import Saved, StepPanes
 from tests.spark.drawn.world import World
+from tests.sweeps import long_but
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.usefixtures("interpreted")
 VERIFIES = True
 """Prepared jobs are verified here."""
 
@@ -188,10 +191,18 @@ def run_all(world: Answering) -> list[StepResult]:
 
 
 def right(spark: SparkSession, root: Path, network: Network | None = None) -> list[Any]:
-    """What the steps give without a fault, each by an engine of its own."""
+    """What the steps give without a fault, each by a plan of its own."""
     world = a_world(spark, root / "right", network)
-    made = [world.in_full(part) for part in STEPS]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pipelines.spark.step.mode_of", lambda *_: ExecutionMode.HANDED_OVER)
+        made = run_all(world)
     return [(found(one), one.quarantine) for one in made]
+
+
+@pytest.fixture(scope="module")
+def expected(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """What the steps of `a_network` give without a fault."""
+    return right(spark, tmp_path_factory.mktemp("expected"))
 
 
 def keeps_its_first_records(patch: pytest.MonkeyPatch) -> None:
@@ -223,12 +234,13 @@ def loses_failures(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(prepared._Job, "run", without)
 
 
-@pytest.mark.parametrize("fault", [keeps_its_first_records, keeps_its_relations, loses_failures])
+@pytest.mark.parametrize(
+    "fault", long_but(2, [keeps_its_first_records, keeps_its_relations, loses_failures])
+)
 def test_a_fault_of_a_prepared_job_is_found_at_its_first_step_and_the_fragment_planned_anew(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    fault: Callable[[pytest.MonkeyPatch], None],
+    expected: list[Any], fault: Callable[[pytest.MonkeyPatch], None],
 ) -> None:  # fmt: skip
-    expected = right(spark, tmp_path)
     fault(monkeypatch)
     made = run_all(a_world(spark, tmp_path))
     assert [(found(one), one.quarantine) for one in made] == expected
@@ -241,10 +253,9 @@ def test_a_fault_of_a_prepared_job_is_found_at_its_first_step_and_the_fragment_p
 
 
 def test_a_fault_that_comes_later_is_found_by_the_next_comparison(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, expected: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_verification, "STEPS_PER_VERIFICATION", 3)
-    expected = right(spark, tmp_path)
     world = a_world(spark, tmp_path)
     made = [world.engine.compute(world.step(part, Cause.NORMAL)) for part in STEPS[:2]]
     keeps_its_first_records(monkeypatch)

@@ -1,0 +1,47 @@
+"""Spark without generated code, for tests that are not about what Spark generates.
+
+To generate and compile the code of a plan takes longer than to plan it and to run it over a few
+hundred records. `make test` runs the shipped networks and every column type with generated code,
+and steps that test plans, slots and panes without it. In `make test-long` all of it is generated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from unittest import mock
+
+from pipelines.spark import prepared
+from tests.sweeps import IS_LONG
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NOTHING_GENERATED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
+@contextmanager
+def without_generated_code(spark: SparkSession) -> Iterator[None]:
+    """Evaluate expressions without generated code, in the session and in prepared jobs.
+
+    A task reads these settings from the properties of its job. Spark's own actions set them there,
+    while a prepared job is an RDD that is run as it is.
+    """
+    if IS_LONG:
+        yield
+        return
+    context = spark.sparkContext
+    with mock.patch.dict(prepared._SETTINGS, NOTHING_GENERATED):
+        for name, value in NOTHING_GENERATED.items():
+            spark.conf.set(name, value)
+            context.setLocalProperty(name, value)
+        try:
+            yield
+        finally:
+            for name in NOTHING_GENERATED:
+                spark.conf.unset(name)
+                context.setLocalProperty(name, None)
