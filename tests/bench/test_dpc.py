@@ -21,7 +21,7 @@ from bench.dpc.keeping import Kept, opened
 from bench.dpc.live import start_feeder
 from bench.dpc.metrics import Lost, figures_of, measure
 from bench.dpc.plots import ticks, write_plots
-from bench.dpc.reading import read_history, read_standing
+from bench.dpc.reading import read_history, read_status
 from bench.dpc.scenario import (
     BUDGET_MIN,
     DEPTHS,
@@ -312,7 +312,7 @@ def test_one_process_feeds_all_sources_and_the_catalogs_tell_when_each_bucket_wa
         )
         history, current = (
             read_history(federation, chain),
-            read_standing(federation, lines_of(chain)),
+            read_status(federation, lines_of(chain)),
         )
         federation.check_all_run()
         (feeder,) = federation.running.values()

@@ -11,7 +11,7 @@ import pytest
 from bench.dpc.contracts import NETWORK, OUTPUT
 from bench.dpc.cutting import cut_off
 from bench.dpc.metrics import measure
-from bench.dpc.reading import read_choices, read_divergences, read_standing
+from bench.dpc.reading import read_choices, read_divergences, read_status
 from bench.dpc.replica_contracts import CHOSEN, LINES, write_replicas
 from bench.dpc.replica_figures import Switch, read_of, switch_of
 from bench.dpc.scenario import REPLICAS, ReplicaSet
@@ -116,7 +116,7 @@ def test_the_catalog_tells_of_whom_each_bucket_was_read_and_where_producers_diff
         found = read_choices(federation, a.ALPHA, a.SUMS)
         before = read_divergences(federation, a.ALPHA, a.SUMS)
         copies = [(name, a.SUMS) for name in ("beta", "gamma")]
-        current = read_standing(federation, copies, a.ALPHA)
+        current = read_status(federation, copies, a.ALPHA)
         reading[BETA].commit(2, 5, rows={2: 9, 3: 2, 4: 2})
         reading.hear()
         reading.settle()

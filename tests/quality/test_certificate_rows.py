@@ -16,6 +16,7 @@ from tests.catalog import building as a
 from tests.catalog.conftest import catalog as catalog
 from tests.catalog.conftest import home_urls as home_urls
 from tests.catalog.conftest import postgres_home as postgres_home
+from tests.catalog.conftest import suite_catalog as suite_catalog
 from tests.catalog.conftest import watcher as watcher
 from tests.catalog.homes_under_test import HomeUnderTest, PostgresHome
 
