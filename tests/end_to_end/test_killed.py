@@ -11,29 +11,40 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 
+from medusa_core.knowledge import Limits
+from pipelines.language.load import load_network
 from pipelines.sources.generated_files import write_generated
 from tests.conftest import folder_on_memory
+from tests.replaying import Replayer
 from tests.sweeps import long_but
 from tests.waiting import until
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pipelines.catalog.server.embedded_server import EmbeddedServer
+
+RECORDS, RECORDS_PER_STEP_MAX = 30_000, 2_500
 ANSWERS = ("busy_sources.csv", "scanning_sources.csv", "scanning_prefixes.csv")
 
 
 @pytest.fixture(scope="module")
 def connections(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("connections")
-    (path,) = write_generated(folder, seed=11, records=60_000)
+    (path,) = write_generated(folder, seed=11, records=RECORDS)
     return path
 
 
 def command(connections: Path, keep: Path, export: Path) -> list[str]:
     return [
         sys.executable, "-m", "pipelines.cli.main", "replay", "netmon", "--input", str(connections),
-        "--keep", str(keep), "--export", str(export), "--records-per-step-max", "4000", "--json",
+        "--keep", str(keep), "--export", str(export), "--json",
+        "--records-per-step-max", str(RECORDS_PER_STEP_MAX),
     ]  # fmt: skip
 
 
@@ -91,11 +102,18 @@ def folder_for_a_server() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(connections: Path) -> Iterator[Path]:
-    with folder_for_a_server() as folder:
-        document = run(connections, folder / "keep", folder / "export")
-        assert document["steps_resumed"] == 0
-        yield folder
+def undisturbed(
+    connections: Path, postgres_server: EmbeddedServer, spark: SparkSession,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:  # fmt: skip
+    """What a replay exports that is not ended half way."""
+    replayer = Replayer(postgres_server, spark, tmp_path_factory.mktemp("undisturbed"))
+    limits = Limits(records_per_step_max=RECORDS_PER_STEP_MAX)
+    with replayer.home() as home:
+        export = replayer.folder / "export"
+        inputs = {"connections": [connections]}
+        replayer.run(home, load_network("netmon"), inputs, limits=limits, export=export)
+    return export
 
 
 @pytest.fixture
@@ -124,12 +142,14 @@ def test_a_replay_ended_half_way_leaves_no_process_and_goes_on_from_its_last_com
     document = run(connections, keep, export)
     assert int(str(document["steps_resumed"])) > 0
     for name in ANSWERS:
-        assert (export / name).read_bytes() == (undisturbed / "export" / name).read_bytes(), name
+        assert (export / name).read_bytes() == (undisturbed / name).read_bytes(), name
+    refuses_another_replay(keep, place)
 
 
-def test_a_kept_folder_refuses_another_replay(undisturbed: Path, tmp_path: Path) -> None:
-    (other,) = write_generated(tmp_path / "other", seed=12, records=100)
-    process = start(other, undisturbed / "keep", tmp_path / "export")
+def refuses_another_replay(keep: Path, place: Path) -> None:
+    """A folder that holds a replay takes no replay of other records."""
+    (other,) = write_generated(place / "other", seed=12, records=100)
+    process = start(other, keep, place / "other export")
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 2
     assert "holds another replay" in errors
