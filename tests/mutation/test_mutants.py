@@ -12,6 +12,7 @@ from tests.mutation.python_mutants import mutants_of as python_mutants_of
 from tests.mutation.running import (
     LEFT,
     ROOMS,
+    TESTS,
     all_mutants,
     drawn,
     listed_survivors,
@@ -152,6 +153,11 @@ def test_a_seed_draws_the_same_sample_and_another_seed_another() -> None:
     assert drawn(mutants, 1, 5) == drawn(mutants[::-1], 1, 5)
     assert drawn(mutants, 1, 5) != drawn(mutants, 2, 5)
     assert set(drawn(mutants, 1, 0)) == set(mutants)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_tests_that_mutants_are_run_against_exist(room: str) -> None:
+    assert [name for name in TESTS[room] if not (ROOT / "tests" / name).exists()] == []
 
 
 @pytest.mark.mutation
