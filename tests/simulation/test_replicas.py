@@ -32,7 +32,7 @@ from tests.sweeps import examples
 SEED = 60_000
 SEEDS = range(SEED, SEED + 200)
 DIVERGES = 60_170
-"""The first of five seeds with every kind of fault and a divergence: one of ten schedules has one."""
+"""The first of five seeds with every kind of fault and a divergence, which one of ten has."""
 GONE_FOR_GOOD = 60_076
 """The first seed in which somebody is, as things are drawn now."""
 
