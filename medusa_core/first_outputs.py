@@ -123,10 +123,10 @@ def computations_max(events: Iterable[LineEvent]) -> int:
 
     What is left of a row that was cut counts as the computation that it is of.
     """
-    points: list[tuple[int, int, int]] = []
+    points: list[tuple[int, bool, int]] = []
     for event in events:
-        points.append((event.range.from_us, 1, event.committed_at_ms))
-        points.append((event.range.to_us, 0, event.committed_at_ms))
+        points.append((event.range.from_us, True, event.committed_at_ms))
+        points.append((event.range.to_us, False, event.committed_at_ms))
     open_: dict[int, int] = {}
     most = 0
     for _, begins, made_at_ms in sorted(points):

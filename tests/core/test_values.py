@@ -181,6 +181,7 @@ def test_columns_have_one_spelling_and_few_types() -> None:
         Column("b", "decimal(10,2)"),
         Column("c", "bigint"),
     )
+    assert [Column("x", type_).scale for type_ in ("decimal(10,2)", "bigint")] == [2, 0]
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
+from medusa_core.market.costs import Queue
 from medusa_core.market.decide import decide_offers
 from medusa_core.market.decisions import MakeOffer
+from medusa_core.market.headroom import above
 from medusa_core.market.knowledge import LastAnswer, MarketKnowledge, PayerStatus
 from medusa_core.market.learning import after_being_answered, after_offering, after_report
 from medusa_core.market.messages import Answer, LoadHeadroom, Reason
@@ -13,6 +17,13 @@ from medusa_core.names import FragmentName
 from tests.market.knowing import NONCE, a_contract, an_item, knowing, paying
 
 LARGE, SMALL = an_item(1, 0.3), an_item(2, 0.1)
+
+
+def test_what_is_above_a_price_is_counted_in_items_and_is_nothing_if_the_next_item_pays() -> None:
+    cost = Queue(1.0)
+    assert above(cost, 0.0, 2.0, 0.1) == 0.0
+    # Of 0.5, the third item of 0.1 is the first whose place the next one can take below 2 a load.
+    assert above(cost, 0.5, 2.0, 0.1) == pytest.approx(0.3)
 
 
 def told(rooms: Sequence[tuple[int, float]], smallest: float, **contract: object) -> PayerStatus:
