@@ -50,8 +50,8 @@ class _Picked:
 def choose(knowledge: ImportKnowledge, wait_budget: WaitBudget | None, now_ms: int) -> ChosenRows:
     """What to read now of a stream, and what was found out by comparing its producers.
 
-    `wait_budget` is that of what reads the stream here (None: nothing is promised, so what is not
-    verified is waited for as long as it takes). `now_ms` is the catalog's clock.
+    `wait_budget` is the smallest of the fragments that read the stream here. None: they promise no
+    bound, so unverified rows are waited for without limit. `now_ms` is the catalog's clock.
     """
     stream, known = knowledge.stream, knowledge.divergences
     found: tuple[Divergence, ...] = ()

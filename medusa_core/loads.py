@@ -49,7 +49,7 @@ class LoadKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FragmentSpan:
-    """What was done for a fragment; `weight` is its share of what was done together."""
+    """Activity for a fragment; `weight` is its share of activity that fragments have in common."""
 
     of: LoadKey
     weight: float = 1.0
