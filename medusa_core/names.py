@@ -20,7 +20,10 @@ FIRST_EPOCH = Epoch(1)
 """The epoch of a first assignment."""
 
 NAME_LENGTH_MAX = 63
-_NAME = re.compile(r"[a-z][a-z0-9_]*")
+NAME_PATTERN = rf"[a-z][a-z0-9_]{{0,{NAME_LENGTH_MAX - 1}}}"
+"""A name as a regular expression."""
+
+_NAME = re.compile(NAME_PATTERN)
 
 
 def check_name(kind: str, name: str) -> str:
@@ -28,10 +31,9 @@ def check_name(kind: str, name: str) -> str:
 
     Raises Refused, naming the kind and the name.
     """
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > NAME_LENGTH_MAX:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise Refused(
             f"{kind} {name!r} is not a name: begin with a lower-case letter, continue with "
-            "lower-case "
-            f"letters, digits and '_', {NAME_LENGTH_MAX} characters at most"
+            f"lower-case letters, digits and '_', {NAME_LENGTH_MAX} characters at most"
         )
     return name

@@ -244,7 +244,9 @@ def _subject(kind: ContractKind, reader: _Reader, values: Mapping[str, Any]) -> 
     """The subject of valid fields; None and findings where they contradict each other."""
     if kind is ContractKind.SUGGESTED:
         return Suggested(stream=values["stream"], instead=values["instead"])
-    promised, price, availability = values["availability"], values["price"], None
+    promised, written = values["availability"], values["price"]
+    availability: Availability | None = None
+    price: PriceRange | None = None
     with reader.collected():
         availability = Availability(
             recovery=promised["recovery"],
@@ -254,18 +256,20 @@ def _subject(kind: ContractKind, reader: _Reader, values: Mapping[str, Any]) -> 
         )
     if kind is ContractKind.MOVEMENT:
         with reader.collected():
-            price = _price_range(price)
-    if availability is None or isinstance(price, dict):
+            price = _price_range(written)
+    if availability is None:
         return None
     if kind is ContractKind.CONTENT:
         return Content(
             stream=values["stream"],
-            price=price,
+            price=written,
             per=values["per"],
             availability=availability,
             penalty=values["penalty"],
             hold_ms_max=values["hold_max"],
         )
+    if price is None:
+        return None
     return Movement(
         price=price,
         fragments=values["moves"],

@@ -17,7 +17,7 @@ from functools import partial
 
 from medusa_core.errors import Refused
 from medusa_core.grid import DURATION_US_MAX, TIME_US_MAX, TIME_US_MIN, parse_duration_us
-from medusa_core.names import NAME_LENGTH_MAX
+from medusa_core.names import NAME_LENGTH_MAX, NAME_PATTERN
 from medusa_core.suggest import did_you_mean, shown
 
 Path = tuple[str | int, ...]
@@ -35,7 +35,6 @@ FRAGMENTS_MAX = 1_000
 NO_NOTICE = "none"
 ANY = "any"
 
-_NAME = r"[a-z][a-z0-9_]{0,62}"
 _PLAIN_AMOUNT = re.compile(r"(?:0|[1-9][0-9]{0,12})(?:\.[0-9]{1,6})?")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,3})?)?Z")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -169,10 +168,10 @@ def _time_ms_of(given: object) -> int | None:
 
 _CHARACTERS = f"a lower-case letter, then lower-case letters, digits and '_', {NAME_LENGTH_MAX} "
 
-NAME = _like(f"write a name: {_CHARACTERS}characters at most", _NAME)
+NAME = _like(f"write a name: {_CHARACTERS}characters at most", NAME_PATTERN)
 FRAGMENT = _like(
     f"write a name, FRAGMENT or NETWORK.FRAGMENT: each {_CHARACTERS}characters at most",
-    rf"{_NAME}(\.{_NAME})?",
+    rf"{NAME_PATTERN}(\.{NAME_PATTERN})?",
 )
 CURRENCY = _like("write three capitals, such as EUR", "[A-Z]{3}")
 REVISION = _like("write 64 hexadecimal digits", "[0-9a-f]{64}")
@@ -232,8 +231,7 @@ class ListRule:
         if self.everything is not None and given == self.everything:
             return None
         if not isinstance(given, list | tuple):
-            require(TermFinding(path, f"is {shown(given)}: {self.write}"))
-            raise AssertionError("refused above")
+            raise InvalidTerms([TermFinding(path, f"is {shown(given)}: {self.write}")])
         require(
             unless(bool(given), path, f"is an empty list: {self.write}"),
             unless(
