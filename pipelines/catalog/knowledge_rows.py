@@ -125,6 +125,15 @@ class AssignedLines:
             for stream in a.outputs
         }
 
+    def tentative_lines(self) -> dict[int, Line]:
+        """The computed lines that have tentative rows, by id."""
+        computed = self.computed
+        return {
+            line.line_id: line
+            for line in self.lines
+            if line.tentative_us is not None and (line.stream, line.producer) in computed
+        }
+
     def written_by(self, assigned: Assigned) -> dict[StreamName, Line]:
         """The lines that an assignment's fragment writes."""
         return {

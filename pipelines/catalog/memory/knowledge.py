@@ -212,12 +212,7 @@ def read_tentative(
     transaction: Transaction, assigned: AssignedLines, limits: Limits
 ) -> list[TentativeKnowledge]:
     """The oldest live tentative rows of the lines that are written here, with their lineage."""
-    written = assigned.computed
-    lines = {
-        ln.line_id: ln
-        for ln in assigned.lines
-        if ln.tentative_us is not None and (ln.stream, ln.producer) in written
-    }
+    lines = assigned.tentative_lines()
     if not lines:
         return []
     reach, inputs = what_is_there(assigned, lines)

@@ -79,12 +79,7 @@ class PostgresDeployments(HomeDatabase, Deployments):
     def _tentative(
         self, connection: Connection, assigned: knowledge_rows.AssignedLines, limits: Limits
     ) -> list[TentativeKnowledge]:
-        written = assigned.computed
-        lines = {
-            ln.line_id: ln
-            for ln in assigned.lines
-            if ln.tentative_us is not None and (ln.stream, ln.producer) in written
-        }
+        lines = assigned.tentative_lines()
         if not lines:
             return []
         reach, inputs = knowledge_rows.what_is_there(assigned, lines)

@@ -84,9 +84,7 @@ class PostgresExchange(HomeDatabase, Imports, Readers):
         """See `Readers.line_news`."""
         document = self._value(
             "line_news",
-            stream=stream,
-            participant=producer.participant,
-            replica=producer.replica,
+            **rows.line_fields(stream, producer),
             after=after,
             segments_max=segments_max,
         )

@@ -49,7 +49,7 @@ class PostgresLines(HomeDatabase, Lines, LineVersions):
     def line_version(self, stream: StreamName, producer: Producer,
                      version: Version) -> LineVersion | None:  # fmt: skip
         """See `LineVersions.line_version`."""
-        found = self._rows("line_version", **line_fields(stream, producer), version=version)
+        found = self._rows("line_version", **rows.line_fields(stream, producer), version=version)
         return next((LineVersion(**row) for row in found), None)
 
     def line_versions(self, stream: StreamName, producer: Producer, *, after: Version,
@@ -57,13 +57,17 @@ class PostgresLines(HomeDatabase, Lines, LineVersions):
                       limit: int) -> tuple[LineVersion, ...]:  # fmt: skip
         """See `LineVersions.line_versions`."""
         found = self._rows(
-            "line_versions", **line_fields(stream, producer), after=after, until=until, limit=limit
+            "line_versions",
+            **rows.line_fields(stream, producer),
+            after=after,
+            until=until,
+            limit=limit,
         )
         return tuple(LineVersion(**row) for row in found)
 
     def version_at(self, stream: StreamName, producer: Producer, at_ms: int) -> Version:
         """See `LineVersions.version_at`."""
-        found = self._rows("version_at", **line_fields(stream, producer), at_ms=at_ms)
+        found = self._rows("version_at", **rows.line_fields(stream, producer), at_ms=at_ms)
         return Version(next((row["version"] for row in found), 0))
 
     def difference(self, stream: StreamName, producer: Producer, since: Version, until: Version,
@@ -72,7 +76,7 @@ class PostgresLines(HomeDatabase, Lines, LineVersions):
         sides: dict[bool, list[Segment]] = {False: [], True: []}
         found = self._rows(
             "line_difference",
-            **line_fields(stream, producer),
+            **rows.line_fields(stream, producer),
             since=since,
             until=until,
             from_us=part.from_us,
@@ -80,7 +84,7 @@ class PostgresLines(HomeDatabase, Lines, LineVersions):
         )
         for row in found:
             sides[row["is_after"]].append(rows.segment_of(row, stream, producer))
-        of = line_fields(stream, producer)
+        of = rows.line_fields(stream, producer)
         (recalled,) = self._rows("recalled_between", **of, since=since, until=until)
         return Difference(
             before=tuple(sides[False]),
@@ -94,9 +98,7 @@ class PostgresLines(HomeDatabase, Lines, LineVersions):
         """See `LineVersions.history`."""
         found = self._rows(
             "line_history",
-            stream=stream,
-            participant=producer.participant,
-            replica=producer.replica,
+            **rows.line_fields(stream, producer),
             from_us=part.from_us,
             to_us=part.to_us,
         )
@@ -109,12 +111,3 @@ def _is_text(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return "\0" not in name
-
-
-def line_fields(stream: StreamName, producer: Producer) -> dict[str, Any]:
-    """A line as the arguments of a statement."""
-    return {
-        "stream": stream,
-        "participant": producer.participant,
-        "replica": producer.replica,
-    }

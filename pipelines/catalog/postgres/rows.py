@@ -50,6 +50,15 @@ def key_fields(key: LeaseKey) -> dict[str, Any]:
     }
 
 
+def line_fields(stream: StreamName, producer: Producer) -> dict[str, Any]:
+    """A line as the arguments of a statement."""
+    return {
+        "stream": stream,
+        "participant": producer.participant,
+        "replica": producer.replica,
+    }
+
+
 def deployment_document(deployment: Deployment) -> str:
     """What medusa.deploy takes."""
     return json.dumps(

@@ -8,7 +8,6 @@ from medusa_core.segments import Producer
 from medusa_core.sinks import DeliveryState, SinkRecord
 from pipelines.catalog.postgres import rows
 from pipelines.catalog.postgres.home_database import HomeDatabase
-from pipelines.catalog.postgres.lines import line_fields
 from pipelines.catalog.reading_roles import Cursors, Sinks
 
 
@@ -20,7 +19,7 @@ class PostgresSinks(HomeDatabase, Cursors, Sinks):
         """See `Cursors.place_cursor`."""
         self._value(
             "place_cursor",
-            **line_fields(stream, producer),
+            **rows.line_fields(stream, producer),
             cursor=name,
             from_us=from_us,
             limit_ms=limit_ms,

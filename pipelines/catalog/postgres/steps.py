@@ -66,9 +66,7 @@ class PostgresSteps(HomeDatabase, Steps, StepHistory):
         """See `StepHistory.lineage`."""
         found = self._rows(
             "lineage",
-            stream=segment.stream,
-            participant=segment.producer.participant,
-            replica=segment.producer.replica,
+            **rows.line_fields(segment.stream, segment.producer),
             from_us=segment.range.from_us,
             to_us=segment.range.to_us,
             version=segment.version,

@@ -10,7 +10,7 @@ from medusa_core.names import StreamName
 from medusa_core.segments import Producer, Segment, SegmentFile
 from medusa_core.trims import TrimLimit, TrimResult
 from pipelines.catalog.postgres.home_database import HomeDatabase
-from pipelines.catalog.postgres.rows import file_of, files_document
+from pipelines.catalog.postgres.rows import file_of, files_document, line_fields
 from pipelines.catalog.processing_roles import Trims
 
 
@@ -54,9 +54,7 @@ class PostgresTrims(HomeDatabase, Trims):
         """See `Trims.trim`: the numbers are in `medusa.trim_line`."""
         answer = self._value(
             "trim_line",
-            stream=stream,
-            participant=producer.participant,
-            replica=producer.replica,
+            **line_fields(stream, producer),
             before_us=before_us,
             needed=json.dumps(dict(needed)),
             segments_max=segments_max,
@@ -70,9 +68,7 @@ class PostgresTrims(HomeDatabase, Trims):
         released = self._value(
             "compact_line",
             committing=True,
-            stream=stream,
-            participant=producer.participant,
-            replica=producer.replica,
+            **line_fields(stream, producer),
             **compaction_documents(segments, file),
         )
         return tuple(file_of(*found) for found in released)
