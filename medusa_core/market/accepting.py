@@ -230,8 +230,8 @@ class _Taking:
         relays: list[RelayHeadroom],
     ) -> MarketDecision:
         knowledge, offer = self._knowledge, received.offer
-        declined = max(offer.load - sum(item.load for item in items), 0.0)
-        lies = sum(item.load for item in items)
+        accepted = sum(item.load for item in items)
+        declined = max(offer.load - accepted, 0.0)
         request = RequestedLoad(
             offer=offer.nonce,
             load=declined or offer.load,
@@ -239,7 +239,7 @@ class _Taking:
             for_overload=offer.for_overload,
             reported_level=None,
         )
-        rooms = _rooms(status, request, knowledge, self._load, relays, lies)
+        rooms = _rooms(status, request, knowledge, self._load, relays, accepted)
         if not items:
             # Else the same would be offered again at once; headroom is reported if there is some.
             rooms = rooms_above(rooms, offer.level)
@@ -263,11 +263,11 @@ def _rooms(
     knowledge: MarketKnowledge,
     load: float,
     relays: list[RelayHeadroom],
-    lies: float = 0.0,
+    accepted: float = 0.0,
 ) -> tuple[LoadHeadroom, ...]:
     """What could be taken under a contract, by level: into the room that there is, or by handing
     on."""
-    left = slack(status.contract.load_max, status.load_here + lies)
+    left = slack(status.contract.load_max, status.load_here + accepted)
     if left < request.smallest:
         return ()
     levels = some_levels(status.contract.top)

@@ -248,11 +248,12 @@ class Replay:
             if not may_name_same((item.fragment,), contract.fragments):
                 continue
             key = contract.name, (item.fragment, item.partition)
-            lies = self._load_status.taken.get(key)
-            if lies is None:
+            taken = self._load_status.taken.get(key)
+            if taken is None:
                 items.append(item)
             else:
-                self._load_status.taken[key] = replace(lies, until_ms=max(lies.until_ms, until_ms))
+                ends_ms = max(taken.until_ms, until_ms)
+                self._load_status.taken[key] = replace(taken, until_ms=ends_ms)
         return replace(observed, items=tuple(items)) if items else None
 
     def _offered(self, name: ContractName, observed: ObservedOffer, level: int) -> Offer:
@@ -308,9 +309,9 @@ class Replay:
     def _rooms(
         self, contract: ContractInForce, loads: Loads, at_ms: int
     ) -> tuple[LoadHeadroom, ...]:
-        lies = self._load_status.away_load(loads, to=contract.provider)
+        away = self._load_status.away_load(loads, to=contract.provider)
         return self._provider(contract).rooms(
-            contract, lies, self._load_status.away_load(loads, under=contract.name), at_ms
+            contract, away, self._load_status.away_load(loads, under=contract.name), at_ms
         )
 
     def _nonce(self) -> Nonce:
