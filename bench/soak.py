@@ -190,7 +190,7 @@ def main(arguments: Sequence[str]) -> int:
                     for name, value in quantities.items():
                         series.setdefault(of, {}).setdefault(name, []).append((at_s, value))
                 _keep(options.json, {**document, "series": series})
-                _show_progress(at_s, sample)
+                _print_sample(at_s, sample)
     except ContenderFailed as error:
         print(error, file=sys.stderr)
         return 1
@@ -210,7 +210,7 @@ def _keep(file: Path | None, document: dict[str, Any]) -> None:
         file.write_text(json.dumps(document, indent=1) + "\n")
 
 
-def _show_progress(at_s: float, sample: dict[str, Sample]) -> None:
+def _print_sample(at_s: float, sample: dict[str, Sample]) -> None:
     if sys.stderr.isatty():
         behind = ", ".join(
             f"{of} {s['behind s']:.1f}" for of, s in sample.items() if "behind s" in s

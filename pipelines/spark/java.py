@@ -78,12 +78,12 @@ def java_version(home: str) -> str:
 
 
 def java_release(home: str) -> str:
-    """What tells one build of Java from another: its `release`, or what it says of itself."""
-    program = _release_file(Path(home))
-    if not program:
-        output = _output_of(str(Path(home) / "bin" / "java"))
-        program = "\n".join(re.findall(r"java\.(?:home|vm\.version) = .+", output))
-    return program
+    """What identifies a build of Java: its file `release`, else the settings that it prints."""
+    release = _release_file(Path(home))
+    if release:
+        return release
+    output = _output_of(str(Path(home) / "bin" / "java"))
+    return "\n".join(re.findall(r"java\.(?:home|vm\.version) = .+", output))
 
 
 def check_memory(
@@ -117,9 +117,9 @@ def _homes_of_this_machine() -> Iterator[Path]:
         if (home / "release").exists():
             yield home
         else:  # a launcher that chooses among several: ask it
-            program = re.search(r"java\.home = (.+)", _output_of(on_path))
-            if program:
-                yield Path(program[1].strip())
+            found = re.search(r"java\.home = (.+)", _output_of(on_path))
+            if found:
+                yield Path(found[1].strip())
 
 
 def _spark_boots_on(home: Path) -> bool:
