@@ -212,7 +212,10 @@ def test_a_creator_need_not_be_a_superuser(postgres_server: EmbeddedServer) -> N
             urls = create_home(creator_url, a.ALPHA, "medusa_created")
             assert create_home(creator_url, a.ALPHA, "medusa_created") == urls
             PostgresCatalog(urls.job, a.ALPHA).close()
-            drop_home(creator_url, "medusa_created")
+            with closing(psycopg2.connect(urls.job.replace("+psycopg2", ""))) as left_open:
+                drop_home(creator_url, "medusa_created")
+                with pytest.raises(psycopg2.OperationalError), left_open.cursor() as of_job:
+                    of_job.execute("SELECT 1")
         finally:
             drop_home(postgres_server.superuser_url(), "medusa_created")
             cursor.execute("DROP ROLE medusa_creator")

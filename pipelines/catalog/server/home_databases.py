@@ -33,9 +33,11 @@ from pipelines.catalog.server.migrations import migrate
 from pipelines.catalog.server.role_bounds import bounds_of
 from pipelines.catalog.server.roles import (
     close_to_public,
+    join,
     make_database,
     make_login,
     make_owner,
+    role_exists,
     run,
 )
 
@@ -134,12 +136,19 @@ def _urls(
 
 
 def drop_home(admin_url: str, database: str) -> None:
-    """Remove a home with all that is in it, and its roles; nothing if there is none."""
+    """Remove a home with all that is in it, and its roles; nothing if there is none.
+
+    Sessions that are still open in it are ended.
+    """
     check_name("database", database)
+    roles = [f"{database}_{role}" for role in (*ROLES, OWNER_NOLOGIN)]
     with _administrator(catalog_url(admin_url)) as connection:
+        for role in roles:
+            if role_exists(connection, role):
+                join(connection, role)
         run(connection, SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)"), Identifier(database))
-        for role in (*ROLES, OWNER_NOLOGIN):
-            run(connection, SQL("DROP ROLE IF EXISTS {}"), Identifier(f"{database}_{role}"))
+        for role in roles:
+            run(connection, SQL("DROP ROLE IF EXISTS {}"), Identifier(role))
 
 
 def _admit(connection: psycopg2.extensions.connection, database: str) -> None:

@@ -44,7 +44,7 @@ def make_owner(connection: psycopg2.extensions.connection, role: str) -> None:
 
 
 def join(connection: psycopg2.extensions.connection, role: str) -> None:
-    """Only a member makes databases of a role; a superuser needs not be one."""
+    """Make the administrator a member: only a member or a superuser acts for a role."""
     if not ask(connection, SQL("SELECT rolsuper FROM pg_roles WHERE rolname = current_user")):
         run(connection, SQL("GRANT {} TO CURRENT_USER"), Identifier(role))
 
@@ -62,7 +62,12 @@ def close_to_public(connection: psycopg2.extensions.connection, database: str) -
     run(connection, SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC"), Identifier(database))
 
 
-def _make_role(connection: psycopg2.extensions.connection, role: str, kind: SQL) -> None:
+def role_exists(connection: psycopg2.extensions.connection, role: str) -> bool:
+    """Whether the server has a role of this name."""
     there = SQL("SELECT 1 FROM pg_roles WHERE rolname = {}")
-    if not ask(connection, there, Literal(role)):
+    return ask(connection, there, Literal(role)) is not None
+
+
+def _make_role(connection: psycopg2.extensions.connection, role: str, kind: SQL) -> None:
+    if not role_exists(connection, role):
         run(connection, SQL("CREATE ROLE {} {}").format(Identifier(role), kind))
