@@ -7,7 +7,7 @@ end; who changes what a home is made of (its tables, rights or settings) must ma
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 from medusa_core.names import Participant
 from pipelines.base.settings import Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.catalog.server.home_databases import create_home
+from pipelines.catalog.server.home_databases import HomeUrls, create_home, home_urls
 from pipelines.homes.home import RECORD, storage_of
 from tests.catalog.homes_under_test import end_sessions, watcher_of, wipe
 
@@ -25,30 +25,43 @@ _SPARE: WeakKeyDictionary[EmbeddedServer, list[str]] = WeakKeyDictionary()
 _NUMBERS = count()
 
 
+def spare_homes(server: EmbeddedServer) -> list[str]:
+    """The databases of homes that nobody uses now; what is taken from the list is not lent."""
+    return _SPARE.setdefault(server, [])
+
+
+@contextmanager
+def lent_homes(
+    server: EmbeddedServer, *participants: Participant
+) -> Iterator[Mapping[Participant, HomeUrls]]:
+    """Homes as if just made, but for their numbers, which go on."""
+    lent = {name: _an_empty_one(server, name) for name in participants}
+    yield lent
+    spare_homes(server).extend(urls.database for urls in lent.values())
+
+
 @contextmanager
 def home_pool(
     server: EmbeddedServer, folder: Path, *participants: Participant
 ) -> Iterator[Settings]:
-    """Homes as if just made in the folder, but for their numbers, which go on."""
-    spare = _SPARE.setdefault(server, [])
-    lent = {name: _an_empty_one(server, spare, name) for name in participants}
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / RECORD).write_text(json.dumps({"participants": lent}))
-    for name in participants:
-        storage_of(folder, name).mkdir(parents=True, exist_ok=True)
-    yield replace(
-        Settings.from_environment({}), catalog_url=server.superuser_url(), directory=folder
-    )
-    spare.extend(lent.values())
+    """Such homes in the folder."""
+    with lent_homes(server, *participants) as lent:
+        folder.mkdir(parents=True, exist_ok=True)
+        databases = {name: urls.database for name, urls in lent.items()}
+        (folder / RECORD).write_text(json.dumps({"participants": databases}))
+        for name in participants:
+            storage_of(folder, name).mkdir(parents=True, exist_ok=True)
+        yield replace(
+            Settings.from_environment({}), catalog_url=server.superuser_url(), directory=folder
+        )
 
 
-def _an_empty_one(server: EmbeddedServer, spare: list[str], participant: Participant) -> str:
-    """The name of its database."""
+def _an_empty_one(server: EmbeddedServer, participant: Participant) -> HomeUrls:
+    admin_url, spare = server.superuser_url(), spare_homes(server)
     if not spare:
-        admin_url, database = server.superuser_url(), f"medusa_lent_{next(_NUMBERS)}"
-        return create_home(admin_url, participant, database).database
+        return create_home(admin_url, participant, f"medusa_lent_{next(_NUMBERS)}")
     database = spare.pop()
     with watcher_of(server.superuser_url(database)) as watcher:
         end_sessions(watcher)
         wipe(watcher, participant)
-    return database
+    return home_urls(admin_url, participant, database)

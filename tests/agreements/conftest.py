@@ -9,14 +9,15 @@ import pytest
 from medusa_core.names import Participant
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from tests.agreements.building import ALPHA, BETA, GAMMA, Party
-from tests.agreements.homes import Parties, Urls, Watchers, homes_of, parties_in, watchers_of
+from tests.agreements.homes import Parties, Urls, Watchers, parties_in, watchers_of
 from tests.catalog.homes_under_test import wipe
+from tests.home_pool import lent_homes
 
 
 @pytest.fixture(scope="session")
 def agreeing_urls(postgres_server: EmbeddedServer) -> Iterator[Urls]:
     """Three homes for the whole run."""
-    with homes_of(postgres_server, (ALPHA, BETA, GAMMA), "medusa_agreeing") as homes:
+    with lent_homes(postgres_server, ALPHA, BETA, GAMMA) as homes:
         yield homes
 
 

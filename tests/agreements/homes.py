@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -10,23 +10,14 @@ from sqlalchemy import Engine
 
 from medusa_core.names import Participant
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
+from pipelines.catalog.server.home_databases import HomeUrls
 from pipelines.exchange.in_process import Partner
 from tests.agreements.building import Party, a_key
 from tests.catalog.homes_under_test import watcher_of, wipe
 
-Urls = dict[Participant, HomeUrls]
+Urls = Mapping[Participant, HomeUrls]
 Watchers = dict[Participant, Engine]
 Parties = dict[Participant, Party]
-
-
-@contextmanager
-def homes_of(server: EmbeddedServer, names: Iterable[Participant], prefix: str) -> Iterator[Urls]:
-    """Homes of these, whose databases' names begin alike; they are dropped at the end."""
-    admin_url, databases = server.superuser_url(), {name: f"{prefix}_{name}" for name in names}
-    yield {name: create_home(admin_url, name, database) for name, database in databases.items()}
-    for database in databases.values():
-        drop_home(admin_url, database)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 from pipelines.catalog.interface import Catalog
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
+from pipelines.catalog.server.home_databases import HomeUrls
 from tests.catalog.building import ALPHA, FIRST, HOUR_MS, LANDING, MAIN, TAIL, a_deployment, a_key
 from tests.catalog.homes_under_test import (
     HomeUnderTest,
@@ -20,16 +20,14 @@ from tests.catalog.homes_under_test import (
     watcher_of,
     wipe,
 )
-
-DATABASE = "medusa_suite"
+from tests.home_pool import lent_homes
 
 
 @pytest.fixture(scope="session")
 def home_urls(postgres_server: EmbeddedServer) -> Iterator[HomeUrls]:
     """A home in Postgres for the whole run."""
-    admin_url = postgres_server.superuser_url()
-    yield create_home(admin_url, ALPHA, DATABASE)
-    drop_home(admin_url, DATABASE)
+    with lent_homes(postgres_server, ALPHA) as homes:
+        yield homes[ALPHA]
 
 
 @pytest.fixture(scope="session")

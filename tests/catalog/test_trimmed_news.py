@@ -21,7 +21,7 @@ from pipelines.catalog.memory.memory_catalog import MemoryCatalog
 from pipelines.catalog.memory.store import ManualClock
 from pipelines.catalog.records import StreamStatus
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
+from pipelines.catalog.server.home_databases import HomeUrls
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import (
     HomeUnderTest,
@@ -30,6 +30,7 @@ from tests.catalog.homes_under_test import (
     watcher_of,
     wipe,
 )
+from tests.home_pool import lent_homes
 from tests.sweeps import examples
 
 READER = Participant("beta")
@@ -128,9 +129,8 @@ def reader() -> Catalog:
 
 @pytest.fixture(scope="module")
 def reader_urls(postgres_server: EmbeddedServer) -> Iterator[HomeUrls]:
-    admin_url = postgres_server.superuser_url()
-    yield create_home(admin_url, READER, "medusa_reading")
-    drop_home(admin_url, "medusa_reading")
+    with lent_homes(postgres_server, READER) as homes:
+        yield homes[READER]
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from pipelines.catalog.memory.memory_catalog import MemoryCatalog
 from pipelines.catalog.memory.store import ManualClock
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
+from pipelines.catalog.server.home_databases import HomeUrls
 from pipelines.exchange.chooser import Chooser
 from pipelines.exchange.contents import AnyContents
 from pipelines.exchange.copies import FileCopies
@@ -33,15 +33,13 @@ from pipelines.homes.lease_renewer import LeaseRenewer
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import watcher_of, wipe
 from tests.catalog.producing import BETA, CHOSEN, GAMMA, IMPORTING, Partner, replicated
-
-DATABASE = "medusa_choosing_loop"
+from tests.home_pool import lent_homes
 
 
 @pytest.fixture(scope="module")
 def urls(postgres_server: EmbeddedServer) -> Iterator[HomeUrls]:
-    admin_url = postgres_server.superuser_url()
-    yield create_home(admin_url, a.ALPHA, DATABASE)
-    drop_home(admin_url, DATABASE)
+    with lent_homes(postgres_server, a.ALPHA) as homes:
+        yield homes[a.ALPHA]
 
 
 class Told(LocalExchange):

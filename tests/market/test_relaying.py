@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from medusa_core.market.costs import Queue
-from medusa_core.market.relaying import RelayHeadroom, exchange, rooms_by_relay
+from medusa_core.market.knowledge import AcceptedItems
+from medusa_core.market.relaying import Relay, RelayHeadroom, exchange, rooms_by_relay
 from medusa_core.names import Participant
-from tests.market.knowing import an_item, knowing
+from tests.market.knowing import an_item, knowing, paying
 
 OWN = [an_item(number) for number in range(75)]
 CHEAP, DEAR = RelayHeadroom(10.0, 0.1, Participant("a")), RelayHeadroom(22.0, 0.2, Participant("b"))
@@ -41,3 +42,16 @@ def test_what_is_taken_first_leaves_no_more_than_pays() -> None:
     alone = exchange(cost, 0.7, 0.9, 30.0, 0.02, [(500.0, 0.1)])
     assert alone is not None
     assert (alone.before, alone.after, alone.load) == (0, 0, pytest.approx(0.72))
+
+
+def test_at_most_64_pieces_leave_to_make_room_for_one_item() -> None:
+    piece = 1 / 1024
+    accepted = AcceptedItems(0, tuple(an_item(number, piece) for number in range(100)))
+    knowledge = knowing(
+        [an_item(0, 0.5)], threshold=0.5, as_payer=[paying("b", [1.0], accepted=accepted)]
+    )
+    leaving = []
+    for pieces in (63, 64, 65):
+        made = Relay(knowledge).make_room(0.5, an_item(1, pieces * piece), 30.0, 0.0)
+        leaving.append(None if made is None else len(made[0].leaves))
+    assert leaving == [63, 64, None]

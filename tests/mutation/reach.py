@@ -2,7 +2,8 @@
 
 A traced run of the core's tests is kept in `.medusa/mutation` until the core changes; a file of
 tests that changes is run again. A test reaches the SQL that its text names, and that which is named
-by the queries behind the methods that it calls; what that uses is found in the text of the SQL.
+by what it calls: helpers, and the queries behind methods of a catalog. What SQL uses is found in
+its text.
 """
 
 from __future__ import annotations
@@ -11,15 +12,18 @@ import ast
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
 from tests.mutation.sql_text import statements_of, tokens_of
 
-_NAMED = re.compile(r"\bmedusa(?:_api)?\.[a-z_]+")
-_WRITTEN = re.compile(r"\b(?:INSERT\s+INTO|UPDATE|DELETE\s+FROM)\s+(medusa\.[a-z_]+)", re.I)
+_NAMED = re.compile(r"\bmedusa(?:_api|_market)?\.[a-z_]+")
+_CALLED = re.compile(r"\b([a-z]\w*)\(")
+_WRITTEN = re.compile(
+    r"\b(?:INSERT\s+INTO|UPDATE|DELETE\s+FROM)\s+(medusa(?:_market)?\.[a-z_]+)", re.I
+)
 _CREATED = re.compile(
     r"CREATE\s+(?:OR\s+REPLACE\s+)?(?:UNIQUE\s+|CONSTRAINT\s+)?"
     r"(FUNCTION|TABLE|VIEW|TRIGGER|INDEX)\s+([\w.]+)", re.I,
@@ -47,32 +51,32 @@ def traced_functions(package: Path) -> Iterator[set[str]]:
         sys.settrace(None)
 
 
-def queries_of_methods(catalog: Path) -> Mapping[str, frozenset[str]]:
-    """Method of a catalog -> the queries that its body names."""
-    queries = {path.stem for path in catalog.parents[1].glob("sql/queries/*.sql")}
+def calls_of(paths: Iterable[Path], queries: Collection[str] = ()) -> dict[str, set[str]]:
+    """Function or method of these modules, as `name()` -> what its text names and calls.
+
+    Functions of one name are one: which of them a call means is not known. With `queries`, a text
+    that is the name of one stands for it.
+    """
     found: dict[str, set[str]] = defaultdict(set)
-    for path in catalog.glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path in paths:
+        source = path.read_text(encoding="utf-8")
+        lines = source.splitlines()
+        for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.FunctionDef):
                 texts = {n.value for n in ast.walk(node) if isinstance(n, ast.Constant)
                          and isinstance(n.value, str)}  # fmt: skip
-                found[node.name] |= texts & queries
-    return {name: frozenset(used) for name, used in found.items() if used}
-
-
-def sql_said(
-    text: str, methods: Mapping[str, frozenset[str]], queries: Mapping[str, str]
-) -> set[str]:
-    """Objects and queries that a text names, or reaches by a method of a catalog."""
-    found = named_in(text)
-    for name in set(re.findall(r"\b(\w+)\(", text)) & methods.keys():
-        for query in methods[name]:
-            found |= {query} | named_in(queries[query])
+                text = "\n".join(lines[node.lineno - 1 : node.end_lineno])
+                found[f"{node.name}()"] |= (texts & set(queries)) | said_in(text)
     return found
 
 
+def said_in(text: str) -> set[str]:
+    """Objects of SQL that a text names, as statements of its own do, and what it calls."""
+    return set(_NAMED.findall(text)) | {f"{name}()" for name in _CALLED.findall(text)}
+
+
 def named_in(text: str) -> set[str]:
-    """Objects of SQL that a text names: what a test sends by a connection of its own."""
+    """Objects of SQL that a text names."""
     return set(_NAMED.findall(text))
 
 
@@ -108,7 +112,16 @@ def references(sources: Iterable[str]) -> Mapping[str, frozenset[str]]:
     return {name: frozenset(used) for name, used in uses.items()}
 
 
-def distances(begin: Iterable[str], uses: Mapping[str, frozenset[str]]) -> dict[str, int]:
+def turned(uses: Mapping[str, Collection[str]]) -> Mapping[str, Collection[str]]:
+    """Object -> what uses it."""
+    users: dict[str, set[str]] = defaultdict(set)
+    for name, used in uses.items():
+        for one in used:
+            users[one].add(name)
+    return users
+
+
+def distances(begin: Iterable[str], uses: Mapping[str, Collection[str]]) -> dict[str, int]:
     """What can be reached from these objects, and in how many steps at least."""
     found = dict.fromkeys(begin, 0)
     edge: Sequence[str] = list(found)

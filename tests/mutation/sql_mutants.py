@@ -197,7 +197,8 @@ class _Finder:
             if following is not None and following.text == "(" and token.word in _TWINS:
                 yield self._mutant(where, "twin", token.start, token.end, _TWINS[token.word])
             if token.text.isdigit() and len(token.text) < DIGITS_MAX and not in_table:
-                for text in (str(int(token.text) + 1), f"({int(token.text) - 1})"):
+                texts = [str(int(token.text) + 1), f"({int(token.text) - 1})"]
+                for text in texts[1:] if _takes_first_row(tokens, at) else texts:
                     yield self._mutant(where, "constant", token.start, token.end, text)
             yield from self._is(where, tokens, at)
 
@@ -249,6 +250,18 @@ class _Finder:
             after=self._source[begin:start] + text + self._source[end:stop],
             edits=(Edit(start, end, text), *more),
         )
+
+
+def _takes_first_row(tokens: Sequence[Token], at: int) -> bool:
+    """Whether a number is the LIMIT 1 of a SELECT INTO, which takes the first row of any number."""
+    if tokens[at].text != "1" or at == 0 or tokens[at - 1].word != "LIMIT":
+        return False
+    for token in reversed(tokens[:at]):
+        if token.text == ";" or token.depth < tokens[at].depth:
+            return False
+        if token.word == "INTO" and token.depth == tokens[at].depth:
+            return True
+    return False
 
 
 def _plain_statements(body: Sequence[Token]) -> Iterator[list[Token]]:

@@ -54,6 +54,7 @@ BEGIN
     UPDATE medusa.hold AS h SET limit_ms = 7
     WHERE h.stream = take.stream AND h.limit_ms BETWEEN 1 AND 5;
     PERFORM FROM medusa.hold FOR UPDATE;
+    SELECT h.stream INTO stream FROM medusa.hold AS h ORDER BY 1 LIMIT 1;
 END $$;
 CREATE TRIGGER guard BEFORE INSERT ON medusa.hold
     FOR EACH ROW EXECUTE FUNCTION medusa.guard();
@@ -112,6 +113,13 @@ def test_sql_loses_guards_locks_constraints_triggers_and_rights() -> None:
         assert expected in found, expected
     kinds = {m.kind for m in sql_mutants_of(SQL, "sql/x.sql")}
     assert {"trigger", "right"} <= kinds
+
+
+def test_a_select_into_that_takes_the_first_row_is_not_given_more() -> None:
+    limits = {change for _, change in changes(sql_mutants_of(SQL, "sql/x.sql"), SQL)
+              if "LIMIT" in change}  # fmt: skip
+    begin = "SELECT h.stream INTO stream FROM medusa.hold AS h ORDER BY"
+    assert limits == {f"{begin} 2 LIMIT 1;", f"{begin} (0) LIMIT 1;", f"{begin} 1 LIMIT (0);"}
 
 
 def test_what_is_said_of_a_dropped_constraint_goes_with_it() -> None:

@@ -8,7 +8,6 @@ own; SQL is read from the copy), and the tests that reach the mutant are run unt
 from __future__ import annotations
 
 import gc
-import inspect
 import json
 import os
 import signal
@@ -16,8 +15,9 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -31,6 +31,7 @@ import pytest
 
 from tests.mutation import reach
 from tests.mutation.mutants import Edit, Mutant
+from tests.mutation.mutated_homes import MutatedHomes
 
 CHILD_S_MIN, SLOWER, IDLE, LOOK_S = 20.0, 8.0, 20.0, 0.01
 """A mutant has this time, and so many times what its tests took: what never ends is noticed.
@@ -50,6 +51,12 @@ MARKETS_MAX, WHOLE_MAX, REPLICAS_MAX = 30, 8, 6
 
 EXAMPLES_TRACED = 5
 TRACE_S_MAX = 3_600.0
+STRUCTURE = ("sql/test_files.py", "sql/test_roles.py")
+"""Which rights and settings functions have is looked at for all of them together."""
+
+CASES = 2
+"""So many cases of a test are as near as the test is, the next ones a step further, and so on."""
+
 FURTHER = 3
 """So many steps further than what a test names is what the rest of its file names."""
 MODULE = "module"
@@ -77,6 +84,7 @@ class Run:
         self._job, self._root = job, root
         self._failed: str | None = None
         self._functions: dict[CodeType, list[FunctionType]] = {}
+        self._homes: MutatedHomes | None = None
 
     def pytest_collection(self) -> None:
         from hypothesis import HealthCheck, settings
@@ -100,18 +108,32 @@ class Run:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        import resource
+        def P(n):
+            with open("/tmp/core-mut.log","a") as f: print(n, time.process_time(), sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]), file=f)
+        P("collected")
         if self._job.simulates:
             import pipelines.simulation.faults.schedule_runs  # noqa: F401 - before children are forked
         self._functions = _loaded_functions(self._root / self._job.room)
         items = {item.nodeid: item for item in session.items}
-        with _server(session.config, self._job.room):
+        with _homes(session.config, self._root, self._job.room) as homes:
+            self._homes = homes
+            P("homes")
             known = self._reached(items)
+            P("reached")
             order = _order_of(self._job, known, self._root)
+            P("order")
             for mutant in self._job.mutants:
                 if time.monotonic() > self._job.deadline:
                     break
                 names = [name for name in order(mutant) if name in items]
-                self._record(mutant, *self._verdict(mutant, names, items, known))
+                import resource
+                c0=time.process_time()+sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]); t0=time.monotonic()
+                v=self._verdict(mutant, names, items, known)
+                c1=time.process_time()+sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+                with open("/tmp/core-mut.log","a") as f: print(f"{c1-c0:.1f} {time.monotonic()-t0:.1f} {v} {mutant.id}", file=f)
+                self._record(mutant, *v)
+        P("end")
         return True
 
     # ------------------------------------------------------------ which tests reach what
@@ -119,7 +141,7 @@ class Run:
     def _reached(self, items: dict[str, pytest.Item]) -> dict[str, Any]:
         """What each test reaches; files of tests that are new or have changed are run for it."""
         if self._job.room == "sql":
-            return _output(items, self._root)
+            return _said(items)
         path = self._job.reach_file
         path.parent.mkdir(parents=True, exist_ok=True)
         files: dict[str, list[pytest.Item]] = {}
@@ -194,7 +216,8 @@ class Run:
                 self._failed = _violation() if self._job.simulates else None
                 return self._failed is None
 
-            verdict, how = self._in_child(act, limit_s)
+            with nullcontext() if self._homes is None else self._homes.with_file(path, source):
+                verdict, how = self._in_child(act, limit_s)
             return ("unreached", how) if verdict == "survived" and not names else (verdict, how)
         finally:
             path.write_text(source, encoding="utf-8")
@@ -270,26 +293,34 @@ class Run:
             time.sleep(LOOK_S)
 
     def _record(self, mutant: Mutant, verdict: str, how: str) -> None:
-        if self._job.room == "sql":
-            _drop_databases()
         with self._job.told.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"id": mutant.id, "verdict": verdict, "how": how}) + "\n")
 
 
-def _output(items: dict[str, pytest.Item], root: Path) -> dict[str, Any]:
-    """What each test reaches by its own text, and by the rest of its file."""
-    methods = reach.queries_of_methods(root / "pipelines" / "catalog")
-    queries = {path.stem: path.read_text() for path in (root / "sql" / "queries").glob("*.sql")}
-    files = {
-        file: sorted(reach.sql_said(file.read_text(), methods, queries))
-        for file in {item.path for item in items.values()}
-    }
+def _said(items: dict[str, pytest.Item]) -> dict[str, Any]:
+    """What each test says by its own text and its fixtures, and by the rest of its file."""
+    files = {path: reach.calls_of([path]) for path in {item.path for item in items.values()}}
     found = {}
     for name, item in items.items():
-        text = inspect.getsource(getattr(item, "function", _output))
-        own = sorted(reach.sql_said(text, methods, queries))
-        found[name] = {"s": TEST_S, "reaches": own, "beside": files[item.path]}
+        of_file = files[item.path]
+        own = of_file.get(f"{getattr(item, 'originalname', item.name)}()", set())
+        own = own | {f"{fixture}()" for fixture in getattr(item, "fixturenames", ())}
+        found[name] = {"s": TEST_S, "reaches": own, "beside": set().union(*of_file.values())}
     return found
+
+
+def _uses(root: Path) -> Mapping[str, frozenset[str]]:
+    """What each object of SQL, query, method of a catalog and helper of tests leads to."""
+    sql = [path for path in (root / "sql").rglob("*.sql") if "migrations" not in path.parts]
+    queries = {path.stem: path.read_text() for path in sql if path.parent.name == "queries"}
+    uses = reach.calls_of((root / "pipelines" / "catalog").rglob("*.py"), queries)
+    for name, said in reach.calls_of(
+        path for path in (root / "tests").rglob("*.py") if not path.name.startswith("test_")
+    ).items():
+        uses.setdefault(name, set()).update(said)
+    for name, text in queries.items():
+        uses[name] = reach.named_in(text)
+    return {**uses, **reach.references(path.read_text() for path in sql)}
 
 
 def _hash_of(path: Path) -> str:
@@ -337,14 +368,11 @@ def _fits(item: pytest.Item, room: str) -> bool:
     return "spark" not in needs and has_server == (room == "sql")
 
 
-_SERVER: list[Any] = []
-
-
 @contextmanager
-def _server(config: pytest.Config, room: str) -> Iterator[None]:
-    """One server for all children."""
+def _homes(config: pytest.Config, root: Path, room: str) -> Iterator[MutatedHomes | None]:
+    """One server for all children, and homes in it."""
     if room != "sql":
-        yield
+        yield None
         return
     from pipelines.catalog.server.embedded_server import EmbeddedServer
     from tests.conftest import LENT_SERVER, folder_on_memory
@@ -353,29 +381,9 @@ def _server(config: pytest.Config, room: str) -> Iterator[None]:
     try:
         with server:
             config.stash[LENT_SERVER] = server
-            _SERVER.append(server)
-            yield
+            yield MutatedHomes(server, root / "sql")
     finally:
         server.discard()
-
-
-def _drop_databases() -> None:
-    import psycopg2
-
-    url = _SERVER[0].superuser_url().replace("+psycopg2", "")
-    connection = psycopg2.connect(url)
-    try:
-        connection.autocommit = True
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT datname FROM pg_database WHERE datname LIKE 'medusa%'")
-            for (name,) in cursor.fetchall():
-                cursor.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
-            cursor.execute("SELECT rolname FROM pg_roles WHERE rolname LIKE 'medusa%'")
-            for (name,) in cursor.fetchall():
-                with suppress(psycopg2.Error):
-                    cursor.execute(f'DROP ROLE "{name}"')
-    finally:
-        connection.close()
 
 
 def _loaded_functions(package: Path) -> dict[CodeType, list[FunctionType]]:
@@ -427,24 +435,34 @@ def _order_of(job: Job, known: dict[str, Any], root: Path) -> Callable[[Mutant],
             return sorted(reaching, key=lambda name: known[name]["s"])
 
         return by_trace
-    sql = [path.read_text() for path in (root / "sql").rglob("*.sql") if "migrations" not in
-           path.parts]  # fmt: skip
-    uses = reach.references(sql)
-    near = {}
-    for name, test in known.items():
-        near[name] = {o: d + FURTHER for o, d in reach.distances(test["beside"], uses).items()}
-        near[name] |= reach.distances(test["reaches"], uses)
+    users = reach.turned(_uses(root))
+    later = _later_cases(known)
 
     def by_text(mutant: Mutant) -> list[str]:
-        objects = (mutant.where, mutant.where.rsplit(".", 1)[0])
-        steps = {
-            name: min((far[o] for o in objects if o in far), default=None)
-            for name, far in near.items()
-        }
-        reaching = [(step, len(near[n]), n) for n, step in steps.items() if step is not None]
-        return [name for _, _, name in sorted(reaching)] or sorted(near)
+        far = reach.distances((mutant.where, mutant.where.rsplit(".", 1)[0]), users)
+        further = {name: steps + FURTHER for name, steps in far.items()}
+        first = STRUCTURE if mutant.kind in ("setting", "right") else ()
+        reaching = []
+        for name, test in known.items():
+            steps = [far[said] for said in test["reaches"] if said in far]
+            steps += [further[said] for said in test["beside"] if said in far]
+            if any(file in name for file in first):
+                steps.append(0)
+            if steps:
+                reaching.append((min(steps) + later[name], len(test["reaches"]), name))
+        return [name for _, _, name in sorted(reaching)] or sorted(known)
 
     return by_text
+
+
+def _later_cases(names: Iterable[str]) -> dict[str, int]:
+    """How much further the cases of a test are from a mutant than its first ones."""
+    cases: Counter[str] = Counter()
+    found = {}
+    for name in names:
+        found[name] = cases[name.partition("[")[0]] // CASES
+        cases[name.partition("[")[0]] += 1
+    return found
 
 
 def _is_outside(mutant: Mutant) -> bool:

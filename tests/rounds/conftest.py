@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from tests.agreements.homes import Urls, Watchers, homes_of, watchers_of
+from tests.agreements.homes import Urls, Watchers, watchers_of
+from tests.home_pool import lent_homes
 from tests.rounds.building import (
     ALPHA,
     BETA,
@@ -21,7 +22,7 @@ from tests.rounds.building import (
 @pytest.fixture(scope="session")
 def trading_urls(postgres_server: EmbeddedServer) -> Iterator[Urls]:
     """Three homes for the whole run."""
-    with homes_of(postgres_server, (ALPHA, BETA, GAMMA), "medusa_trading") as homes:
+    with lent_homes(postgres_server, ALPHA, BETA, GAMMA) as homes:
         yield homes
 
 

@@ -16,9 +16,10 @@ from sqlalchemy import Engine
 from medusa_core.errors import MedusaError
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
+from pipelines.catalog.server.home_databases import HomeUrls
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import watcher_of, wipe
+from tests.home_pool import lent_homes
 
 Login = psycopg2.extensions.connection
 LogIn = Callable[[str], Login]
@@ -27,9 +28,8 @@ LogIn = Callable[[str], Login]
 @pytest.fixture(scope="session")
 def attacked_urls(postgres_server: EmbeddedServer) -> Iterator[HomeUrls]:
     """A home in Postgres."""
-    admin_url = postgres_server.superuser_url()
-    yield create_home(admin_url, a.ALPHA, "medusa_attacked")
-    drop_home(admin_url, "medusa_attacked")
+    with lent_homes(postgres_server, a.ALPHA) as homes:
+        yield homes[a.ALPHA]
 
 
 @pytest.fixture(scope="session")

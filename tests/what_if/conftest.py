@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from tests.agreements.homes import Urls, Watchers, homes_of, watchers_of
+from tests.agreements.homes import Urls, Watchers, watchers_of
+from tests.home_pool import lent_homes
 from tests.rounds.building import (
     ALPHA,
     BETA,
@@ -26,7 +27,7 @@ from tests.what_if.building import BUSY, records
 @pytest.fixture(scope="session")
 def asking_urls(postgres_server: EmbeddedServer) -> Iterator[Urls]:
     """Two homes for the whole run."""
-    with homes_of(postgres_server, (ALPHA, BETA), "medusa_asking") as homes:
+    with lent_homes(postgres_server, ALPHA, BETA) as homes:
         yield homes
 
 
