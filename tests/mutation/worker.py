@@ -108,32 +108,19 @@ class Run:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        import resource
-        def P(n):
-            with open("/tmp/core-mut.log","a") as f: print(n, time.process_time(), sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]), file=f)
-        P("collected")
         if self._job.simulates:
             import pipelines.simulation.faults.schedule_runs  # noqa: F401 - before children are forked
         self._functions = _loaded_functions(self._root / self._job.room)
         items = {item.nodeid: item for item in session.items}
         with _homes(session.config, self._root, self._job.room) as homes:
             self._homes = homes
-            P("homes")
             known = self._reached(items)
-            P("reached")
             order = _order_of(self._job, known, self._root)
-            P("order")
             for mutant in self._job.mutants:
                 if time.monotonic() > self._job.deadline:
                     break
                 names = [name for name in order(mutant) if name in items]
-                import resource
-                c0=time.process_time()+sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]); t0=time.monotonic()
-                v=self._verdict(mutant, names, items, known)
-                c1=time.process_time()+sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
-                with open("/tmp/core-mut.log","a") as f: print(f"{c1-c0:.1f} {time.monotonic()-t0:.1f} {v} {mutant.id}", file=f)
-                self._record(mutant, *v)
-        P("end")
+                self._record(mutant, *self._verdict(mutant, names, items, known))
         return True
 
     # ------------------------------------------------------------ which tests reach what

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from medusa_core.errors import Conflict, Refused
 from pipelines.cli.main import main
 from pipelines.platform.airflow_components.component_processes import all_processes
 from pipelines.simulation.faults import schedule_runs
+from pipelines.simulation.faults.run_figures import RunFigures
 from pipelines.simulation.faults.schedule_runs import run_on, run_schedules
 from pipelines.simulation.faults.schedule_shapes import TRIMS, WHOLE
 from pipelines.simulation.progress import progress_in
@@ -33,25 +35,29 @@ def stop(done: int) -> None:
 def test_a_stopped_run_continues_and_ends_like_an_uninterrupted_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedule_runs, "SCHEDULES_PER_PART", 2)
+    monkeypatch.setattr(schedule_runs, "SCHEDULES_PER_PART", 1)
     file = tmp_path / "deep" / "run.json"
     with progress_in(file, SEED, TRIMS) as progress, pytest.raises(Stopped):
-        run_on(progress, 5, 1, stop)
+        run_on(progress, 3, 1, stop)
     begun: list[int] = []
     with progress_in(file, SEED, TRIMS) as progress:
-        assert progress.done == [(SEED, SEED + 2)]
-        figures = run_on(progress, 5, 1, begun.append)
-    assert begun == [4, 5]
-    assert figures.document() == run_schedules(5, SEED, shape=TRIMS).document()
+        assert progress.done == [(SEED, SEED + 1)]
+        figures = run_on(progress, 3, 1, begun.append)
+    assert begun == [2, 3]
+    assert figures.document() == run_schedules(3, SEED, shape=TRIMS).document()
     with progress_in(file, SEED, TRIMS) as progress:
-        assert run_on(progress, 5, 1, stop).document() == figures.document()
+        assert run_on(progress, 3, 1, stop).document() == figures.document()
+
+
+@cache
+def one_part(first: int = SEED) -> RunFigures:
+    """The figures of one schedule; nobody changes them."""
+    return schedule_runs.run_part((first, 1), TRIMS)
 
 
 def test_parts_that_come_in_any_order_are_counted_once(tmp_path: Path) -> None:
     file = tmp_path / "run.json"
-    parts = {
-        first: schedule_runs.run_part((first, 1), TRIMS) for first in (SEED, SEED + 1, SEED + 2)
-    }
+    parts = {first: one_part(first) for first in (SEED, SEED + 1, SEED + 2)}
     with progress_in(file, SEED, TRIMS) as progress:
         for first in (SEED + 2, SEED):
             progress.add(first, parts[first], "code")
@@ -77,7 +83,7 @@ def test_two_runs_do_not_share_a_file(tmp_path: Path) -> None:
 def test_the_file_of_another_run_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     with progress_in(file, SEED, TRIMS) as progress:
-        progress.add(SEED, schedule_runs.run_part((SEED, 1), TRIMS), "code")
+        progress.add(SEED, one_part(), "code")
     for seed, shape in ((SEED + 1, TRIMS), (SEED, WHOLE)):
         with (
             pytest.raises(Refused, match=f"from seed {SEED} with --trims"),
@@ -102,7 +108,7 @@ def test_the_file_of_another_run_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_was_spoilt_is_refused_and_left_as_it_is(tmp_path: Path, spoil: object) -> None:
     file = tmp_path / "run.json"
     with progress_in(file, SEED, TRIMS) as progress:
-        progress.add(SEED, schedule_runs.run_part((SEED, 1), TRIMS), "code")
+        progress.add(SEED, one_part(), "code")
     spoilt = spoil(file.read_text())  # type: ignore[operator]
     file.write_text(spoilt)
     with pytest.raises(Refused, match="not what a run"), progress_in(file, SEED, TRIMS):

@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from contextlib import closing
 from dataclasses import replace
+from functools import cache
 
 import pytest
 from greenlet import getcurrent, greenlet
@@ -19,7 +20,7 @@ from pipelines.cli.main import main
 from pipelines.simulation.faults import schedule as running
 from pipelines.simulation.faults.events import Violation
 from pipelines.simulation.faults.run_figures import RunFigures
-from pipelines.simulation.faults.schedule import run_schedule
+from pipelines.simulation.faults.schedule import ScheduleFigures, run_schedule
 from pipelines.simulation.faults.schedule_runs import run_schedules, run_shared
 from pipelines.simulation.faults.schedule_shapes import (
     KINDS,
@@ -30,16 +31,24 @@ from pipelines.simulation.faults.schedule_shapes import (
 )
 from pipelines.simulation.faults.simulated_processes import GAPS
 from pipelines.simulation.faults.world import World
+from pipelines.simulation.rounds.market_schedule import run_market_schedule
 from tests.sweeps import examples
 
-SEED = 20_000
+SEED, MARKET_SEED = 20_000, 40_000
+ALL_KINDS = 20_014
+"""The first of two seeds with every kind of fault between them."""
 CPUS = os.cpu_count() or 1
+
+
+@cache
+def plain_schedule() -> ScheduleFigures:
+    return run_schedule(SEED)
 
 
 @pytest.mark.sweep
 def test_schedules_break_no_law_and_leave_no_kind_of_fault_out() -> None:
-    schedules = examples(8, 300)
-    figures = run_schedules(schedules, SEED)
+    schedules = examples(2, 250)
+    figures = run_schedules(schedules, ALL_KINDS)
     assert figures.violations == []
     if schedules >= 100:
         assert figures.shortfalls == []
@@ -50,7 +59,7 @@ def test_schedules_break_no_law_and_leave_no_kind_of_fault_out() -> None:
 
 @pytest.mark.sweep
 def test_trims_kills_and_reads_come_between_each_other_and_lose_nothing() -> None:
-    schedules = examples(6, 25)
+    schedules = examples(2, 25)
     figures = run_schedules(schedules, SEED + 1_000, shape=TRIMS)
     assert figures.violations == []
     assert figures.faults["crash"] > schedules
@@ -84,13 +93,17 @@ def test_a_run_is_the_same_however_many_processes_share_it() -> None:
 
 @pytest.mark.sweep
 def test_a_seed_gives_the_same_events_byte_for_byte_in_any_process() -> None:
-    schedules, here = examples(1, 2), io.StringIO()
-    for seed in range(SEED, SEED + schedules):
-        run_schedule(seed, lambda event: print(event, file=here))
-    assert len(here.getvalue().splitlines()) > 250 * schedules
+    """A schedule of streams, and one of a market."""
+    schedules, here = examples(1, 3), io.StringIO()
+    for at in range(schedules):
+        run_schedule(SEED + at, lambda event: print(event, file=here))
+        run_market_schedule(MARKET_SEED + at, lambda event: print(event, file=here))
+    assert len(here.getvalue().splitlines()) > 350 * schedules
     code = (
         "from pipelines.simulation.faults.schedule import run_schedule\n"
-        f"for seed in range({SEED}, {SEED + schedules}):\n    run_schedule(seed, print)"
+        "from pipelines.simulation.rounds.market_schedule import run_market_schedule\n"
+        f"for at in range({schedules}):\n"
+        f"    run_schedule({SEED} + at, print); run_market_schedule({MARKET_SEED} + at, print)"
     )
     for hash_seed in ("1", "2")[:schedules]:
         there = subprocess.run(
@@ -115,11 +128,11 @@ def test_no_fiber_outlives_its_schedule() -> None:
 
 
 def test_another_seed_gives_other_events() -> None:
-    assert run_schedule(SEED).events != run_schedule(SEED + 1).events
+    assert plain_schedule().events != run_schedule(SEED + 1).events
 
 
 def test_telling_changes_nothing() -> None:
-    assert run_schedule(SEED, lambda event: None) == run_schedule(SEED)
+    assert run_schedule(SEED, lambda event: None) == plain_schedule()
 
 
 def test_the_figures_are_one_line_or_one_document(capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,10 +140,10 @@ def test_the_figures_are_one_line_or_one_document(capsys: pytest.CaptureFixture[
     (line,) = capsys.readouterr().out.splitlines()
     assert "2 schedules" in line
     assert "0 violations" in line
-    command = ["simulate", "faults", "--schedules", "2", "--seed", str(SEED), "--json"]
+    command = ["simulate", "faults", "--schedules", "1", "--seed", str(SEED), "--json"]
     assert main(command) == 0
     document = json.loads(capsys.readouterr().out)
-    assert (document["schedules"], document["violations"]) == (2, [])
+    assert (document["schedules"], document["violations"]) == (1, [])
     assert set(document["faults"]) == {*KINDS, *REPLICA_KINDS, *MARKET_KINDS}
 
 
@@ -162,7 +175,7 @@ def test_a_violation_is_exit_code_1_with_the_seed_and_the_command_to_see_it(
 
 def test_a_run_in_which_a_kind_of_fault_did_not_happen_fails() -> None:
     figures = RunFigures(first_seed=1)
-    schedule = run_schedule(SEED)
+    schedule = plain_schedule()
     for _ in range(100):
         figures.add(schedule)
     figures.close()
