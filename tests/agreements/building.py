@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 import psycopg2
@@ -28,6 +29,8 @@ from medusa_core.market.terms import (
 from medusa_core.names import FragmentName, Participant, StreamName
 from pipelines.catalog.postgres.agreements import PostgresAgreements
 from pipelines.catalog.postgres.database_errors import error_of
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
+from pipelines.catalog.postgres.rounds import PostgresRounds, open_postgres_rounds
 from pipelines.catalog.server.home_databases import HomeUrls
 from pipelines.exchange.in_process import LocalExchange, Partner
 from pipelines.market.sync.contract_sync import ContractSync, settle
@@ -129,6 +132,44 @@ class Login:
             raise SqlRefused(error) from None
 
 
+class Connections:
+    """The connections of a participant to its home and to its partners' homes.
+
+    They stay open between tests: a new session of Postgres reads the catalog and compiles every
+    function that it calls, which costs more than most tests do.
+    """
+
+    def __init__(self, urls: HomeUrls, partners: Mapping[Participant, Partner]) -> None:
+        self.urls, self.partners = urls, partners
+        self.agreements = PostgresAgreements(urls.job, urls.participant)
+        self.exchange = LocalExchange(urls.participant, partners)
+        self._logins: dict[str, Login] = {}
+
+    @cached_property
+    def rounds(self) -> PostgresRounds:
+        """The rounds of the home, for who trades."""
+        return open_postgres_rounds(self.urls.job, self.urls.participant)
+
+    @cached_property
+    def catalog(self) -> PostgresCatalog:
+        """The catalog of the home, for who has load."""
+        return PostgresCatalog(self.urls.job, self.urls.participant)
+
+    def login(self, role: str) -> Login:
+        """The one that stays open; a test may have ended it."""
+        if role not in self._logins or self._logins[role].connection.closed:
+            self._logins[role] = Login(str(getattr(self.urls, role)))
+        return self._logins[role]
+
+    def close(self) -> None:
+        for login in self._logins.values():
+            login.connection.close()
+        self.agreements.close()
+        self.exchange.close()
+        for name in {"rounds", "catalog"} & vars(self).keys():
+            getattr(self, name).close()
+
+
 @dataclass
 class Post:
     """The way to partners; what is on it can be looked at, and it can be cut."""
@@ -144,24 +185,23 @@ class Post:
         return self.exchange.deliver(partner, envelopes)
 
     def close(self) -> None:
-        self.exchange.close()
+        """Nothing: the exchange stays open for the next test."""
 
 
 @dataclass
 class Party:
     """A participant with all that it has."""
 
-    urls: HomeUrls
+    connections: Connections
     key: SigningKey
-    partners: Mapping[Participant, Partner]
     told: list[Exception] = field(default_factory=list)
     to_all: bool = True
-    _logins: dict[str, Login] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.urls, self.partners = self.connections.urls, self.connections.partners
         self.name = self.urls.participant
-        self.agreements = PostgresAgreements(self.urls.job, self.name)
-        self.post = Post(LocalExchange(self.name, self.partners))
+        self.agreements = self.connections.agreements
+        self.post = Post(self.connections.exchange)
         self.contract_sync = self.a_contract_sync()
 
     def a_contract_sync(self, **settings: Any) -> ContractSync:
@@ -175,9 +215,7 @@ class Party:
 
     def sql(self, statement: str, *values: object, role: str = "owner") -> list[tuple[Any, ...]]:
         """What the owner (or another role) gets in psql."""
-        if role not in self._logins:
-            self._logins[role] = self.a_login(role)
-        return self._logins[role](statement, *values)
+        return self.connections.login(role)(statement, *values)
 
     def a_login(self, role: str = "owner") -> Login:
         return Login(str(getattr(self.urls, role)))
@@ -195,12 +233,6 @@ class Party:
             "ORDER BY p.proposal_id",
             contract,
         )
-
-    def close(self) -> None:
-        for login in self._logins.values():
-            login.connection.close()
-        self.agreements.close()
-        self.post.close()
 
 
 INSERT = """

@@ -9,7 +9,15 @@ import pytest
 from medusa_core.names import Participant
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from tests.agreements.building import ALPHA, BETA, GAMMA, Party
-from tests.agreements.homes import Parties, Urls, Watchers, parties_in, watchers_of
+from tests.agreements.homes import (
+    HomeConnections,
+    Parties,
+    Urls,
+    Watchers,
+    connections_of,
+    parties_in,
+    watchers_of,
+)
 from tests.catalog.homes_under_test import wipe
 from tests.home_pool import lent_homes
 
@@ -28,11 +36,17 @@ def watchers(postgres_server: EmbeddedServer, agreeing_urls: Urls) -> Iterator[W
         yield watchers
 
 
+@pytest.fixture(scope="session")
+def connections(agreeing_urls: Urls) -> Iterator[HomeConnections]:
+    """What each has open, for the whole run."""
+    with connections_of(agreeing_urls) as connections:
+        yield connections
+
+
 @pytest.fixture
-def parties(agreeing_urls: Urls, watchers: Watchers) -> Iterator[Parties]:
+def parties(connections: HomeConnections, watchers: Watchers) -> Parties:
     """Alpha, beta and gamma, who know each other and have agreed on nothing."""
-    with parties_in(agreeing_urls, watchers) as parties:
-        yield parties
+    return parties_in(connections, watchers)
 
 
 @pytest.fixture

@@ -12,11 +12,12 @@ from medusa_core.names import Participant
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import HomeUrls
 from pipelines.exchange.in_process import Partner
-from tests.agreements.building import Party, a_key
+from tests.agreements.building import Connections, Party, a_key
 from tests.catalog.homes_under_test import watcher_of, wipe
 
 Urls = Mapping[Participant, HomeUrls]
 Watchers = dict[Participant, Engine]
+HomeConnections = dict[Participant, Connections]
 Parties = dict[Participant, Party]
 
 
@@ -31,22 +32,25 @@ def watchers_of(server: EmbeddedServer, homes: Urls) -> Iterator[Watchers]:
 
 
 @contextmanager
-def parties_in(homes: Urls, watchers: Watchers) -> Iterator[Parties]:
-    """A party in each home, which is emptied before; they know each other's keys and have agreed
-    on nothing."""
+def connections_of(homes: Urls) -> Iterator[HomeConnections]:
+    """What each of these has open, for all tests."""
     partners = {
         name: Partner(reader_url=urls.reader, storage=Path("/nowhere"))
         for name, urls in homes.items()
     }
-    parties = {}
-    for name, urls in homes.items():
+    found = {name: Connections(urls, partners) for name, urls in homes.items()}
+    yield found
+    for connections in found.values():
+        connections.close()
+
+
+def parties_in(homes: HomeConnections, watchers: Watchers) -> Parties:
+    """A party in each home, which is emptied before; they know each other's keys and have agreed
+    on nothing."""
+    for name in homes:
         wipe(watchers[name], name)
-        parties[name] = Party(urls, a_key(name), partners)
-    try:
-        for party in parties.values():
-            for name in homes:
-                party.agreements.learn_key(name, a_key(name).public_key, "a test")
-        yield parties
-    finally:
-        for party in parties.values():
-            party.close()
+    parties = {name: Party(connections, a_key(name)) for name, connections in homes.items()}
+    for party in parties.values():
+        for name in homes:
+            party.agreements.learn_key(name, a_key(name).public_key, "a test")
+    return parties

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -15,13 +14,11 @@ from medusa_core.loads import LoadKey, LoadSample, Shares
 from medusa_core.market.documents import document_of
 from medusa_core.market.terms import ContractName, PriceRange, Terms
 from medusa_core.names import Participant
-from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
-from pipelines.catalog.postgres.rounds import open_postgres_rounds
 from pipelines.market.rounds.round_tick import MarketTick, MarketWorker
 from pipelines.market.sync.contract_sync import settle
 from tests.agreements.backups import in_time
 from tests.agreements.building import ALPHA, BETA, GAMMA, Party, a_movement, some_terms
-from tests.agreements.homes import Urls, Watchers, parties_in
+from tests.agreements.homes import HomeConnections, Watchers, parties_in
 from tests.catalog import building as a
 
 __all__ = ["ALPHA", "BETA", "GAMMA"]
@@ -42,14 +39,14 @@ class Trader:
 
     party: Party
     watcher: Engine
-    catalog: PostgresCatalog
     worker: MarketWorker = field(init=False)
     parts: dict[str, float] = field(default_factory=dict)
     _samples: int = 0
 
     def __post_init__(self) -> None:
         self.name = self.party.name
-        self.rounds = open_postgres_rounds(self.party.urls.job, self.name)
+        self.rounds = self.party.connections.rounds
+        self.catalog = self.party.connections.catalog
         self.sql = self.party.sql
         self.restart()
         fragments = {f"trade/f{at}": ((a.SRC,), ()) for at in range(PARTS)}
@@ -113,10 +110,6 @@ class Trader:
     def refused(self) -> list[str]:
         return [reason for (reason,) in self.sql(REFUSED)]
 
-    def close(self) -> None:
-        self.rounds.close()
-        self.catalog.close()
-
 
 FORGET = "DELETE FROM medusa_market.load_part; DELETE FROM medusa_market.load_sample"
 OFFER_IS_OVER = "UPDATE medusa_market.open_offer SET expires_at = clock_timestamp()"
@@ -125,19 +118,10 @@ Traders = Mapping[Participant, Trader]
 MakeTrader = Callable[[Participant], Trader]
 
 
-@contextmanager
-def traders_in(homes: Urls, watchers: Watchers) -> Iterator[Traders]:
+def traders_in(homes: HomeConnections, watchers: Watchers) -> Traders:
     """A trader in each home, which is emptied before; they have agreed on nothing."""
-    with parties_in(homes, watchers) as parties:
-        traders = {
-            name: Trader(party, watchers[name], PostgresCatalog(homes[name].job, name))
-            for name, party in parties.items()
-        }
-        try:
-            yield traders
-        finally:
-            for trader in traders.values():
-                trader.close()
+    parties = parties_in(homes, watchers)
+    return {name: Trader(party, watchers[name]) for name, party in parties.items()}
 
 
 def parts(count: int, load: float = 0.1) -> dict[str, float]:

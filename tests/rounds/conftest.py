@@ -7,7 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from tests.agreements.homes import Urls, Watchers, watchers_of
+from tests.agreements.homes import (
+    HomeConnections,
+    Urls,
+    Watchers,
+    connections_of,
+    watchers_of,
+)
 from tests.home_pool import lent_homes
 from tests.rounds.building import (
     ALPHA,
@@ -33,11 +39,17 @@ def trading_watchers(postgres_server: EmbeddedServer, trading_urls: Urls) -> Ite
         yield watchers
 
 
+@pytest.fixture(scope="session")
+def trading_connections(trading_urls: Urls) -> Iterator[HomeConnections]:
+    """What each has open, for the whole run."""
+    with connections_of(trading_urls) as connections:
+        yield connections
+
+
 @pytest.fixture
-def traders(trading_urls: Urls, trading_watchers: Watchers) -> Iterator[Traders]:
+def traders(trading_connections: HomeConnections, trading_watchers: Watchers) -> Traders:
     """Alpha, beta and gamma, who have agreed on nothing."""
-    with traders_in(trading_urls, trading_watchers) as traders:
-        yield traders
+    return traders_in(trading_connections, trading_watchers)
 
 
 @pytest.fixture

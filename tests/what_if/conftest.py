@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from tests.agreements.homes import Urls, Watchers, watchers_of
+from tests.agreements.homes import (
+    HomeConnections,
+    Urls,
+    Watchers,
+    connections_of,
+    watchers_of,
+)
 from tests.home_pool import lent_homes
 from tests.rounds.building import (
     ALPHA,
@@ -38,36 +44,45 @@ def asking_watchers(postgres_server: EmbeddedServer, asking_urls: Urls) -> Itera
         yield watchers
 
 
+@pytest.fixture(scope="session")
+def asking_connections(asking_urls: Urls) -> Iterator[HomeConnections]:
+    """What each has open, for the whole run."""
+    with connections_of(asking_urls) as connections:
+        yield connections
+
+
 @pytest.fixture
-def pair(asking_urls: Urls, asking_watchers: Watchers) -> Iterator[tuple[Trader, Trader]]:
+def pair(asking_connections: HomeConnections, asking_watchers: Watchers) -> tuple[Trader, Trader]:
     """Alpha and beta, who have agreed on nothing."""
-    with traders_in(asking_urls, asking_watchers) as traders:
-        yield traders[ALPHA], traders[BETA]
+    traders = traders_in(asking_connections, asking_watchers)
+    return traders[ALPHA], traders[BETA]
 
 
 @pytest.fixture(scope="module")
-def traded_once(asking_urls: Urls, asking_watchers: Watchers) -> Iterator[tuple[Trader, Trader]]:
+def traded_once(
+    asking_connections: HomeConnections, asking_watchers: Watchers
+) -> tuple[Trader, Trader]:
     """Alpha has asked beta at 2 to 6 and was answered; now the price is 2, at which beta takes
     nothing. For modules whose tests only ask: whoever empties the homes ends it."""
-    with traders_in(asking_urls, asking_watchers) as traders:
-        alpha, beta = traders[ALPHA], traders[BETA]
-        agree_on(alpha, beta, a_price("2", "6"))
-        alpha.declares(1.0, 0.6)
-        beta.declares(1.0, 0.9)
-        alpha.carries(BUSY)
-        beta.carries(parts(3))
-        for _ in range(3):
-            a_round(alpha, beta)
-        assert alpha.moves(), "beta takes something at a higher price"
+    traders = traders_in(asking_connections, asking_watchers)
+    alpha, beta = traders[ALPHA], traders[BETA]
+    agree_on(alpha, beta, a_price("2", "6"))
+    alpha.declares(1.0, 0.6)
+    beta.declares(1.0, 0.9)
+    alpha.carries(BUSY)
+    beta.carries(parts(3))
+    for _ in range(3):
+        a_round(alpha, beta)
+    assert alpha.moves(), "beta takes something at a higher price"
+    for trader in (alpha, beta):
+        trader.sql("UPDATE medusa_api.contract SET price_high = 2")
+    for _ in range(4):
         for trader in (alpha, beta):
-            trader.sql("UPDATE medusa_api.contract SET price_high = 2")
-        for _ in range(4):
-            for trader in (alpha, beta):
-                trader.party.contract_sync.tick()
-        for _ in range(2):
-            a_round(alpha, beta)
-        beta.in_time("UPDATE medusa_market.offer SET made_at = made_at - interval '20 minutes'")
-        yield alpha, beta
+            trader.party.contract_sync.tick()
+    for _ in range(2):
+        a_round(alpha, beta)
+    beta.in_time("UPDATE medusa_market.offer SET made_at = made_at - interval '20 minutes'")
+    return alpha, beta
 
 
 @pytest.fixture
