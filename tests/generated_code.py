@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from unittest import mock
 
+from pipelines.quality import spark_expressions
 from pipelines.spark import prepared
 from tests.sweeps import IS_LONG
 
@@ -29,19 +30,24 @@ def without_generated_code(spark: SparkSession) -> Iterator[None]:
     """Evaluate expressions without generated code, in the session and in prepared jobs.
 
     A task reads these settings from the properties of its job. Spark's own actions set them there,
-    while a prepared job is an RDD that is run as it is.
+    while a prepared job is an RDD that is run as it is. The recomputation of certificates has a
+    session of its own, with settings of its own.
     """
     if IS_LONG:
         yield
         return
     context = spark.sparkContext
-    with mock.patch.dict(prepared._SETTINGS, NOTHING_GENERATED):
+    with (
+        mock.patch.dict(prepared._SETTINGS, NOTHING_GENERATED),
+        mock.patch.dict(spark_expressions.AS_WRITTEN, NOTHING_GENERATED),
+    ):
+        is_outermost = spark.conf.get("spark.sql.codegen.factoryMode") != "NO_CODEGEN"
         for name, value in NOTHING_GENERATED.items():
             spark.conf.set(name, value)
             context.setLocalProperty(name, value)
         try:
             yield
         finally:
-            for name in NOTHING_GENERATED:
+            for name in NOTHING_GENERATED if is_outermost else ():
                 spark.conf.unset(name)
                 context.setLocalProperty(name, None)

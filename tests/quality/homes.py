@@ -16,6 +16,7 @@ from medusa_core.network import Aggregate, Filter, Map, Network, Output, Source,
 from pipelines.homes.home import Home
 from pipelines.quality.check_run import Found, Outcome, run_checks
 from pipelines.quality.windows import WindowRequest
+from tests.generated_code import without_generated_code
 from tests.replaying import Replayer, parquet_files
 
 if TYPE_CHECKING:
@@ -126,7 +127,8 @@ def checked_home(
     """A replay in several steps, its home still open."""
     with replayer.home() as home:
         limits = Limits(records_per_step_max=records_per_step_max)
-        replayer.run(home, network, inputs, width_s=width_s, limits=limits)
+        with without_generated_code(replayer.spark):
+            replayer.run(home, network, inputs, width_s=width_s, limits=limits)
         yield Checked(home, replayer.spark)
 
 

@@ -14,6 +14,7 @@ from pipelines.quality.differences import differences
 from pipelines.quality.planted_faults import MODES
 from pipelines.quality.stored_rows import STIME, row_schema
 from tests.quality.homes import Checked, found
+from tests.sweeps import long_but
 
 BROKEN = {
     "lose-row": (Suite.CONVERGED, "no row is missing from the stream"),
@@ -50,27 +51,41 @@ def test_a_broken_copy_fails_by_its_law_and_nothing_is_written_down(
 
 
 def test_the_home_is_whole_after_its_copy_was_broken(netmon: Checked) -> None:
-    assert not netmon.run(break_mode="lose-row").passed
-    assert netmon.run().passed
+    assert not netmon.run(break_mode="lose-row", stream="scanning_sources").passed
+    assert netmon.run(stream="scanning_sources").passed
 
 
-@pytest.mark.parametrize(("extra", "code"), [([], 0), (["--break", "lose-row"], 1)])
-def test_the_command_prints_a_document_and_its_exit_code_says_whether_all_passed(
+@pytest.mark.parametrize(
+    ("extra", "code", "is_json"),
+    long_but(
+        2,
+        [
+            ([], 0, True),
+            (["--break", "lose-row"], 1, False),
+            ([], 0, False),
+            (["--break", "lose-row"], 1, True),
+        ],
+    ),
+)
+def test_the_command_prints_what_it_found_and_its_exit_code_says_whether_all_passed(
     netmon: Checked,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     postgres_server: object,
     extra: list[str],
     code: int,
+    is_json: bool,
 ) -> None:
     monkeypatch.setenv("MEDUSA_DIR", str(netmon.home.directory))
     monkeypatch.setenv("MEDUSA_CATALOG_URL", postgres_server.superuser_url())  # type: ignore[attr-defined]
-    assert main(["quality", "run", "scanning_sources", "--json", *extra]) == code
-    document = json.loads(capsys.readouterr().out)
-    assert document["passed"] == (code == 0)
-    assert len(document["certificates"]) == len(Suite)
-    assert main(["quality", "run", "scanning_sources", *extra]) == code
+    form = ["--json"] if is_json else []
+    assert main(["quality", "run", "scanning_sources", *form, *extra]) == code
     printed = capsys.readouterr().out
+    if is_json:
+        document = json.loads(printed)
+        assert document["passed"] == (code == 0)
+        assert len(document["certificates"]) == len(Suite)
+        return
     assert ("NO" in printed) == (code == 1)
     assert ("1 of 4 checks failed" in printed or "2 of 4 checks failed" in printed) == (code == 1)
 

@@ -20,6 +20,8 @@ from pipelines.quality.windows import Subject
 from tests.quality.homes import SECOND_US, Checked, certificate
 from tests.sweeps import long_but
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 
 @pytest.mark.parametrize(
     ("network", "outputs"),

@@ -201,8 +201,7 @@ def replayer(
 
     def replayed(name: str) -> Any:
         replayer = Replayer(postgres_server, spark, folder / name)
-        return checked_home(replayer, NETWORK, {"events": files}, width_s=10,
-                            records_per_step_max=50)  # fmt: skip
+        return checked_home(replayer, NETWORK, {"events": files}, width_s=10)
 
     return replayed
 

@@ -22,6 +22,7 @@ from pipelines.quality.spark_expressions import SparkExpressions
 from tests.language.conftest import COLUMNS
 from tests.language.generated_expressions import compiled_text, expressions
 from tests.language.test_expressions_agree_with_spark import TYPED, calls_of
+from tests.sweeps import examples
 
 _DECIMALS = st.integers(1, 38).flatmap(
     lambda precision: st.integers(0, precision).map(lambda scale: f"decimal({precision},{scale})")
@@ -75,7 +76,7 @@ def check(spark: SparkSession, columns: Mapping[str, Column], texts: Sequence[st
 
 
 SLOW = settings(
-    max_examples=10,
+    max_examples=examples(3, 20),
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),
@@ -83,6 +84,7 @@ SLOW = settings(
 )
 
 
+@pytest.mark.sweep
 @SLOW
 @given(typed_columns(), st.lists(numbers(), min_size=60, max_size=60))
 def test_numbers_of_any_types_have_the_types_of_spark(
@@ -91,6 +93,7 @@ def test_numbers_of_any_types_have_the_types_of_spark(
     check(spark, columns, texts)
 
 
+@pytest.mark.sweep
 @SLOW
 @given(typed_columns(), st.lists(st.tuples(st.sampled_from(_AGGREGATES), numbers(depth=1)),
                                  min_size=40, max_size=40))  # fmt: skip
@@ -100,6 +103,7 @@ def test_aggregates_of_any_types_have_the_types_of_spark(
     check(spark, columns, [form.format(text) for form, text in drawn])
 
 
+@pytest.mark.sweep
 @SLOW
 @given(typed_columns(), st.lists(expressions(), min_size=60, max_size=60))
 def test_expressions_of_every_kind_have_the_types_of_spark(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def four(
-    postgres_server: EmbeddedServer, spark: SparkSession, tmp_path: Path
+    postgres_server: EmbeddedServer, spark: SparkSession, interpreted: None, tmp_path: Path
 ) -> Iterator[dict[str, Running]]:
     """Three that land generated connections and one that computes them, to the end."""
     (whole,) = write_generated(tmp_path / "all", seed=2, records=3_000, files=1, format="parquet")

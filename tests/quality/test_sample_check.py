@@ -23,8 +23,11 @@ from pipelines.spark.job_verification import Records, Verification
 from tests.replaying import Replayer, parquet_files
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
+    from pipelines.catalog.server.embedded_server import EmbeddedServer
+
+pytestmark = pytest.mark.usefixtures("interpreted")
 
 SECOND_US = 1_000_000
 MINUTES = 60
@@ -77,8 +80,15 @@ class Replayed:
         return check_sample(self.home, self.network, PlanId(self.result.plan))
 
 
-@pytest.fixture
-def replayed(replayer: Replayer) -> Iterator[Replayed]:
+@pytest.fixture(scope="module")
+def replayed(
+    postgres_server: EmbeddedServer,
+    spark: SparkSession,
+    folder: Path,
+    interpreted: None,
+) -> Iterator[Replayed]:
+    """One replay for the tests that only read its result."""
+    replayer = Replayer(postgres_server, spark, folder / "sampled")
     with replayer.home() as home:
         yield Replayed(replayer, home, a_network())
 

@@ -26,12 +26,13 @@ from tests.language.conftest import COLUMNS
 from tests.language.conftest import records as records
 from tests.language.generated_expressions import compiled_text, expressions, plain_text
 from tests.language.test_expressions_agree_with_spark import HOSTILE
+from tests.sweeps import examples
 
 Both = tuple[SparkSession, duckdb.DuckDBPyConnection]
 
 
-@pytest.fixture(scope="session")
-def both(records: SparkSession) -> Both:
+@pytest.fixture(scope="module")
+def both(records: SparkSession, interpreted: None) -> Both:
     """The same records in both engines, with an event time each."""
     table = records.sql(
         f"SELECT *, CAST(monotonically_increasing_id() * 7 - 300 AS bigint) AS {STIME} FROM records"
@@ -108,8 +109,9 @@ def same(column: pa.ChunkedArray) -> list[object]:
     return values
 
 
+@pytest.mark.sweep
 @settings(
-    max_examples=4,
+    max_examples=examples(2, 8),
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),
