@@ -10,16 +10,18 @@ from pathlib import Path
 from pipelines.base import settings
 from pipelines.base.settings import REPOSITORY
 from tests.docs.pages import page
+from tests.layout.rooms import tree_of
 
 NAME = re.compile(r"MEDUSA_[A-Z]+(?:_[A-Z]+)*")
 
 
 def variables_of(path: Path) -> set[str]:
     """The variables that a module names in a string of its own that is a name and nothing else."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    if "MEDUSA_" not in path.read_text(encoding="utf-8"):
+        return set()
     strings = (
         node.value
-        for node in ast.walk(tree)
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     )
     return {text for text in strings if NAME.fullmatch(text)}

@@ -12,6 +12,7 @@ import pytest
 
 from pipelines.base.settings import REPOSITORY
 from tests.docs.pages import page
+from tests.layout.rooms import tree_of
 
 ENTRY = re.compile(r"^\*\*([a-z -]+)\*\*( \*\(planned\)\*)? (.+)$", re.MULTILINE)
 ALSO = re.compile(r"\*Also:\* ([^.]+)\.")
@@ -48,7 +49,7 @@ def classes() -> frozenset[str]:
     return frozenset(
         f"{path.relative_to(core).with_suffix('')}:{node.name}"
         for path in core.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
 
@@ -76,7 +77,7 @@ def names_of_python() -> Iterator[str]:
     """Every class and function of the product."""
     for room in ("medusa_core", "pipelines"):
         for path in (REPOSITORY / room).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for node in ast.walk(tree_of(path)):
                 if isinstance(node, ast.ClassDef | ast.FunctionDef):
                     yield node.name
 

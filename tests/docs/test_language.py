@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.base.settings import REPOSITORY
+from tests.layout.rooms import tree_of
 
 BANNED = {
     "a noun said to be none": r"(?<!there )\b(is|are) none\b",
@@ -85,9 +86,9 @@ def text_of(node: ast.expr) -> str:
 
 def python_messages(path: Path) -> Iterator[str]:
     """The message of each error that a module raises or returns."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Call) and node.args:
-            name = ast.unparse(node.func).rpartition(".")[2]
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
             if name in ERRORS or name.endswith("Error"):
                 yield text_of(node.args[0])
 

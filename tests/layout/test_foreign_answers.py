@@ -12,11 +12,10 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.layout.rooms import ROOT, tree_of
 
 JSON = frozenset({"ValueError", "RecursionError"})
 ROWS = frozenset({"ArrowException", "OSError", "ValueError"})
@@ -200,7 +199,7 @@ def readings() -> Iterator[Reading]:
 def product_files() -> Sequence[tuple[str, ast.Module]]:
     """Path and syntax of every module of the product."""
     return [
-        (str(file.relative_to(ROOT)), ast.parse(file.read_text()))
+        (str(file.relative_to(ROOT)), tree_of(file))
         for folder in ("medusa_core", "pipelines", "dags")
         for file in sorted((ROOT / folder).rglob("*.py"))
     ]

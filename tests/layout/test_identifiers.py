@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.layout.rooms import ROOT
+from tests.layout.rooms import ROOT, tree_of
 
 BANNED: Mapping[str, str] = {
     "asked": "request, options, offer",
@@ -68,11 +68,12 @@ def words_of(name: str) -> list[str]:
     return [part.lower() for part in re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])", name)]
 
 
-def banned_in(name: str) -> set[str]:
+@cache
+def banned_in(name: str) -> frozenset[str]:
     """The banned words that a name contains."""
     if name.strip("_") in ALLOWED:
-        return set()
-    return set(words_of(name)) & set(BANNED)
+        return frozenset()
+    return frozenset(words_of(name)) & BANNED.keys()
 
 
 def identifiers_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -133,7 +134,7 @@ def test_no_identifier_of_python_contains_a_banned_word() -> None:
         sentence
         for path in python_files()
         if "templates" not in path.parts
-        for sentence in complaints(path, identifiers_of(ast.parse(path.read_text("utf-8"))))
+        for sentence in complaints(path, identifiers_of(tree_of(path)))
     ]
     assert not found, "\n".join(found)
 
