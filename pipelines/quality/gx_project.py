@@ -27,6 +27,8 @@ from pipelines.quality.suites import TITLES, Examination, Expected, Table
 RUNS_KEPT = 50
 _SITE = Path("gx/uncommitted/data_docs/local_site")
 _RESULTS = Path("gx/uncommitted/validations")
+_VARIABLES = Path("gx/uncommitted/config_variables.yml")
+"""Holds no setting of ours; while it exists, GX parses it at each access to a setting."""
 _CONNECT = "pyspark.sql.connect"
 
 
@@ -78,6 +80,7 @@ class Project:
             warnings.simplefilter("ignore")
             _forget_old(folder / _RESULTS)
             self._context = self._gx.get_context(mode="file", project_root_dir=str(folder))
+            (folder / _VARIABLES).unlink(missing_ok=True)
             self._context.variables.progress_bars = {"globally": False}
             self._source = self._context.data_sources.add_or_update_pandas(name="medusa")
         self._written: list[Any] = []

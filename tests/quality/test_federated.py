@@ -51,18 +51,20 @@ def four(
 def test_each_home_certifies_what_is_computed_there_from_what_it_has(
     four: dict[str, Running], spark: SparkSession
 ) -> None:
-    outcome = Checked(four["delta"].home_session.home, spark).run()
-    assert outcome.passed, [found.broken for found in outcome.found]
-    assert dict(outcome.not_recomputed) == {
-        f"connections_{character}": f"it is computed by {name}: ask there"
-        for name, character in zip(LANDING, "abc", strict=True)
-    }
-    sources = certificate(outcome, "scanning_sources", Suite.CONVERGED)
+    at_delta = Checked(four["delta"].home_session.home, spark)
+    computed, imported = (
+        at_delta.run(stream=stream) for stream in ("scanning_sources", "connections_a")
+    )
+    for outcome in (computed, imported):
+        assert outcome.passed, [found.broken for found in outcome.found]
+    assert computed.not_recomputed == ()
+    sources = certificate(computed, "scanning_sources", Suite.CONVERGED)
     assert sources.figures["final_rows"]
     assert set(sources.engines.values()) == {"DuckDB"}
-    imported = [f.certificate for f in outcome.found if f.certificate.stream == "connections_a"]
-    assert {c.suite for c in imported} >= {Suite.COMPLETE, Suite.BOUNDARIES}
-    assert Suite.CONVERGED not in {c.suite for c in imported}
+    assert dict(imported.not_recomputed) == {"connections_a": "it is computed by alpha: ask there"}
+    suites = {f.certificate.suite for f in imported.found}
+    assert suites >= {Suite.COMPLETE, Suite.BOUNDARIES}
+    assert Suite.CONVERGED not in suites
     landed = Checked(four["alpha"].home_session.home, spark).run(stream="connections_a")
     assert landed.passed
     assert certificate(landed, "connections_a", Suite.CONVERGED).figures["final_rows"] == 1_000
