@@ -18,6 +18,7 @@ from pipelines.catalog.postgres.home_database import catalog_engine, catalog_url
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.datasource import MedusaSource
 from pipelines.datasource.offsets import Offset, offset_of
+from pipelines.datasource.stream_reader import StreamReader
 from pipelines.homes.home import known_homes
 from tests.catalog import building as a
 from tests.datasource.building import Medusa, Sink
@@ -28,46 +29,50 @@ from tests.trimming.building import SRC, SUMS, WIDTH_US, Store
 def test_a_stream_that_grows_is_read_on_where_the_checkpoint_is(
     store: Store, medusa: Medusa, tmp_path: Path
 ) -> None:
+    for at in range(3):
+        store.write(SUMS, at, at + 1)
+    sink = medusa.drain("sums", tmp_path / "checkpoint", maxRecordsPerTrigger=7)
+    assert [len(rows) for _, rows in sink.seen] == [6, 3], "whole buckets, at most 7 records"
+    store.write(SUMS, 3, 4, stability=Stability.TENTATIVE)
+    store.write(SUMS, 4, 6)
+    before = medusa.drain("sums", tmp_path / "checkpoint", Sink(dict(sink.batches)))
+    assert before.rows == sink.rows, "nothing behind a tentative bucket"
+    store.write(SUMS, 3, 4, rows=1)
+    sink = medusa.drain("sums", tmp_path / "checkpoint", sink, maxBucketsPerTrigger=2)
+    assert [len(rows) for _, rows in sink.seen[2:]] == [1 + 3, 3]
+    assert sink.rows == medusa.rows("sums")
+
+
+@pytest.mark.long
+def test_a_stream_that_has_not_begun_is_read_once_it_has(
+    store: Store, medusa: Medusa, tmp_path: Path
+) -> None:
     first = medusa.drain("sums", tmp_path / "checkpoint")
-    assert first.rows == [], "it has not begun"
+    assert first.rows == []
     for at in range(5):
         store.write(SUMS, at, at + 1)
     store.write(SUMS, 5, 9)
     sink = medusa.drain("sums", tmp_path / "checkpoint", maxRecordsPerTrigger=7)
-    assert [len(rows) for _, rows in sink.seen] == [6, 6, 6, 6, 3], (
-        "whole buckets, at most 7 records"
-    )
-    assert sink.rows == medusa.rows("sums")
-    store.write(SUMS, 9, 10, stability=Stability.TENTATIVE)
-    store.write(SUMS, 10, 12)
-    before = medusa.drain("sums", tmp_path / "checkpoint", Sink(dict(sink.batches)))
-    assert before.rows == sink.rows, "nothing behind a tentative bucket"
-    store.write(SUMS, 9, 10, rows=1)
-    sink = medusa.drain("sums", tmp_path / "checkpoint", sink, maxBucketsPerTrigger=1)
-    assert [len(rows) for _, rows in sink.seen[5:]] == [1, 3, 3]
+    assert [len(rows) for _, rows in sink.seen] == [6, 6, 6, 6, 3]
     assert sink.rows == medusa.rows("sums")
     again = medusa.drain("sums", tmp_path / "checkpoint", sink)
-    assert len(again.seen) == 8, "nothing is new"
+    assert len(again.seen) == 5, "nothing is new"
 
 
+@pytest.mark.parametrize("breaks_at", long_but(1, [1, 0]))
 def test_a_retried_batch_has_the_same_rows_although_data_arrived_meanwhile(
-    store: Store, medusa: Medusa, tmp_path: Path
+    store: Store, medusa: Medusa, tmp_path: Path, breaks_at: int
 ) -> None:
     for at in range(4):
         store.write(SUMS, at, at + 1)
-    sink = Sink(breaks_at=0)
+    sink = Sink(breaks_at=breaks_at)
     with pytest.raises(Exception, match="went away"):
         medusa.drain("sums", tmp_path / "checkpoint", sink, maxBucketsPerTrigger=2)
-    sink.breaks_at = 1
-    store.write(SUMS, 4, 6)
-    with pytest.raises(Exception, match="went away"):
-        medusa.drain("sums", tmp_path / "checkpoint", sink, maxBucketsPerTrigger=3)
     sink.breaks_at = None
-    medusa.drain("sums", tmp_path / "checkpoint", sink)
-    numbers = [number for number, _ in sink.seen]
-    assert numbers == [0, 0, 1, 1, 2]
-    assert sink.seen[0] == sink.seen[1]
-    assert sink.seen[2] == sink.seen[3]
+    store.write(SUMS, 4, 6)
+    medusa.drain("sums", tmp_path / "checkpoint", sink, maxBucketsPerTrigger=3)
+    assert [number for number, _ in sink.seen] == sorted([0, 1, 2, breaks_at])
+    assert sink.seen[breaks_at] == sink.seen[breaks_at + 1]
     assert sink.rows == medusa.rows("sums")
 
 
@@ -80,6 +85,7 @@ def test_from_and_to_bound_a_query_too(store: Store, medusa: Medusa, tmp_path: P
     assert [len(rows) for _, rows in sink.seen] == [2, 4, 4, 2]
 
 
+@pytest.mark.long
 def test_what_is_trimmed_before_it_was_read_ends_the_query_and_is_no_silent_gap(
     store: Store, medusa: Medusa, tmp_path: Path
 ) -> None:
@@ -111,6 +117,7 @@ def test_a_first_batch_that_was_not_committed_is_not_shortened_by_a_trim(
         medusa.drain("sums", tmp_path / "checkpoint")
 
 
+@pytest.mark.long
 def test_a_checkpoint_is_of_one_stream_in_one_incarnation_of_a_home(
     store: Store, medusa: Medusa, tmp_path: Path
 ) -> None:
@@ -123,6 +130,51 @@ def test_a_checkpoint_is_of_one_stream_in_one_incarnation_of_a_home(
         connection.execute(text("UPDATE medusa.home SET incarnation = gen_random_uuid()"))
     with pytest.raises(Exception, match="Expired: the catalog of alpha was restored"):
         medusa.drain("sums", tmp_path / "checkpoint")
+
+
+def test_an_offset_is_of_rows_that_are_kept_of_one_stream_in_one_incarnation_of_a_home(
+    store: Store,
+) -> None:
+    """Without Spark, which gives the reader of a new query the offset of its checkpoint."""
+    store.write(SUMS, 0, 2)
+    store.write(SRC, 0, 1)
+    with a_reader("sums") as reader:
+        start = reader.initialOffset()
+        read = reader.latestOffset(start, ReadAllAvailable())
+    for at in range(2, 8):
+        store.write(SUMS, at, at + 1)
+    with a_reader("sums") as reader:
+        end = reader.latestOffset(read, ReadAllAvailable())
+        assert reader.partitions(read, end)
+    store.trim(SUMS, 4)
+    trimmed = r"sums is trimmed before 1970-01-01T00:00:40Z, but comes next at .*:20Z"
+    with a_reader("sums") as reader:
+        with pytest.raises(Expired, match=trimmed):
+            reader.latestOffset(read, ReadAllAvailable())
+        with pytest.raises(Expired, match=trimmed):
+            reader.partitions(read, end)
+        assert reader.initialOffset()["from_us"] == 40_000_000, "a new query begins there"
+    with (
+        a_reader("src") as reader,
+        pytest.raises(Refused, match="of stream sums in the home of alpha, not of src"),
+    ):
+        reader.latestOffset(end, ReadAllAvailable())
+    with administrator(store) as connection:  # as a backup is told that it was restored
+        connection.execute(text("UPDATE medusa.home SET incarnation = gen_random_uuid()"))
+    with (
+        a_reader("sums") as reader,
+        pytest.raises(Expired, match="the catalog of alpha was restored"),
+    ):
+        reader.latestOffset(end, ReadAllAvailable())
+
+
+@contextmanager
+def a_reader(stream: str) -> Iterator[StreamReader]:
+    """The reader of a query that begins or begins again."""
+    source = MedusaSource({"stream": stream})
+    reader = source.streamReader(source.schema())
+    yield reader
+    reader.stop()
 
 
 def test_a_running_query_notices_a_home_that_was_set_back_to_an_older_state(

@@ -26,6 +26,7 @@ COLUMNS = {
         "ok": "boolean",
     }.items()
 }
+pytestmark = pytest.mark.usefixtures("interpreted")
 WHERE = "aggregate bars of network n, column 'c'"
 
 
@@ -92,6 +93,7 @@ LIKE_SPARK = [
 ]  # fmt: skip
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("is_distinct", [False, True], ids=["plain", "distinct"])
 def test_exact_aggregates_are_those_of_spark_in_every_order(
     groups: SparkSession, is_distinct: bool

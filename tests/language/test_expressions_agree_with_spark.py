@@ -8,6 +8,8 @@ that is no UTF-8, is marked in the texts; there Spark is made to raise.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,8 +18,11 @@ from pyspark.sql import SparkSession
 from pipelines.language.constants import JAVA_CLASS_NAMES, quote
 from pipelines.language.expressions import compile_expression
 from pipelines.language.functions import CONSTANT_KINDS, SCALARS, Scalar
+from pipelines.spark.prepared import _Job
+from tests.generated_code import without_generated_code
 from tests.language.conftest import COLUMNS
 from tests.language.generated_expressions import compiled_text, expressions, plain_text
+from tests.sweeps import examples
 
 RULES_THAT_GO_ROUND_ERRORS = ",".join(
     f"org.apache.spark.sql.catalyst.optimizer.{rule}"
@@ -70,14 +75,18 @@ def test_type_is_the_one_that_spark_finds(records: SparkSession, text: str) -> N
 
 
 def check(records: SparkSession, marked: list[str]) -> None:
-    """The compiled form never raises, flags what plain evaluation raises on, and else is equal."""
+    """The compiled form never raises, flags what plain evaluation raises on, and else is equal.
+
+    Plain evaluation is by generated code, which looks at no argument behind a NULL of `concat`.
+    """
     batch = [(t, compile_expression(compiled_text(t), COLUMNS, where="map m")) for t in marked]
     ours = [
         f"({compiled.error or 'false'}) AS flagged{i}, ({compiled.sql}) AS ours{i}"
         for i, (_, compiled) in enumerate(batch)
     ]
     # Spark's own settings here: what is compiled must not raise under any of them.
-    answered = records.sql(f"SELECT *, {', '.join(ours)} FROM records").toArrow()
+    with without_generated_code(records):
+        answered = records.sql(f"SELECT *, {', '.join(ours)} FROM records").toArrow()
     records.createDataFrame(answered).coalesce(1).createOrReplaceTempView("answered")
     both = [
         f"flagged{i}, try_to_binary(coalesce(CAST(({text}) AS STRING), ''), 'utf-8') IS NULL "
@@ -100,8 +109,9 @@ def check(records: SparkSession, marked: list[str]) -> None:
             assert row[f"same{i}"], told
 
 
+@pytest.mark.sweep
 @settings(
-    max_examples=5,
+    max_examples=examples(2, 5),
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),
@@ -132,6 +142,7 @@ LAZY = [
 ]
 
 
+@pytest.mark.sweep
 def test_an_error_in_a_branch_not_taken_does_not_count(records: SparkSession) -> None:
     check(records, LAZY)
 
@@ -176,10 +187,12 @@ def calls_of(function: Scalar) -> list[str]:
     return [f"size({call})" for call in calls] if gives_array else calls
 
 
+@pytest.mark.sweep
 def test_every_listed_function_is_as_total_and_as_lazy_as_the_list_says(
     records: SparkSession,
 ) -> None:
     calls = [text for function in SCALARS.values() for text in calls_of(function)]
+    calls = calls[:: examples(8, 1)]
     for start in range(0, len(calls), 20):
         check(records, calls[start : start + 20])
 
@@ -215,12 +228,14 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.sweep
 def test_times_beyond_the_years_and_texts_that_are_none_are_flagged_where_they_are_made(
     records: SparkSession,
 ) -> None:
     check(records, HOSTILE)
 
 
+@pytest.mark.usefixtures("interpreted")
 def test_no_time_beyond_the_years_and_no_text_that_is_none_comes_out(records: SparkSession) -> None:
     made = {
         "cast(wide as timestamp)": 3, "try_cast(wide as timestamp)": 3,
@@ -237,8 +252,59 @@ def test_no_time_beyond_the_years_and_no_text_that_is_none_comes_out(records: Sp
         assert len(values) == expected, (text, values)
 
 
+@pytest.mark.usefixtures("interpreted")
 def test_patterns_that_pass_the_check_are_read_by_java(records: SparkSession) -> None:
-    for pattern in (*PATTERNS, "".join(rf"\p{{{name}}}" for name in sorted(JAVA_CLASS_NAMES))):
-        text = f"text rlike {quote(pattern)}"
-        compiled = compile_expression(text, COLUMNS, where="m")
-        records.sql(f"SELECT {compiled.sql} AS found FROM records").collect()
+    every_class = "".join(rf"\p{{{name}}}" for name in sorted(JAVA_CLASS_NAMES))
+    texts = [f"text rlike {quote(pattern)}" for pattern in (*PATTERNS, every_class)]
+    compiled = [compile_expression(text, COLUMNS, where="m").sql for text in texts]
+    listed = ", ".join(f"{sql} AS found{i}" for i, sql in enumerate(compiled))
+    records.sql(f"SELECT {listed} FROM records").collect()
+
+
+# Prepared jobs are RDDs that are run as they are, so their tasks see none of the session's settings
+# but Spark's defaults. These differ from the defaults, as the defaults may from the session's.
+OTHER_SETTINGS = {
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.session.timeZone": "Asia/Kolkata",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "false",
+}
+PLAIN = [cell.strip() for cell in TYPED.split(";") if cell.strip()] + [
+    compiled_text(calls_of(function)[0]) for function in SCALARS.values()
+]
+
+
+@pytest.mark.sweep
+@pytest.mark.usefixtures("interpreted")
+def test_what_an_expression_means_is_settled_before_its_tasks_run(records: SparkSession) -> None:
+    chosen = PLAIN[:: examples(4, 1)]
+    for start in range(0, len(chosen), 40):
+        texts = chosen[start : start + 40]
+        compiled = [compile_expression(text, COLUMNS, where="map m") for text in texts]
+        columns = [sql for c in compiled for sql in (c.error or "false", c.sql)]
+        rows = in_tasks(records, columns, {})
+        for number, other in enumerate(in_tasks(records, columns, OTHER_SETTINGS)):
+            assert repr(other) == repr(rows[number]), f"row {number} of {texts}"
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_tasks_would_follow_a_setting_that_they_look_up(records: SparkSession) -> None:
+    parsed = ["try_to_timestamp(word, 'yyyy-MM-dd')"]
+    legacy = {"spark.sql.legacy.timeParserPolicy": "LEGACY"}
+    assert in_tasks(records, parsed, legacy) != in_tasks(records, parsed, {})
+
+
+def in_tasks(
+    session: SparkSession, columns: list[str], settings_: Mapping[str, str]
+) -> list[dict[str, object]]:
+    """The rows of a prepared job whose tasks have these settings."""
+    listed = ", ".join(f"({column}) AS c{i}" for i, column in enumerate(columns))
+    job = _Job(session.sql(f"SELECT {listed} FROM records"))
+    context = session.sparkContext
+    try:
+        for name, value in settings_.items():
+            context.setLocalProperty(name, value)
+        return job.run().to_pylist()
+    finally:
+        for name in settings_:
+            context.setLocalProperty(name, None)

@@ -35,6 +35,7 @@ from tests.sweeps import examples
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.usefixtures("interpreted")
 S = 1_000_000
 BUCKETS = 12
 LAST_RECORD_S = 60
@@ -177,7 +178,7 @@ readings_drawn = st.lists(
 
 @st.composite
 def cuts(draw: st.DrawFn) -> Steps:
-    chosen = draw(st.sets(st.integers(1, BUCKETS - 1), min_size=2))
+    chosen = draw(st.sets(st.integers(1, BUCKETS - 1), min_size=2, max_size=5))
     number = len(chosen) + 1
     groups = st.frozensets(st.sampled_from(("out0", "out1", "out2")))
     causes = st.sampled_from((Cause.NORMAL, Cause.CORRECTION))
@@ -197,7 +198,7 @@ def test_what_is_in_quarantine_does_not_depend_on_the_cut(
 
     @settings(
         # An example takes seconds: it is not worth its time to look for a smaller one.
-        max_examples=examples(5, 40), derandomize=True, phases=(Phase.generate,),
+        max_examples=examples(4, 16), derandomize=True, phases=(Phase.generate,),
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example],
     )  # fmt: skip
     @given(network=networks(), readings=readings_drawn, steps=cuts(), is_prepared=st.booleans())

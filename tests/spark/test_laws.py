@@ -31,7 +31,7 @@ from medusa_core.network import (
 )
 from pipelines.spark.execution_mode import ExecutionMode
 from tests.replaying import Digests, Replayer, coarser, digests, parquet_files
-from tests.sweeps import long_but
+from tests.sweeps import IS_LONG, long_but
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -191,10 +191,16 @@ def whole(
 def cut(
     postgres_server: EmbeddedServer, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Replayed:
-    """What a replay of the same rows gives in another order, cut into files, chunks and steps."""
+    """What a replay of the same rows gives in another order, cut into files, chunks and steps.
+
+    With a Function in `make test-long`, whose steps are planned one by one.
+    """
     replayer = Replayer(postgres_server, spark, tmp_path_factory.mktemp("cut"))
     limits, cuts = Limits(records_per_step_max=2_100), (1, 700, 701, 2_500)
-    return Case(replayer).replayed(shuffled(events()), cuts=cuts, chunk_records=333, limits=limits)
+    network = a_network(function=shout if IS_LONG else None)
+    return Case(replayer).replayed(
+        shuffled(events()), network=network, cuts=cuts, chunk_records=333, limits=limits
+    )
 
 
 @pytest.fixture(scope="module")
@@ -215,7 +221,6 @@ def shuffled(table: pa.Table, seed: int = 3) -> pa.Table:
 def test_i1_any_cut_into_files_and_steps_and_any_order_of_rows_gives_the_same_digests(
     prepared: Digests, cut: Replayed
 ) -> None:
-    """Also with a Function, whose steps are planned one by one, in place of a Map."""
     assert all(prepared[name] for name in ("loud_events", "windows", "minutes"))
     assert cut.digests == prepared
 
@@ -249,17 +254,19 @@ def test_i1_widths_of_which_one_is_a_multiple_of_the_other_agree_where_both_have
 
 @pytest.mark.long
 def test_i1_boxes_in_two_fragments_give_the_same_as_boxes_in_one(
-    case: Case, table: pa.Table, whole: Digests
+    case: Case, table: pa.Table, prepared: Digests
 ) -> None:
-    assert case.digests(table, network=a_network(second_fragment="later")) == whole
+    network = a_network(second_fragment="later", function=None)
+    assert case.digests(table, network=network) == prepared
 
 
 @pytest.mark.long
 def test_i3_files_written_by_spark_tasks_hold_the_same_as_one_written_by_the_driver(
-    case: Case, table: pa.Table, whole: Digests, monkeypatch: pytest.MonkeyPatch
+    case: Case, table: pa.Table, prepared: Digests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("pipelines.spark.step.mode_of", lambda *_, **__: ExecutionMode.SCANNED)
     monkeypatch.setattr("pipelines.spark.job.RESULT_ROWS_IN_DRIVER_MAX", -1)
-    assert case.digests(table) == whole
+    assert case.digests(table, network=a_network(function=None)) == prepared
 
 
 @pytest.mark.parametrize(
@@ -268,7 +275,7 @@ def test_i3_files_written_by_spark_tasks_hold_the_same_as_one_written_by_the_dri
         1,
         [
             # Bounds in the plan: files hold more than a step needs.
-            (ExecutionMode.SCANNED, 2_100),
+            (ExecutionMode.SCANNED, 3_900),
             (ExecutionMode.SCANNED, 250_000),
             (ExecutionMode.HANDED_OVER, 250_000),
         ],
@@ -356,11 +363,16 @@ def test_a_window_of_more_buckets_than_a_step_may_take_does_not_advance_bucket_b
 def test_a_step_runs_in_another_thread_than_the_one_that_started_spark(
     replayer: Replayer, table: pa.Table
 ) -> None:
-    network = a_network(function=None)
+    network = Network(
+        name="counts",
+        sources=(Source(name="events", columns={"at_us": "bigint"}, time="at_us"),),
+        boxes=(Aggregate(name="counts", input="events", size="60s", columns={"n": "count(*)"}),),
+        outputs=(Output(name="counted", input="counts"),),
+    )
     with replayer.home() as home, ThreadPoolExecutor(1) as threads:
         files = parquet_files(replayer.folder / "in", table.slice(0, 100))
         threads.submit(replayer.run, home, network, {"events": files}).result()
-        assert home.catalog.segments(StreamName("windows"))
+        assert home.catalog.segments(StreamName("counted"))
 
 
 def test_records_on_which_a_box_fails_go_to_quarantine_once_and_the_others_on(

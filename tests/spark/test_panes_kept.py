@@ -59,6 +59,7 @@ VALUES = {
     "some_longs": "sum(long) filter (where flag)",
     "mean_long": "round(avg(long), 3)",
 }
+FEW_VALUES = {name: VALUES[name] for name in ("records", "total", "most", "kinds")}
 MINUTE = Range(600 * SECOND_US, 660 * SECOND_US)
 
 
@@ -199,7 +200,7 @@ def test_panes_survive_the_process_that_left_them(world: Planned) -> None:
 def test_sliding_answers_overlap_and_their_correction_counts_nothing_twice(
     spark: SparkSession, root: Path
 ) -> None:
-    world = a_failure(spark, root, a_network(advance="20s"))
+    world = a_failure(spark, root, a_network(columns=FEW_VALUES, advance="20s"))
     parts = [seconds(600, 640), seconds(640, 660), seconds(660, 720)]
     for part in parts:
         world.answer(part)
@@ -219,7 +220,7 @@ def test_several_aggregates_over_one_union_have_panes_each(spark: SparkSession, 
                   columns={"all": "sum(keys)"}),
     )  # fmt: skip
     outputs = {"answers": "some", "kinds": "per_kind", "deep": "deeper"}
-    network = a_network(also=also, outputs=outputs)
+    network = a_network(columns=FEW_VALUES, also=also, outputs=outputs)
     world = a_failure(spark, root, network)
     world.answer(MINUTE)
     world.comes("right", records(9), seconds(480, 720))
@@ -293,28 +294,28 @@ def test_panes_that_were_not_released_become_orphans(world: Planned) -> None:
     assert left <= {orphan.path for orphan in orphans}
 
 
+@pytest.mark.long
 def test_panes_of_too_many_rows_are_not_left(
     spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pane_cache, "ROWS_PER_RECORD_MAX", 0.001)
-    world = a_failure(spark, root, a_network())
+    world = a_failure(spark, root, a_network(columns=FEW_VALUES))
     whole = found(world.in_full(MINUTE))
     assert found(world.answer(MINUTE)) == whole
     assert not pane_files(root)
     assert found(world.answer(MINUTE)) == whole
 
 
-@pytest.mark.parametrize("way", long_but(1, [ExecutionMode.SCANNED, ExecutionMode.HANDED_OVER]))
+@pytest.mark.parametrize("way", long_but(1, [ExecutionMode.HANDED_OVER, ExecutionMode.SCANNED]))
 def test_every_way_of_running_a_step_gives_and_takes_panes(
     spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch, way: ExecutionMode
 ) -> None:
-    world = a_failure(spark, root, a_network(advance="20s"))
+    world = a_failure(spark, root, a_network(columns=FEW_VALUES, advance="20s"))
     with monkeypatch.context() as patch:
         patch.setattr("pipelines.spark.step.mode_of", lambda *_, **__: way)
         if way is ExecutionMode.SCANNED:
             patch.setattr("pipelines.spark.job.RESULT_ROWS_IN_DRIVER_MAX", -1)
-        world.answer(seconds(600, 640))
-        world.answer(seconds(640, 660))
+        world.answer(MINUTE)
         world.comes("right", records(9), seconds(480, 720))
         made = world.correction(MINUTE)
     assert found(made) == found(world.in_full(MINUTE))
@@ -358,6 +359,7 @@ def test_an_input_whose_records_can_fail_on_the_way_has_none() -> None:
     assert inputs_with_panes(network) == {"middle", "right"}
 
 
+@pytest.mark.long
 def test_rows_on_which_a_later_box_fails_are_quarantined_too(
     spark: SparkSession, root: Path
 ) -> None:
@@ -424,7 +426,7 @@ def networks(draw: st.DrawFn) -> Network:
 
 
 @pytest.mark.sweep
-@settings(max_examples=examples(1, 12), deadline=None, derandomize=True, database=None,
+@settings(max_examples=examples(1, 8), deadline=None, derandomize=True, database=None,
           suppress_health_check=list(HealthCheck))  # fmt: skip
 @given(network=networks(), missing=st.sampled_from(INPUTS), cut=st.sampled_from([610, 630, 650]))
 def test_corrections_over_panes_are_full_recomputations_for_any_network(
