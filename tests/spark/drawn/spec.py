@@ -162,21 +162,25 @@ class _Drawing:
         sources = random.randint(2 if net.kind == "foldable" else 1, 3)
         net.sources = tuple(f"in{n}" for n in range(sources))
         net.relations = dict.fromkeys(net.sources, SOURCE_COLUMNS)
-        for _ in range(parts):
-            self.part()
+        never_read = set(net.sources)
+        for left in reversed(range(parts)):
+            some = {s for s in net.sources if random.random() < 0.5} | {random.choice(net.sources)}
+            read = [s for s in net.sources if s in (some if left else some | never_read)]
+            never_read -= set(read)
+            self.part(read)
         is_cut = len(net.boxes) > 1 and random.random() < 0.35
         net.cut = random.randrange(1, len(net.boxes)) if is_cut else len(net.boxes)
         return net
 
-    def part(self) -> None:
-        """Boxes and outputs that read the sources and each other."""
+    def part(self, sources: Sequence[str]) -> None:
+        """Boxes and outputs that read these sources and each other."""
         random, net = self.random, self.net
-        self.readable, self.unread = list(net.sources), list(net.sources)
+        self.readable, self.unread = list(sources), list(sources)
         if net.kind in FOLDS:
-            self.folds()
+            self.folds(sources)
         else:
-            if len(net.sources) > 1 and random.random() < 0.6:
-                self.union(list(net.sources))
+            if len(sources) > 1 and random.random() < 0.6:
+                self.union(list(sources))
             if net.kind == "function":
                 self.function()
             if net.kind == "distinct":
@@ -184,7 +188,7 @@ class _Drawing:
             for _ in range(random.randint(1, 4)):
                 self.box()
             # Every source is read by something.
-            for source in [s for s in net.sources if s in self.unread]:
+            for source in [s for s in sources if s in self.unread]:
                 self.aggregate(source)
         refs = list(self.unread)
         inner = [r for r in self.readable if r not in refs and r not in net.sources]
@@ -196,11 +200,11 @@ class _Drawing:
         for ref in refs:
             net.outputs[f"out{len(net.outputs)}"] = ref
 
-    def folds(self) -> None:
+    def folds(self, sources: Sequence[str]) -> None:
         """Folds of all sources over boxes that cannot fail, and boxes behind them."""
         random, net = self.random, self.net
         if random.random() < 0.3:
-            self.filter(self.random.choice(net.sources), ports=1)
+            self.filter(self.random.choice(list(sources)), ports=1)
         alike = list(self.unread)
         if len(alike) > 1 and (net.kind == "foldable" or random.random() < 0.7):
             self.union(alike)
