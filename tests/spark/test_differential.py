@@ -40,7 +40,7 @@ VERIFIES = True
 """Prepared jobs are verified here."""
 
 
-@pytest.mark.parametrize("drawing", quick_drawings(), ids=str)
+@pytest.mark.parametrize("drawing", list(quick_drawings()), ids=str)
 def test_drawn_networks_give_the_rows_that_duckdb_gives(
     spark: SparkSession, drawing: Drawing
 ) -> None:
