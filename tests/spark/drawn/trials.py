@@ -173,7 +173,7 @@ def quick_drawings() -> Iterator[Drawing]:
 
 _TURNS: dict[str, tuple[Mode, ...]] = {
     "any": (by_prepared_jobs, by_shared_jobs, by_prepared_jobs, by_plans_in_turn,
-            by_prepared_jobs, by_verified_jobs, by_plans_in_turn),
+            by_prepared_jobs, by_verified_jobs, by_prepared_jobs),
     "foldable": (by_answers_and_corrections, by_prepared_jobs, by_shared_jobs),
     "distinct": (by_prepared_jobs, by_shared_jobs, by_prepared_jobs, by_verified_jobs),
     "sliding": (by_prepared_jobs, by_answers_and_corrections, by_prepared_jobs, by_verified_jobs),
@@ -184,7 +184,7 @@ _TURNS: dict[str, tuple[Mode, ...]] = {
 
 NETWORKS_IN_SWEEP = 2_000
 NETWORKS = 10
-NETWORKS_OF_KIND = {"function": 3, "joined": 6}
+NETWORKS_OF_KIND = {"function": 4, "joined": 6}
 
 
 def drawing_of(seed: int) -> Drawing:
