@@ -22,6 +22,7 @@ from bench.soak_figures import FLAT, Series, lines_of, slope_per_h, trend_of, tr
 from medusa_core.network import Aggregate
 from pipelines.contracts.federation import read_federation
 from tests.conftest import folder_on_memory
+from tests.sweeps import long_but
 from tests.waiting import until
 
 HOUR_S = 3_600.0
@@ -90,12 +91,15 @@ def test_a_process_is_counted_with_all_that_it_started() -> None:
     assert sample_driver(parent.pid)["threads"] == 0
 
 
-def test_a_participant_is_sampled_together_with_its_server_while_it_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fragments", long_but(1, [[], ["main"]]), ids=["lands", "computes too"])
+def test_a_participant_is_sampled_together_with_its_server_while_it_runs(
+    fragments: list[str], tmp_path: Path
+) -> None:
     folder = folder_on_memory("medusa-soak-")
     documents: dict[str, object] = {
         "participants/alpha.yaml": {
             "participant": "alpha",
-            "runs": [{"network": "netmon", "sources": ["connections"], "fragments": ["main"]}],
+            "runs": [{"network": "netmon", "sources": ["connections"], "fragments": fragments}],
         },
         "streams/connections.yaml": {
             "stream": "connections",

@@ -1,10 +1,14 @@
-"""A participant whose JVM is killed ends in words, without its leases, and goes on if run again."""
+"""A participant whose JVM is killed ends in words, without its leases, and goes on if run again.
+
+Here it is killed before a step; `test_recovery` kills it under a participant that is idle.
+"""
 
 from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 import pytest
@@ -15,11 +19,14 @@ from pipelines.catalog.records import LeaseRecord
 from pipelines.participant.home_session import open_session
 from pipelines.sources.generated_files import write_generated
 from pipelines.watching.jvm import jvms_of
-from tests.federation.processes import Installation, installation, kill
+from tests.federation.building import no_spark, run_here
+from tests.federation.processes import STEP_RECORDS, Installation, installation, kill
 from tests.federation.test_crashes import write_contracts
-from tests.federation.test_faults import logged
-from tests.federation.test_recovery import outputs_have_ended
+from tests.federation.test_faults import logged, outputs_have_ended
 from tests.waiting import until
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.fixture
@@ -28,7 +35,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation
     folder = tmp_path_factory.mktemp("spark-ended")
     (file,) = write_generated(folder / "input", seed=4, records=6_000)
     with installation(write_contracts(folder / "contracts", file)) as made:
-        made.run_to_the_end("alpha")
+        run_here(made.settings, "alpha", no_spark, STEP_RECORDS)
         yield made
 
 
@@ -52,8 +59,9 @@ def held_leases(installed: Installation) -> list[LeaseRecord]:
         return [lease for lease in session.home.catalog.leases() if lease.is_held]
 
 
-def test_a_jvm_killed_before_a_step_ends_its_participant_in_words(
-    installed: Installation, tmp_path: Path
+@pytest.mark.long
+def test_a_jvm_killed_before_a_step_ends_its_participant_which_goes_on_if_run_again(
+    installed: Installation, spark: SparkSession, tmp_path: Path
 ) -> None:
     reached = tmp_path / "reached"
     # At the first step Spark is not open yet.
@@ -66,17 +74,5 @@ def test_a_jvm_killed_before_a_step_ends_its_participant_in_words(
         assert not outputs_have_ended(installed)
     finally:
         kill(busy)
-
-
-@pytest.mark.long
-def test_a_jvm_killed_before_a_step_or_under_an_idle_participant_ends_it_in_words(
-    installed: Installation, tmp_path: Path
-) -> None:
-    test_a_jvm_killed_before_a_step_ends_its_participant_in_words(installed, tmp_path)
-    idle = installed.start("beta")
-    try:
-        until(lambda: outputs_have_ended(installed), "it goes on to the end", seconds_max=150)
-        kill_jvm_of(idle)
-        ended_in_words(installed, idle)
-    finally:
-        kill(idle)
+    run_here(installed.settings, "beta", lambda: spark, STEP_RECORDS)
+    assert outputs_have_ended(installed)
