@@ -208,5 +208,5 @@ def rounds_until(
         ticked = [one.loop.tick() for one in participants]
         if all(one.is_idle for one in ticked):
             wakes_ms = (one.loop.wakes_in_ms() for one in participants)
-            time.sleep(min(IDLE_S, *(ms / 1_000 for ms in wakes_ms if ms is not None)))
+            time.sleep(min([IDLE_S, *(ms / 1_000 for ms in wakes_ms if ms is not None)]))
     raise AssertionError(f"not done after {rounds_max} rounds")

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from pipelines.catalog.server.embedded_server import EmbeddedServer
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 PARTICIPANTS = tuple(map(Participant, ("alpha", "beta", "delta")))
 X_MS = 8_000
 HOUR_MS = 3_600_000

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
     from pipelines.catalog.server.embedded_server import EmbeddedServer
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 LANDING = tuple(p for p in POINTS if p.startswith(("land.", "close.")))
 COMPUTING = tuple(p for kind in ("import.", "step.") for p in POINTS if p.startswith(kind))
 KEEPING_HOUSE = (

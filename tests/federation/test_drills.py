@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
     from pipelines.catalog.server.embedded_server import EmbeddedServer
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 A, B, C = (Participant(name) for name in ("alpha", "beta", "gamma"))
 CONNECTIONS = StreamName("connections")
 Fault = Callable[..., int]

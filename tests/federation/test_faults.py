@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 
     from pipelines.catalog.server.embedded_server import EmbeddedServer
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 
 HOMES = (Participant("alpha"), Participant("beta"))
 OUTPUTS = tuple(map(StreamName, ("busy_sources", "scanning_sources", "scanning_prefixes")))

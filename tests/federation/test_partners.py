@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from pipelines.catalog.server.embedded_server import EmbeddedServer
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 START_US = 1_700_000_000_000_000
 
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from pipelines.catalog.server.embedded_server import EmbeddedServer
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 ORIGIN_S = 1_700_000_000
 NETWORK = """
 from medusa_core.network import Aggregate, Network, Output, Source

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     from pipelines.catalog.server.embedded_server import EmbeddedServer
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 COUNTED, BUSY = StreamName("counted"), StreamName("busy")
 PARTICIPANTS = tuple(map(Participant, ("alpha", "beta", "gamma", "delta")))
 _, BETA, GAMMA, DELTA = PARTICIPANTS

@@ -1,20 +1,17 @@
-"""A participant whose JVM is killed ends in words, without its leases, and goes on if run again.
+"""A participant whose JVM is killed while it is idle ends in words, without its leases.
 
-Here it is killed before a step; `test_recovery` kills it under a participant that is idle.
+`test_recovery` kills the JVM of one that is about to make a step.
 """
 
 from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 
 from medusa_core.names import Participant
-from pipelines.base.failpoints import FILE, POINT
 from pipelines.catalog.records import LeaseRecord
 from pipelines.participant.home_session import open_session
 from pipelines.sources.generated_files import write_generated
@@ -24,9 +21,6 @@ from tests.federation.processes import STEP_RECORDS, Installation, installation,
 from tests.federation.test_crashes import write_contracts
 from tests.federation.test_faults import logged, outputs_have_ended
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @pytest.fixture
@@ -60,19 +54,11 @@ def held_leases(installed: Installation) -> list[LeaseRecord]:
 
 
 @pytest.mark.long
-def test_a_jvm_killed_before_a_step_ends_its_participant_which_goes_on_if_run_again(
-    installed: Installation, spark: SparkSession, tmp_path: Path
-) -> None:
-    reached = tmp_path / "reached"
-    # At the first step Spark is not open yet.
-    busy = installed.start("beta", environment={POINT: "step.decided:2", FILE: str(reached)})
+def test_a_jvm_killed_under_an_idle_participant_ends_it_in_words(installed: Installation) -> None:
+    idle = installed.start("beta")
     try:
-        until(reached.exists, "a step is about to be computed", seconds_max=150)
-        kill_jvm_of(busy)
-        reached.unlink()
-        ended_in_words(installed, busy)
-        assert not outputs_have_ended(installed)
+        until(lambda: outputs_have_ended(installed), "it computes all", seconds_max=150)
+        kill_jvm_of(idle)
+        ended_in_words(installed, idle)
     finally:
-        kill(busy)
-    run_here(installed.settings, "beta", lambda: spark, STEP_RECORDS)
-    assert outputs_have_ended(installed)
+        kill(idle)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from pipelines.catalog.server.embedded_server import EmbeddedServer
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 DATA = Settings.from_environment(os.environ).test_data
 ANSWERS = {
     "busy_sources": "connections_gt_100.csv",
