@@ -23,7 +23,7 @@ from medusa_core.supervising import (
     Wait,
     lane_of,
 )
-from medusa_core.supervision import Job, ProcessState
+from medusa_core.supervision import ProcessState
 from pipelines.base.failpoints import FILE, POINT
 from pipelines.homes.home import open_home
 from pipelines.platform.jobs.job_processes import (
@@ -220,24 +220,16 @@ def test_nothing_but_the_process_that_was_written_down_is_signalled(
     supervised.store().end(intent, None, "a test")
 
 
-def frozen(supervised: Supervised) -> Job:
+def test_a_frozen_job_is_left_alone_for_a_moment_and_then_ended_and_followed(
+    supervised: Supervised,
+) -> None:
     supervised.wants()
     # A process of the test before may hold the lane until it is gone.
     until(lambda: supervised.tick() and supervised.open_job(), "a job is started", SOON_S)
     job = supervised.begun()
     signal_process(job, signal.SIGSTOP)
     until(lambda: inspect_process(job) is ProcessState.FROZEN, "it stands still")
-    return job
-
-
-def test_a_job_that_hangs_for_a_moment_is_left_alone(supervised: Supervised) -> None:
-    job = frozen(supervised)
     assert live(supervised.tick()) is Keep, "drills may be short"
-    signal_process(job, signal.SIGCONT)
-
-
-def test_a_frozen_job_is_ended_and_followed(supervised: Supervised) -> None:
-    job = frozen(supervised)
 
     def is_killed() -> bool:
         tick = supervise_home(
