@@ -159,6 +159,7 @@ def test_leases_of_one_lane_hold_back_no_job_of_the_other(supervised: Supervised
         home.catalog.release_lease(held)
 
 
+@pytest.mark.long
 def test_two_supervisors_at_once_make_one_job(supervised: Supervised) -> None:
     supervised.wants()
     both = [supervised.supervisor("--once", "--participant", ALPHA) for _ in range(2)]
@@ -186,6 +187,7 @@ def test_what_is_not_desired_any_more_is_not_intended(supervised: Supervised) ->
         supervised.store().intend(number, "late")
 
 
+@pytest.mark.long
 def test_a_process_whose_job_was_closed_ends_by_itself(supervised: Supervised) -> None:
     supervised.wants()
     supervised.tick()
@@ -245,6 +247,7 @@ def test_a_frozen_job_is_left_alone_for_a_moment_and_then_ended_and_followed(
     assert supervised.begun().id != job.id
 
 
+@pytest.mark.long
 def test_the_backlog_lane_is_done_when_it_has_ended_well(supervised: Supervised) -> None:
     supervised.wants(lane=Lane.BACKLOG, lasting=False)
     supervised.tick()

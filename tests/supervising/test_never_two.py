@@ -49,7 +49,7 @@ LONG_LIMITS = replace(
 
 SUPERVISORS, BUSY, JAVA_KILLED = 3, 2, 3
 DEEDS = 30
-FEW_DEEDS = 6
+FEW_DEEDS = 4
 HEAL_S_MAX = 180
 YOUNG_S = 5.0
 BURN = "import os\nwhile os.getppid() == {parent}:\n    sum(range(100_000))\n"
