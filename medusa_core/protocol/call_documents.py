@@ -24,12 +24,12 @@ from medusa_core.market.envelopes import (
 from medusa_core.names import Participant, StreamName
 from medusa_core.protocol.document_fields import (
     INT64_MAX,
-    Choice,
+    ChoiceField,
     Document,
-    Integer,
-    Many,
-    Record,
-    Text,
+    IntegerField,
+    ListField,
+    RecordField,
+    TextField,
     WrongField,
     shown,
 )
@@ -41,11 +41,11 @@ ENVELOPES_MAX = 64
 ENVELOPES_BYTES_MAX = 16 << 20
 HOLD_MS_MAX = 31 * 86_400_000
 STREAMS_MAX, COLUMNS_MAX, REPLICAS_MAX = 10_000, 1_000, 1_000
-TIME_MS = Integer(0, 2**53 - 1)
+TIME_MS = IntegerField(0, 2**53 - 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Base64:
+class Base64Field:
     """Bytes of a limited number, as base64 in its one canonical form."""
 
     bytes_max: int
@@ -86,12 +86,12 @@ class Acknowledgement:
 ACKNOWLEDGEMENT = Document(
     "the acknowledgement",
     "send another",
-    Record(
+    RecordField(
         {
             "stream": STREAM,
-            "through_us": Integer(BEGINNING_US, INT64_MAX),
-            "limit_ms": Integer(1, HOLD_MS_MAX),
-            "path_ms": Integer(0, HOLD_MS_MAX),
+            "through_us": IntegerField(BEGINNING_US, INT64_MAX),
+            "limit_ms": IntegerField(1, HOLD_MS_MAX),
+            "path_ms": IntegerField(0, HOLD_MS_MAX),
         },
         is_closed=True,
     ),
@@ -116,23 +116,23 @@ def read_acknowledgement(content: bytes) -> Acknowledgement:
     return Acknowledgement(**ACKNOWLEDGEMENT.read(content))
 
 
-ENVELOPE = Record(
+ENVELOPE = RecordField(
     {
-        "kind": Choice(tuple(kind.value for kind in EnvelopeKind)),
+        "kind": ChoiceField(tuple(kind.value for kind in EnvelopeKind)),
         "sender": NAME,
         "receiver": NAME,
-        "nonce": Text(32, "[0-9a-f]{32}", "a nonce of 32 hexadecimal digits"),
+        "nonce": TextField(32, "[0-9a-f]{32}", "a nonce of 32 hexadecimal digits"),
         "sent_at_ms": TIME_MS,
         "expires_at_ms": TIME_MS,
-        "body": Base64(BODY_BYTES_MAX),
-        "signature": Text(2 * SIGNATURE_BYTES, "[0-9a-f]{128}", "a signature of 64 bytes"),
+        "body": Base64Field(BODY_BYTES_MAX),
+        "signature": TextField(2 * SIGNATURE_BYTES, "[0-9a-f]{128}", "a signature of 64 bytes"),
     },
     is_closed=True,
 )
 ENVELOPES = Document(
     "the envelopes",
     "send others",
-    Record({"envelopes": Many(ENVELOPE, ENVELOPES_MAX)}, is_closed=True),
+    RecordField({"envelopes": ListField(ENVELOPE, ENVELOPES_MAX)}, is_closed=True),
     ENVELOPES_BYTES_MAX,
 )
 
@@ -191,7 +191,7 @@ def _check_times(envelopes: Sequence[Envelope]) -> None:
 DELIVERIES = Document(
     "the answer about envelopes",
     TO_DO,
-    Record({"answers": Many(Text(2_000), ENVELOPES_MAX)}),
+    RecordField({"answers": ListField(TextField(2_000), ENVELOPES_MAX)}),
     OFFERS_BYTES_MAX,
 )
 
@@ -224,22 +224,25 @@ class OfferedStream:
         freeze(self, "columns")
 
 
-COLUMN = Text(63, r"[A-Za-z_][A-Za-z0-9_]{0,62}", "a column's name")
+COLUMN = TextField(63, r"[A-Za-z_][A-Za-z0-9_]{0,62}", "a column's name")
+COLUMN_AND_TYPE = RecordField({"name": COLUMN, "type": TextField(1_000)})
 OFFERS = Document(
     "the list of offered streams",
     TO_DO,
-    Record(
+    RecordField(
         {
             "participant": NAME,
-            "streams": Many(
-                Record(
+            "streams": ListField(
+                RecordField(
                     {
                         "name": STREAM,
-                        "kind": Choice(("source", "derived")),
-                        "width_us": Integer(1, INT64_MAX),
-                        "columns": Many(Record({"name": COLUMN, "type": Text(1_000)}), COLUMNS_MAX),
-                        "key": Many(COLUMN, COLUMNS_MAX),
-                        "replicas": Many(Integer(0, REPLICA_MAX), REPLICAS_MAX),
+                        "kind": ChoiceField(("source", "derived")),
+                        "width_us": IntegerField(1, INT64_MAX),
+                        "columns": ListField(
+                            RecordField({"name": COLUMN, "type": TextField(1_000)}), COLUMNS_MAX
+                        ),
+                        "key": ListField(COLUMN, COLUMNS_MAX),
+                        "replicas": ListField(IntegerField(0, REPLICA_MAX), REPLICAS_MAX),
                     }
                 ),
                 STREAMS_MAX,
@@ -315,7 +318,7 @@ class Health:
 HEALTH = Document(
     "the report of health",
     TO_DO,
-    Record({"participant": NAME, "version": Text(100), "clock_ms": TIME_MS}),
+    RecordField({"participant": NAME, "version": TextField(100), "clock_ms": TIME_MS}),
     SMALL_BYTES_MAX,
 )
 

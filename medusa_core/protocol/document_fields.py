@@ -1,6 +1,6 @@
 """Fields of documents: the type and the range of each value, as a check and as a JSON Schema.
 
-A document is declared once, as a `Record` of fields. The declaration checks what another program
+A document is declared once, as a `RecordField`. The declaration checks what another program
 sent, checks what this program is about to send, and is printed as the schema that the OpenAPI
 document holds. A check accepts exact JSON types only: `true` is no integer, nor is `1.0`.
 
@@ -62,7 +62,7 @@ def shown(value: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Integer:
+class IntegerField:
     """A whole number between two limits, both included."""
 
     least: int
@@ -82,7 +82,7 @@ class Integer:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextField:
     """Text of a limited length that can be written as UTF-8, and is of a pattern if one is given.
 
     `what` names what the pattern describes, with an article.
@@ -114,7 +114,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChoiceField:
     """One of a few labels."""
 
     labels: tuple[str, ...]
@@ -131,7 +131,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Nullable:
+class NullableField:
     """A value of another field, or null."""
 
     field: Field
@@ -148,7 +148,7 @@ class Nullable:
 
 
 @dataclass(frozen=True, slots=True)
-class Many:
+class ListField:
     """A list of a limited length."""
 
     item: Field
@@ -175,7 +175,7 @@ class Many:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RecordField:
     """An object that has all of these fields.
 
     Of an answer, fields that are not known are ignored: a partner may run a newer Medusa. A request
@@ -220,7 +220,7 @@ class Document:
 
     what: str
     to_do: str
-    record: Record
+    record: RecordField
     bytes_max: int
 
     def read(self, content: bytes) -> Mapping[str, Any]:

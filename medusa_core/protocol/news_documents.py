@@ -26,13 +26,13 @@ from medusa_core.names import (
 from medusa_core.plans import fingerprint_of
 from medusa_core.protocol.document_fields import (
     INT64_MAX,
-    Choice,
+    ChoiceField,
     Document,
-    Integer,
-    Many,
-    Nullable,
-    Record,
-    Text,
+    IntegerField,
+    ListField,
+    NullableField,
+    RecordField,
+    TextField,
 )
 from medusa_core.recalls import (
     BECAUSE_CHARACTERS_MAX,
@@ -55,66 +55,66 @@ AGE_MS_MAX = 100 * 366 * 86_400_000
 REPLICA_MAX = 2**31 - 1
 TO_DO = "call the partner's operator"
 
-NAME = Text(NAME_LENGTH_MAX, NAME_PATTERN, "a name")
-STREAM = Text(2 * NAME_LENGTH_MAX + 1, rf"{NAME_PATTERN}(?:/[a-z0-9_]{{1,63}})?", "a stream")
-PLAN = Text(128, r"[0-9A-Za-z_.:-]+", "the fingerprint of a plan")
-HASH = Text(64, "[0-9a-f]{64}", "a SHA-256 in 64 hexadecimal digits")
-SUM = Text(40, "0|[1-9][0-9]*", "a sum of hashes in decimal digits")
-VERSION = Integer(0, INT64_MAX)
-TIME_US = Integer(TIME_US_MIN, TIME_US_MAX + 1)
-REPLICA = Integer(IMPORT, REPLICA_MAX)
-COUNT = Integer(1, INT64_MAX)
+NAME = TextField(NAME_LENGTH_MAX, NAME_PATTERN, "a name")
+STREAM = TextField(2 * NAME_LENGTH_MAX + 1, rf"{NAME_PATTERN}(?:/[a-z0-9_]{{1,63}})?", "a stream")
+PLAN = TextField(128, r"[0-9A-Za-z_.:-]+", "the fingerprint of a plan")
+HASH = TextField(64, "[0-9a-f]{64}", "a SHA-256 in 64 hexadecimal digits")
+SUM = TextField(40, "0|[1-9][0-9]*", "a sum of hashes in decimal digits")
+VERSION = IntegerField(0, INT64_MAX)
+TIME_US = IntegerField(TIME_US_MIN, TIME_US_MAX + 1)
+REPLICA = IntegerField(IMPORT, REPLICA_MAX)
+COUNT = IntegerField(1, INT64_MAX)
 
-FILE = Record({"sha256": HASH, "size_bytes": COUNT, "rows": COUNT})
-BUCKET = Record({"at_us": TIME_US, "rows": COUNT, "sum_a": SUM, "sum_b": SUM})
-SEGMENT = Record(
+FILE = RecordField({"sha256": HASH, "size_bytes": COUNT, "rows": COUNT})
+BUCKET = RecordField({"at_us": TIME_US, "rows": COUNT, "sum_a": SUM, "sum_b": SUM})
+SEGMENT = RecordField(
     {
         "from_us": TIME_US,
         "to_us": TIME_US,
-        "stability": Choice(tuple(s.value for s in Stability)),
+        "stability": ChoiceField(tuple(s.value for s in Stability)),
         "version": VERSION,
         "begin_version": VERSION,
-        "end_version": Nullable(VERSION),
+        "end_version": NullableField(VERSION),
         "plan": PLAN,
-        "age_ms": Integer(0, AGE_MS_MAX),
-        "missing": Many(STREAM, MISSING_MAX),
-        "buckets": Many(BUCKET, BUCKETS_MAX),
-        "files": Many(FILE, FILES_MAX),
+        "age_ms": IntegerField(0, AGE_MS_MAX),
+        "missing": ListField(STREAM, MISSING_MAX),
+        "buckets": ListField(BUCKET, BUCKETS_MAX),
+        "files": ListField(FILE, FILES_MAX),
     }
 )
 NEWS = Document(
     "the news of a line",
     TO_DO,
-    Record(
+    RecordField(
         {
             "stream": STREAM,
             "participant": NAME,
             "replica": REPLICA,
             "after": VERSION,
             "version": VERSION,
-            "origin_us": Nullable(TIME_US),
-            "end_us": Nullable(TIME_US),
-            "trimmed_us": Nullable(TIME_US),
-            "chain_after": Nullable(HASH),
-            "chain": Nullable(HASH),
-            "segments": Many(SEGMENT, SEGMENTS_MAX),
-            "plans": Many(
-                Record(
+            "origin_us": NullableField(TIME_US),
+            "end_us": NullableField(TIME_US),
+            "trimmed_us": NullableField(TIME_US),
+            "chain_after": NullableField(HASH),
+            "chain": NullableField(HASH),
+            "segments": ListField(SEGMENT, SEGMENTS_MAX),
+            "plans": ListField(
+                RecordField(
                     {
                         "id": PLAN,
                         "network": NAME,
-                        "document": Text(PLAN_CHARACTERS_MAX, is_line=False),
+                        "document": TextField(PLAN_CHARACTERS_MAX, is_line=False),
                     }
                 ),
                 PLANS_MAX,
             ),
-            "recalls": Many(
-                Record(
+            "recalls": ListField(
+                RecordField(
                     {
-                        "generation": Integer(2, GENERATION_MAX),
+                        "generation": IntegerField(2, GENERATION_MAX),
                         "from_us": TIME_US,
-                        "version": Integer(1, INT64_MAX),
-                        "because": Text(BECAUSE_CHARACTERS_MAX),
+                        "version": IntegerField(1, INT64_MAX),
+                        "because": TextField(BECAUSE_CHARACTERS_MAX),
                     }
                 ),
                 RECALLS_PER_NEWS_MAX,

@@ -21,7 +21,7 @@ from medusa_core.errors import (
     Unavailable,
 )
 from medusa_core.protocol.call_documents import SMALL_BYTES_MAX
-from medusa_core.protocol.document_fields import Document, Integer, Record, Text
+from medusa_core.protocol.document_fields import Document, IntegerField, RecordField, TextField
 from medusa_core.protocol.news_documents import TO_DO
 
 MEDIA_TYPE = "application/problem+json"
@@ -88,12 +88,12 @@ _KIND_OF: tuple[tuple[type[MedusaError], ProblemKind], ...] = (
 PROBLEM = Document(
     "the problem",
     TO_DO,
-    Record(
+    RecordField(
         {
-            "type": Text(200, r"[!-~]+", "a URI"),
-            "title": Text(200),
-            "status": Integer(400, 599),
-            "detail": Text(SENTENCE_LENGTH_MAX),
+            "type": TextField(200, r"[!-~]+", "a URI"),
+            "title": TextField(200),
+            "status": IntegerField(400, 599),
+            "detail": TextField(SENTENCE_LENGTH_MAX),
         }
     ),
     SMALL_BYTES_MAX,

@@ -15,7 +15,7 @@ from medusa_core.errors import Diverged, MedusaError, Refused, Unavailable
 from medusa_core.names import Participant
 from medusa_core.protocol import call_documents as calls
 from medusa_core.protocol import news_documents, problems
-from medusa_core.protocol.document_fields import Document, Record
+from medusa_core.protocol.document_fields import Document, RecordField
 from tests.protocol import drawn_documents as drawn
 from tests.sweeps import examples
 
@@ -102,7 +102,7 @@ def assert_is_one_sentence(error: MedusaError) -> None:
 
 def _known(value: Any, field: Any) -> Any:
     """A document without the fields that are not declared, which are ignored."""
-    if isinstance(field, Record):
+    if isinstance(field, RecordField):
         return {name: _known(value[name], inner) for name, inner in field.fields.items()}
     item = getattr(field, "item", None)
     return [_known(one, item) for one in value] if item is not None else value
