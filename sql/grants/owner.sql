@@ -12,7 +12,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON medusa.assignment, medusa.cert
     medusa.stream_order, medusa.stream_producer, medusa.stream_promise, medusa.transition TO
     :"role";
 GRANT SELECT ON medusa.desired_job, medusa.job, medusa.schema_file, medusa.schema_migration,
-    medusa.schema_version TO :"role";
+    medusa.schema_version, medusa.stream_grant TO :"role";
 GRANT EXECUTE ON FUNCTION medusa.acknowledge, medusa.acquire_lease, medusa.acquire_leases,
     medusa.answer, medusa.bring_order, medusa.chain_at, medusa.check_epoch, medusa.check_files,
     medusa.check_lease, medusa.check_leases, medusa.check_reason, medusa.check_trim,
@@ -75,8 +75,8 @@ GRANT SELECT ON medusa_api.agreed_moves, medusa_api.answers, medusa_api.assignme
     medusa_api.published_segments, medusa_api.quarantine, medusa_api.recalls, medusa_api.rounds,
     medusa_api.segments, medusa_api.sinks, medusa_api.steps, medusa_api.streams, medusa_api.trading,
     medusa_api.transitions TO :"role";
-GRANT EXECUTE ON FUNCTION medusa_api.accept_contract, medusa_api.disown_key, medusa_api.learn_key,
-    medusa_api.learn_past_key, medusa_api.replace_key, medusa_api.revoke_tokens,
-    medusa_api.withdraw_contract TO :"role";
+GRANT EXECUTE ON FUNCTION medusa_api.accept_contract, medusa_api.disown_key, medusa_api.grant_stream,
+    medusa_api.learn_key, medusa_api.learn_past_key, medusa_api.replace_key,
+    medusa_api.revoke_tokens, medusa_api.withdraw_contract, medusa_api.withdraw_stream TO :"role";
 GRANT UPDATE (dead_band, move_ms, partners_max, residence_ms, round_ms) ON medusa_api.trading TO
     :"role";

@@ -1,4 +1,4 @@
--- Access of partners: who has proved by its key to be whom, for how long.
+-- Access of partners: how long each has proved its identity, and which streams it may read.
 --
 -- A partner proves its identity to the exchange server with an assertion that it signs and that
 -- counts once; it receives a random token, of which only the hash is stored. A token ends with its
@@ -37,3 +37,20 @@ COMMENT ON TABLE medusa_market.used_assertion IS
     'Assertions that a token was issued for, until they are stale: one counts once.';
 CREATE INDEX used_assertion_expires ON medusa_market.used_assertion (partner, expires_at);
 COMMENT ON INDEX medusa_market.used_assertion_expires IS 'The stale assertions of a partner.';
+
+CREATE TABLE medusa.stream_grant (
+    stream     text COLLATE "C" NOT NULL REFERENCES medusa.stream,
+    partner    text COLLATE "C" NOT NULL,
+    granted_by text NOT NULL DEFAULT session_user,
+    granted_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (stream, partner),
+    CONSTRAINT grant_is_of_a_participant CHECK (partner ~ '^[a-z][a-z0-9_]{0,62}$')
+);
+COMMENT ON TABLE medusa.stream_grant IS
+    'Which partner may read which stream through the exchange server: a stream without a row is not '
+    'there for a partner.';
+CREATE INDEX stream_grant_of_partner ON medusa.stream_grant (partner, stream);
+COMMENT ON INDEX medusa.stream_grant_of_partner IS 'What a partner may read.';
+
+CREATE INDEX file_of_hash ON medusa.file (sha256);
+COMMENT ON INDEX medusa.file_of_hash IS 'Partners request files by their hash.';

@@ -71,6 +71,7 @@ def baseline(tmp_path: Path) -> Path:
     # Tables that a migration brings were nobody's.
     edit(folder / "grants/owner.sql", "medusa_market.access_token, ", "")
     edit(folder / "grants/owner.sql", ", medusa_market.used_assertion", "")
+    edit(folder / "grants/owner.sql", ", medusa.stream_grant", "")
     return folder
 
 
