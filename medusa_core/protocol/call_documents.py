@@ -307,6 +307,48 @@ def _check_streams(streams: Sequence[OfferedStream]) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AccessToken:
+    """A token as its holder receives it, once; its text never shows it."""
+
+    token: str
+    lifetime_s: int
+
+    def __repr__(self) -> str:
+        return f"AccessToken(lifetime_s={self.lifetime_s})"
+
+
+TOKEN = Document(
+    "the access token",
+    TO_DO,
+    RecordField(
+        {
+            "access_token": TextField(128, "[0-9A-Za-z_-]{32,128}", "a token"),
+            "token_type": ChoiceField(("Bearer",)),
+            "expires_in": IntegerField(1, 3_600),
+        }
+    ),
+    SMALL_BYTES_MAX,
+)
+
+
+def write_token(issued: AccessToken) -> bytes:
+    """The document of an issued token, with the names of OAuth 2.0."""
+    return TOKEN.write(
+        {
+            "access_token": issued.token,
+            "token_type": "Bearer",
+            "expires_in": issued.lifetime_s,
+        }
+    )
+
+
+def read_token(content: bytes) -> AccessToken:
+    """The token that a partner's server issued; Refused if the document is none."""
+    fields = TOKEN.read(content)
+    return AccessToken(token=fields["access_token"], lifetime_s=fields["expires_in"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
     """A home that answers: whose it is, its program's version, and its clock in Unix ms."""
 

@@ -1,6 +1,6 @@
 -- A partner reads the streams that the owner has granted to it, and requests their files by hash.
 CREATE TABLE medusa.stream_grant (
-    stream     text COLLATE "C" NOT NULL REFERENCES medusa.stream,
+    stream     text COLLATE "C" NOT NULL,
     partner    text COLLATE "C" NOT NULL,
     granted_by text NOT NULL DEFAULT session_user,
     granted_at timestamptz NOT NULL DEFAULT clock_timestamp(),

@@ -39,7 +39,7 @@ CREATE INDEX used_assertion_expires ON medusa_market.used_assertion (partner, ex
 COMMENT ON INDEX medusa_market.used_assertion_expires IS 'The stale assertions of a partner.';
 
 CREATE TABLE medusa.stream_grant (
-    stream     text COLLATE "C" NOT NULL REFERENCES medusa.stream,
+    stream     text COLLATE "C" NOT NULL,
     partner    text COLLATE "C" NOT NULL,
     granted_by text NOT NULL DEFAULT session_user,
     granted_at timestamptz NOT NULL DEFAULT clock_timestamp(),

@@ -14,7 +14,7 @@ from medusa_core.grid import Range
 from medusa_core.market.envelopes import Envelope, EnvelopeKind
 from medusa_core.names import NetworkName, Participant, StreamName, Version
 from medusa_core.plans import fingerprint_of
-from medusa_core.protocol.call_documents import Acknowledgement, Health, OfferedStream
+from medusa_core.protocol.call_documents import AccessToken, Acknowledgement, Health, OfferedStream
 from medusa_core.protocol.news_documents import path_of
 from medusa_core.recalls import LineRecall
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
@@ -121,6 +121,11 @@ ACKNOWLEDGEMENTS = st.builds(
     through_us=st.integers(-(2**63), 2**63 - 1),
     limit_ms=st.integers(1, 10**9),
     path_ms=st.integers(0, 10**9),
+)
+TOKENS = st.builds(
+    AccessToken,
+    token=st.text("abcXYZ019_-", min_size=32, max_size=128),
+    lifetime_s=st.integers(1, 3_600),
 )
 HEALTHS = st.builds(
     Health,

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Protocol
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
 from medusa_core.protocol.assertions import TOKEN_LIFETIME_S, check_claims
+from medusa_core.protocol.call_documents import AccessToken
 from pipelines.exchange.signed_assertions import NOT_SIGNED, issuer_of, verified_claims
 
 TOKEN_BYTES = 32
@@ -39,18 +39,6 @@ class AccessRecords(Protocol):
         """The partner that a token was issued to; None if it is over, revoked or unknown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IssuedToken:
-    """A token as its holder receives it, once; its text never shows it."""
-
-    partner: Participant
-    token: str
-    lifetime_s: int
-
-    def __repr__(self) -> str:
-        return f"IssuedToken(partner={self.partner!r}, lifetime_s={self.lifetime_s})"
-
-
 class AccessTokens:
     """Issues the access tokens of one exchange server, and finds their holders.
 
@@ -68,7 +56,7 @@ class AccessTokens:
         self._audience = audience
         self._draw = draw
 
-    def issue(self, assertion: str) -> IssuedToken:
+    def issue(self, assertion: str) -> AccessToken:
         """A token for the partner that signed an assertion.
 
         Raises Refused for an assertion that does not count, and Unavailable while the partner
@@ -95,7 +83,7 @@ class AccessTokens:
             raise Unavailable(
                 f"{partner} has requested too many tokens: use one until it expires, and try later"
             )
-        return IssuedToken(partner=partner, token=token, lifetime_s=TOKEN_LIFETIME_S)
+        return AccessToken(token=token, lifetime_s=TOKEN_LIFETIME_S)
 
     def holder(self, token: str) -> Participant | None:
         """The partner that a token was issued to; None if it counts for nobody."""
