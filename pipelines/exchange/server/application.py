@@ -34,6 +34,7 @@ from medusa_core.segments import SegmentFile
 from pipelines.base import clock
 from pipelines.exchange.server.access_tokens import AccessRecords, AccessTokens
 from pipelines.exchange.server.file_answer import FileAnswer, opened_file
+from pipelines.exchange.server.openapi import SEGMENTS_MAX
 from pipelines.exchange.server.partner_budgets import (
     PartnerBudgets,
     ServerLimits,
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from medusa_core.market.envelopes import Envelope
 
 JSON = "application/json"
-SEGMENTS_MAX = 1_024
+
 NOT_FOUND = "there is nothing of this name for you: ask the operator for a grant"
 
 
