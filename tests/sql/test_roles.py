@@ -23,7 +23,7 @@ from pipelines.catalog.server.migrations import check_migrated, migrate
 from tests.catalog import building as a
 from tests.sql.conftest import LogIn
 
-OTHERS = ("job", "airflow", "analyst", "reader")
+OTHERS = ("job", "airflow", "analyst", "reader", "exchange")
 AGREED = {"contract", "contract_history", "contract_in_force", "contract_notices", "rounds",
           "desired_jobs", "jobs"}  # fmt: skip
 VIEWS = {
@@ -42,6 +42,7 @@ VIEWS = {
                 "streams",
                 "transitions", "bounds", "divergences", "disputed", "recalls"},
     "reader": {"published_boundaries", "published_files", "published_segments"},
+    "exchange": set(),
 }  # fmt: skip
 NO_RIGHT = "42501"
 OWNERS = """
