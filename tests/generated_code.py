@@ -2,7 +2,8 @@
 
 To generate and compile the code of a plan takes longer than to plan it and to run it over a few
 hundred records. `make test` runs the shipped networks and every column type with generated code,
-and steps that test plans, slots and panes without it. In `make test-long` all of it is generated.
+and steps that test plans, slots and panes without it. In `make test-long` all of it is generated,
+but for the thousands of networks that are drawn.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from unittest import mock
 
 from pipelines.quality import spark_expressions
 from pipelines.spark import prepared
-from tests.sweeps import IS_LONG
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,9 +33,6 @@ def without_generated_code(spark: SparkSession) -> Iterator[None]:
     while a prepared job is an RDD that is run as it is. The recomputation of certificates has a
     session of its own, with settings of its own.
     """
-    if IS_LONG:
-        yield
-        return
     context = spark.sparkContext
     with (
         mock.patch.dict(prepared._SETTINGS, NOTHING_GENERATED),

@@ -227,7 +227,7 @@ class _Compiler:
             self._fails(box, failed, tuple(box.cases.values()))
 
     def _filter(self, name: str, input_: str, columns: str, predicate: str) -> None:
-        self._add(name, f"SELECT {columns} FROM {input_} WHERE {predicate}", input_)
+        self._add(name, f"SELECT {columns} FROM {_where(input_, predicate)}", input_)
         self.filtered[name] = (input_, predicate)
 
     def _add_map(self, box: Map, input_: str) -> None:
@@ -421,11 +421,20 @@ class _Branch:
         columns = ", ".join(slots.columns(self.by_slot))
         if len(self.predicates) == 1:
             ((tag, predicates),) = self.predicates.items()
-            where = f" WHERE {_all(predicates)}" if predicates else ""
-            return f"SELECT {tag} AS {TAG}, {STIME}, {columns} FROM {self.relation}{where}"
+            rows = _where(self.relation, _all(predicates)) if predicates else self.relation
+            return f"SELECT {tag} AS {TAG}, {STIME}, {columns} FROM {rows}"
         tags = ", ".join(f"IF({_all(p)}, {tag}, NULL)" for tag, p in self.predicates.items())
         tagged = f"SELECT *, explode(array_compact(array({tags}))) AS {TAG} FROM {self.relation}"
         return f"SELECT {TAG}, {STIME}, {columns} FROM ({tagged})"
+
+
+def _where(relation: str, predicate: str) -> str:
+    """The rows of a relation that fulfil a predicate, as what follows FROM.
+
+    The alias is needed: Spark reads `x WHERE (y)` as the relation x under the alias WHERE, whose
+    one column is named y.
+    """
+    return f"{relation} AS {relation} WHERE {predicate}"
 
 
 def _all(predicates: Sequence[str]) -> str:

@@ -342,6 +342,46 @@ def test_ports_may_have_any_name_and_still_mean_themselves(replayer: Replayer) -
         assert [q.position for q in home.catalog.quarantined()] == [1]
 
 
+def test_a_filter_by_a_boolean_column_alone_keeps_its_records(replayer: Replayer) -> None:
+    """Spark takes the WHERE behind a name for an alias if a name in parentheses follows."""
+    network = Network(
+        name="flagged",
+        sources=(Source(name="events", columns={"at_us": "bigint", "flag": "boolean"},
+                        time="at_us"),),
+        boxes=(
+            Filter(name="good", input="events", cases={"yes": "flag"}),
+            Filter(name="again", input="events", cases={"yes": "(flag)"}),
+            Aggregate(name="counted", input="again", size="10s", columns={"n": "count(*)"}),
+        ),
+        outputs=(Output(name="seen", input="good"), Output(name="counts", input="counted")),
+    )  # fmt: skip
+    few = pa.table({"at_us": pa.array([1, 2, 3]), "flag": pa.array([True, False, None])})
+    with replayer.home() as home:
+        replayer.run(home, network, {"events": parquet_files(replayer.folder / "in", few)})
+        rows = {o.name: sum(s.digest.rows for s in home.catalog.segments(StreamName(o.name)))
+                for o in network.outputs}  # fmt: skip
+        assert rows == {"seen": 1, "counts": 1}
+
+
+def test_a_filter_takes_a_zero_of_either_sign(replayer: Replayer) -> None:
+    """The dictionary of a file tells -0.0 from 0.0."""
+    network = Network(
+        name="real",
+        sources=(Source(name="events", columns={"at_us": "bigint", "real": "double"},
+                        time="at_us"),),
+        boxes=(
+            Filter(name="taken", input="events", cases={"yes": "real = 0.0D"}),
+            Aggregate(name="counted", input="taken", size="10s", columns={"n": "count(*)"}),
+        ),
+        outputs=(Output(name="counts", input="counted"),),
+    )  # fmt: skip
+    few = pa.table({"at_us": pa.array([1, 2, 3]), "real": pa.array([-1.0, -0.0, 5.0])})
+    with replayer.home() as home:
+        replayer.run(home, network, {"events": parquet_files(replayer.folder / "in", few)})
+        (segment,) = home.catalog.segments(StreamName("counts"))
+        assert segment.digest.rows == 1
+
+
 def test_a_window_of_more_buckets_than_a_step_may_take_does_not_advance_bucket_by_bucket(
     replayer: Replayer,
 ) -> None:

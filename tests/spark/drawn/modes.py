@@ -10,7 +10,6 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -46,6 +45,15 @@ DATA_SETS = 12
 MEMBERS = ("", "_2")
 
 
+@dataclass(frozen=True)
+class Anew:
+    """A kind of plan that is made for one step; `in_tasks`: its tasks write what comes out."""
+
+    name: str
+    mode: ExecutionMode
+    in_tasks: bool = False
+
+
 @dataclass
 class Trial:
     """One drawn network, its records, and what DuckDB expects of its members.
@@ -59,6 +67,7 @@ class Trial:
     seed: int
     parts: int = 1
     has_two: bool = False
+    is_thorough: bool = False
     taken: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -70,9 +79,10 @@ class Trial:
         }
         self.whole = {m: self._expected(ps) for m, ps in self.pieces.items()}
         sizes_s = sum(b.size_s for b in self.net.boxes if isinstance(b, Aggregate))
-        last_us = self.pieces[""][-1].range.to_us
-        ends_us = last_us + (sizes_s // BUCKET_S + 2) * BUCKET_S * SECOND_US
-        self.ranges = [*(p.range for p in self.pieces[""]), Range(last_us, ends_us)]
+        # The last step goes on until every window has ended.
+        *ranges, last = [p.range for p in self.pieces[""]]
+        ends_us = last.to_us + (sizes_s // BUCKET_S + 2) * BUCKET_S * SECOND_US
+        self.ranges = [*ranges, Range(last.from_us, ends_us)]
 
     def _expected(self, pieces: Sequence[Piece], but: str | None = None) -> Expected:
         tables = {
@@ -83,9 +93,9 @@ class Trial:
 
     @property
     def id(self) -> str:
-        """What a failure says of the network."""
+        """What a failure says of the networks."""
         boxes = network_document(medusa_network(self.net))["boxes"]
-        lines = [f"network of seed {self.seed}, outputs {self.net.outputs}:"]
+        lines = [f"{self.parts} networks of seed {self.seed}, outputs {self.net.outputs}:"]
         return "\n".join([*lines, *(json.dumps(box) for box in boxes)])
 
     def world(self) -> World:
@@ -96,18 +106,27 @@ class Trial:
 
     def one_after_the_other(self, world: World, mode: str, cause: Cause = Cause.NORMAL) -> None:
         """Every step in order, the pieces arriving one by one."""
-        for at, part in enumerate(self.ranges):
-            self.arrives(world, "", at)
-            for fragment in self.fragments(world, ""):
-                self.run(world, world.step(fragment, part, cause), mode, "")
+        for at in range(len(self.ranges)):
+            self.next_step(world, at, mode, cause)
 
-    def anew(self, mode: str, way: ExecutionMode, *, in_tasks: bool = False) -> None:
-        """Steps whose plan is made for them alone."""
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(step, "mode_of", lambda *_: way)
-            if in_tasks:
-                patch.setattr(job, "RESULT_ROWS_IN_DRIVER_MAX", -1)
-            self.one_after_the_other(self.world(), mode)
+    def next_step(
+        self, world: World, at: int, mode: str, cause: Cause = Cause.NORMAL
+    ) -> None:  # fmt: skip
+        """The step of that number of every fragment, once its piece has arrived."""
+        self.arrives(world, "", at)
+        for fragment in self.fragments(world, ""):
+            self.run(world, world.step(fragment, self.ranges[at], cause), mode, "")
+
+    def anew(self, *plans: Anew) -> None:
+        """Steps whose plan is made for them alone, of these kinds in turn."""
+        world = self.world()
+        for at in range(len(self.ranges)):
+            plan = plans[at % len(plans)]
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(step, "mode_of", lambda *_, mode=plan.mode: mode)
+                if plan.in_tasks:
+                    patch.setattr(job, "RESULT_ROWS_IN_DRIVER_MAX", -1)
+                self.next_step(world, at, plan.name)
 
     def together(self, world: World) -> None:
         """The steps of both members in one job."""
@@ -126,18 +145,19 @@ class Trial:
                 self.taken["together"] += shared
 
     def answers_and_corrections(self, world: World) -> None:
-        """Answers without one source, then corrections with it; three cuts of the same range."""
+        """Answers without one source, then corrections with it, each over the range of two."""
         missing = Random(self.seed).choice(self.net.sources)
         partial = self._expected(self.pieces[""], but=missing)
-        for at, part in enumerate(self.ranges[:-1]):
+        for at, part in enumerate(self.ranges):
             self.arrives(world, "", at, but=missing)
             for fragment in self.fragments(world, ""):
                 answer = world.step(fragment, part, Cause.TENTATIVE)
                 self.run(world, answer, "answer", "", partial)
             world.tentative_us = self.ranges[0].from_us
-        for at in range(len(self.ranges) - 1):
+        for at in range(len(self.ranges)):
             self.arrives(world, "", at, only=missing)
-        corrected = [Range(a.from_us, b.from_us) for a, b in pairwise(self.ranges[::2])]
+        pairs = zip(self.ranges[::2], self.ranges[1::2], strict=True)
+        corrected = [Range(first.from_us, second.to_us) for first, second in pairs]
         for part in corrected:
             for fragment in self.fragments(world, ""):
                 correction = world.step(fragment, part, Cause.CORRECTION)
@@ -151,15 +171,12 @@ class Trial:
         return (f for f in world.fragments if f.name in names)
 
     def arrives(self, world: World, member: str, at: int, *, but: str = "", only: str = "") -> None:
-        """The piece of that number of every source of a member; beyond the last, an empty one."""
+        """The piece of that number of every source of a member."""
         for source in self.net.sources:
             if source == but or only not in ("", source):
                 continue
-            found = self.pieces[member]
-            if at < len(found):
-                files = 1 + (self.seed + at) % 2
-                world.comes(f"{source}{member}", found[at].records[source], found[at].range,
-                            files=files)  # fmt: skip
+            piece, files = self.pieces[member][at], 1 + (self.seed + at) % 2
+            world.comes(f"{source}{member}", piece.records[source], piece.range, files=files)
 
     def run(
         self, world: World, step: ComputeStep, mode: str, member: str, like: Expected | None = None

@@ -123,10 +123,13 @@ def thinned(frame: DataFrame) -> DataFrame:
 
 FUNCTIONS: dict[str, Any] = {"doubled": doubled, "thinned": thinned}
 FUNCTION_COLUMNS: Columns = (("k", "string"), ("i", "int"))
-KINDS = ("any", "foldable", "distinct", "sliding", "any", "function")
+KINDS = ("any", "foldable", "distinct", "sliding", "any", "function", "joined")
 """What a seed draws, in turn: any boxes; aggregates that are folds of panes, over boxes that
 cannot fail; several distinct counts in one box; sliding windows that are all folds, so that a step
-leaves its panes to the next one; a Function among other boxes."""
+leaves its panes to the next one; a Function among other boxes; sliding windows that are all folds,
+some of them over a Union of records with rows of other windows."""
+FOLDS = ("foldable", "sliding", "joined")
+SLIDING = ("sliding", "joined")
 
 
 _WINDOWS_S = (
@@ -159,21 +162,25 @@ class _Drawing:
         sources = random.randint(2 if net.kind == "foldable" else 1, 3)
         net.sources = tuple(f"in{n}" for n in range(sources))
         net.relations = dict.fromkeys(net.sources, SOURCE_COLUMNS)
-        for _ in range(parts):
-            self.part()
+        never_read = set(net.sources)
+        for left in reversed(range(parts)):
+            some = {s for s in net.sources if random.random() < 0.5} | {random.choice(net.sources)}
+            read = [s for s in net.sources if s in (some if left else some | never_read)]
+            never_read -= set(read)
+            self.part(read)
         is_cut = len(net.boxes) > 1 and random.random() < 0.35
         net.cut = random.randrange(1, len(net.boxes)) if is_cut else len(net.boxes)
         return net
 
-    def part(self) -> None:
-        """Boxes and outputs that read the sources and each other."""
+    def part(self, sources: Sequence[str]) -> None:
+        """Boxes and outputs that read these sources and each other."""
         random, net = self.random, self.net
-        self.readable, self.unread = list(net.sources), list(net.sources)
-        if net.kind in ("foldable", "sliding"):
-            self.folds()
+        self.readable, self.unread = list(sources), list(sources)
+        if net.kind in FOLDS:
+            self.folds(sources)
         else:
-            if len(net.sources) > 1 and random.random() < 0.6:
-                self.union(list(net.sources))
+            if len(sources) > 1 and random.random() < 0.6:
+                self.union(list(sources))
             if net.kind == "function":
                 self.function()
             if net.kind == "distinct":
@@ -181,11 +188,11 @@ class _Drawing:
             for _ in range(random.randint(1, 4)):
                 self.box()
             # Every source is read by something.
-            for source in [s for s in net.sources if s in self.unread]:
+            for source in [s for s in sources if s in self.unread]:
                 self.aggregate(source)
         refs = list(self.unread)
         inner = [r for r in self.readable if r not in refs and r not in net.sources]
-        if net.kind in ("foldable", "sliding"):
+        if net.kind in FOLDS:
             inner = [r for r in inner if r.startswith("agg")]
         refs += [r for r in inner if random.random() < 0.35]
         if random.random() < 0.15:
@@ -193,14 +200,16 @@ class _Drawing:
         for ref in refs:
             net.outputs[f"out{len(net.outputs)}"] = ref
 
-    def folds(self) -> None:
+    def folds(self, sources: Sequence[str]) -> None:
         """Folds of all sources over boxes that cannot fail, and boxes behind them."""
         random, net = self.random, self.net
         if random.random() < 0.3:
-            self.filter(self.random.choice(net.sources), ports=1)
+            self.filter(self.random.choice(list(sources)), ports=1)
         alike = list(self.unread)
         if len(alike) > 1 and (net.kind == "foldable" or random.random() < 0.7):
             self.union(alike)
+        if net.kind == "joined":
+            self.join(random.choice(self.unread))
         for ref in list(self.unread):
             for _ in range(random.choice((1, 1, 2))):
                 self.aggregate(ref)
@@ -208,10 +217,37 @@ class _Drawing:
         for _ in range(random.randint(0, 2)):
             random.choice([self.filter, self.map, self.aggregate])()
 
+    def join(self, records: str) -> None:
+        """A Union of records with rows of their own windows, both under the same columns."""
+        random, net = self.random, self.net
+        self.aggregate(records)
+        windows = self.readable[-1]
+        types = dict(net.relations[records]).values()
+        alike = [(n, t) for n, t in net.relations[windows] if t in types]
+        taken = random.sample(alike, min(len(alike), random.randint(1, 3)))
+        names = [f"c{len(net.boxes)}{at}" for at in range(len(taken))]
+        mapped = []
+        for ref, columns in (
+            (windows, taken),
+            (records, [self.a_column(records, t) for _, t in taken]),
+        ):
+            pairs = tuple(
+                (m, Expression(n, n, t)) for m, (n, t) in zip(names, columns, strict=True)
+            )
+            box = Map(self.name("map"), self.read(ref), pairs)
+            self.add_box(box, columns=tuple((n, e.type) for n, e in pairs))
+            mapped.append(box.name)
+        random.shuffle(mapped)
+        self.union(mapped)
+
+    def a_column(self, ref: str, type_: str) -> tuple[str, str]:
+        """Some column of a relation, of that type."""
+        return self.random.choice([c for c in self.net.relations[ref] if c[1] == type_])
+
     @property
     def may_fail(self) -> bool:
         """Whether expressions of the next box may fail on a record."""
-        return self.net.kind not in ("foldable", "sliding") and self.random.random() < 0.4
+        return self.net.kind not in FOLDS and self.random.random() < 0.4
 
     def add(self, ref: str, columns: Columns) -> None:
         self.net.relations[ref] = columns
@@ -277,10 +313,10 @@ class _Drawing:
         random, net = self.random, self.net
         ref = ref or self.some_input()
         columns, fails = net.relations[ref], self.may_fail
-        size_s, advance_s = random.choice(_WINDOWS_S[net.kind == "sliding"])
+        size_s, advance_s = random.choice(_WINDOWS_S[net.kind in SLIDING])
         can_group = [n for n, t in columns if n in GROUPS or (n[0] in "ca" and t != "binary")]
         group_by = tuple(random.sample(can_group, min(len(can_group), random.choice((0, 1, 1, 2)))))
-        is_fold = net.kind in ("foldable", "sliding")
+        is_fold = net.kind in FOLDS
         kinds = ["foldable"] if is_fold else _AGGREGATIONS.get(net.kind, ["any"])
         values = tuple(
             (

@@ -1,0 +1,217 @@
+"""Which networks are drawn, and in which mode the steps of each are run.
+
+Several networks are deployed as one: four networks in one plan take half the time of four plans. A
+seed says everything about its deployment, the mode included, so that it can be run alone.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+from unittest import mock
+
+import pytest
+
+from medusa_core.commits import Cause
+from pipelines.spark import job_verification, pane_cache
+from pipelines.spark.execution_mode import ExecutionMode
+from tests.conftest import folder_on_memory
+from tests.generated_code import without_generated_code
+from tests.spark.conftest import never_verified
+from tests.spark.drawn.modes import Anew, Trial
+from tests.spark.drawn.oracle import Oracle
+from tests.spark.drawn.spec import KINDS, kind_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Mode = Callable[[Trial], None]
+
+# modes; each but the first is one of a network's several
+
+
+def by_prepared_jobs(trial: Trial) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        never_verified(patch)
+        world = trial.world()
+        trial.one_after_the_other(world, "prepared")
+        if trial.net.kind == "sliding":
+            assert trial.taken["panes of the step before"], trial.id
+        if trial.is_thorough:
+            # The same jobs without the panes of the step before.
+            trial.one_after_the_other(world, "prepared, whole", Cause.CORRECTION)
+
+
+def by_shared_jobs(trial: Trial) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        never_verified(patch)
+        trial.together(trial.world())
+
+
+def by_answers_and_corrections(trial: Trial) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        never_verified(patch)
+        trial.answers_and_corrections(trial.world())
+    is_whole = trial.net.cut == len(trial.net.boxes)
+    if trial.net.kind == "foldable" and is_whole:
+        # Where the folds are in the second fragment, the first one has nothing to leave.
+        assert trial.taken["panes of an answer"], trial.id
+
+
+def by_verified_jobs(trial: Trial) -> None:
+    """Steps of prepared jobs are compared with the ordinary plan: none may differ."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(job_verification, "STEPS_PER_VERIFICATION", 1 if trial.is_thorough else 3)
+        trial.one_after_the_other(trial.world(), "verified")
+    assert trial.taken["verified"] or trial.net.has_function, trial.id
+
+
+OVER_TABLES = Anew("handed over", ExecutionMode.HANDED_OVER)
+OVER_FILES = Anew("scanned", ExecutionMode.SCANNED)
+IN_TASKS = Anew("written in tasks", ExecutionMode.SCANNED, in_tasks=True)
+
+
+def by_plans_over_tables(trial: Trial) -> None:
+    trial.anew(OVER_TABLES)
+
+
+def by_plans_over_files(trial: Trial) -> None:
+    trial.anew(OVER_FILES)
+
+
+def by_plans_that_write_in_tasks(trial: Trial) -> None:
+    trial.anew(IN_TASKS)
+
+
+def by_plans_in_turn(trial: Trial) -> None:
+    """Each step by the next of the three kinds of plans: a plan knows nothing of the last one."""
+    trial.anew(OVER_TABLES, OVER_FILES, IN_TASKS)
+
+
+ALL_MODES = (
+    by_prepared_jobs,
+    by_shared_jobs,
+    by_answers_and_corrections,
+    by_verified_jobs,
+    by_plans_over_tables,
+    by_plans_over_files,
+    by_plans_that_write_in_tasks,
+)
+MODES = (*ALL_MODES[:4], by_plans_in_turn)
+"""Those of a sweep."""
+
+# which
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A deployment of so many networks, drawn from a seed, in one mode."""
+
+    seed: int
+    networks: int
+    mode: Mode
+
+    def __str__(self) -> str:
+        return f"{self.seed}-{self.mode.__name__}"
+
+    def run(self, spark: SparkSession) -> None:
+        """Run its steps and compare them, expressions evaluated without generated code."""
+        with without_generated_code(spark):
+            run(spark, self.seed, self.networks, self.mode)
+
+    def run_once(self, spark: SparkSession) -> None:
+        """Run it unless the file MEDUSA_DIFFERENTIAL_DONE lists the seed; then list it there."""
+        done = Path(os.environ.get("MEDUSA_DIFFERENTIAL_DONE", os.devnull))
+        if done.is_file() and str(self.seed) in done.read_text().split():
+            return
+        self.run(spark)
+        with done.open("a") as file:
+            file.write(f"{self.seed}\n")
+
+
+def run(spark: SparkSession, seed: int, networks: int, *modes: Mode) -> None:
+    """The networks of a seed through these modes; one alone through several is thorough."""
+    root = folder_on_memory("medusa-drawn-")
+    few_records_are_enough_for_panes = mock.patch.multiple(
+        pane_cache, RECORDS_MIN=1, ROWS_PER_RECORD_MAX=100.0
+    )
+    try:
+        with few_records_are_enough_for_panes:
+            trial = Trial(
+                spark, _oracle(), root, seed, networks,
+                has_two=by_shared_jobs in modes, is_thorough=len(modes) > 1,
+            )  # fmt: skip
+            for mode in modes:
+                mode(trial)
+    finally:
+        shutil.rmtree(root)
+
+
+@cache
+def _oracle() -> Oracle:
+    return Oracle()
+
+
+def quick_drawings() -> Iterator[Drawing]:
+    """A hundred networks, most of them by prepared jobs, whose steps cost least."""
+    seeds = {kind: iter(range(KINDS.index(kind), 1_000, len(KINDS))) for kind in KINDS}
+    for kind in ("any", "foldable", "distinct", "sliding", "any", "any"):
+        yield Drawing(next(seeds[kind]), 10, by_prepared_jobs)
+    yield Drawing(next(seeds["joined"]), 5, by_prepared_jobs)
+    for kind in ("any", "distinct"):
+        yield Drawing(next(seeds[kind]), 10, by_shared_jobs)
+    yield Drawing(next(seeds["foldable"]), 6, by_answers_and_corrections)
+    yield Drawing(next(seeds["joined"]), 3, by_answers_and_corrections)
+    yield Drawing(next(seeds["any"]), 4, by_verified_jobs)
+    yield Drawing(next(seeds["function"]), 2, by_plans_in_turn)
+
+
+_TURNS: dict[str, tuple[Mode, ...]] = {
+    "any": (by_prepared_jobs, by_shared_jobs, by_prepared_jobs, by_plans_in_turn,
+            by_prepared_jobs, by_verified_jobs, by_plans_in_turn),
+    "foldable": (by_answers_and_corrections, by_prepared_jobs, by_shared_jobs),
+    "distinct": (by_prepared_jobs, by_shared_jobs, by_prepared_jobs, by_verified_jobs),
+    "sliding": (by_prepared_jobs, by_answers_and_corrections, by_prepared_jobs, by_verified_jobs),
+    "function": (by_plans_in_turn,),
+    "joined": (by_prepared_jobs, by_answers_and_corrections, by_shared_jobs),
+}  # fmt: skip
+"""The modes of the seeds of a kind, in turn."""
+
+NETWORKS_IN_SWEEP = 2_000
+NETWORKS = 10
+NETWORKS_OF_KIND = {"function": 3, "joined": 6}
+
+
+def drawing_of(seed: int) -> Drawing:
+    """What a seed of the sweep stands for."""
+    kind = kind_of(seed)
+    turns = _TURNS[kind]
+    # Two seeds of a round may be of one kind.
+    at = seed // len(KINDS) + (seed % len(KINDS) if kind == "any" else 0)
+    return Drawing(seed, NETWORKS_OF_KIND.get(kind, NETWORKS), turns[at % len(turns)])
+
+
+PARTS = 3
+"""A file of tests goes to one worker of pytest-xdist: the sweep is in as many as there are."""
+
+
+def part_of_sweep(number: int) -> list[Drawing]:
+    """The drawings of one of the sweep's files; every kind and mode is in each."""
+    return [drawing for drawing in sweep() if drawing.seed % PARTS == number]
+
+
+def sweep() -> list[Drawing]:
+    """The drawings of MEDUSA_DIFFERENTIAL (such as 0-300), or as many as hold 2,000 networks."""
+    given = os.environ.get("MEDUSA_DIFFERENTIAL")
+    if given:
+        first, _, end = given.partition("-")
+        return [drawing_of(seed) for seed in range(int(first), int(end))]
+    found: list[Drawing] = []
+    while sum(drawing.networks for drawing in found) < NETWORKS_IN_SWEEP:
+        found.append(drawing_of(len(found)))
+    return found
