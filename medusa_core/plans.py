@@ -47,7 +47,7 @@ class Plan:
     document: str = field(init=False, compare=False, repr=False)
     """Everything the fingerprint covers, as JSON with sorted keys."""
     id: PlanId = field(init=False, compare=False, repr=False)
-    """The fingerprint: the first 128 bits of the document's SHA-256, in hexadecimal."""
+    """The document's fingerprint."""
 
     def __post_init__(self) -> None:
         freeze(self, "widths_us", "function_sources", "engine")
@@ -63,8 +63,12 @@ class Plan:
             separators=(",", ":"),
         )
         object.__setattr__(self, "document", document)
-        fingerprint = sha256(document.encode()).hexdigest()[:32]
-        object.__setattr__(self, "id", PlanId(fingerprint))
+        object.__setattr__(self, "id", fingerprint_of(document))
+
+
+def fingerprint_of(document: str) -> PlanId:
+    """The id of the plan with a document: the first 128 bits of its SHA-256, in hexadecimal."""
+    return PlanId(sha256(document.encode()).hexdigest()[:32])
 
 
 def network_document(network: Network) -> dict[str, object]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +14,8 @@ from pipelines.base.settings import Settings
 from pipelines.cli.arguments import add_json, positive
 
 if TYPE_CHECKING:
+    from pipelines.operations.fault_simulation import FaultsResult
     from pipelines.simulation.faults.events import Event
-    from pipelines.simulation.faults.run_figures import RunFigures
-    from pipelines.simulation.faults.schedule_shapes import Shape
 
 HELP = "run seeded faults, or markets, and check the laws"
 MARKET_OPTIONS = (
@@ -29,6 +28,8 @@ MARKET_OPTIONS = (
     "scheme",
     "seeds",
 )
+MIXED, KINDS = "mixed", ("trims", "replicas", "markets")
+"""The kinds of schedules: all of them by default, or those of one option."""
 VIOLATIONS_SHOWN_MAX = 10
 SHOWN_EVERY = 1_000
 
@@ -75,17 +76,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
 
         return run_market(options)
     refuse_market_options(options)
-    return simulate_faults(
-        schedules=options.schedules or 100,
-        seed=options.seed,
-        explain=options.explain,
-        as_json=options.json,
-        jobs=options.jobs,
-        trims=options.trims,
-        replicas=options.replicas,
-        markets=options.markets,
-        resume=options.resume,
-    )
+    return _run_faults(options)
 
 
 def refuse_market_options(options: argparse.Namespace) -> None:
@@ -95,85 +86,63 @@ def refuse_market_options(options: argparse.Namespace) -> None:
             raise Refused(f"--{name} is of `medusa simulate market`: leave it out")
 
 
-def simulate_faults(
-    *,
-    schedules: int,
-    seed: int,
-    explain: bool,
-    as_json: bool,
-    jobs: int | None = None,
-    trims: bool = False,
-    replicas: bool = False,
-    markets: bool = False,
-    resume: Path | None = None,
-) -> int:
-    """Run the schedules and print their figures; 1 if a law was broken or too little happened.
+def _run_faults(options: argparse.Namespace) -> int:
+    """Run the schedules and print their figures; 1 if a law was broken or too little happened."""
+    from pipelines.operations.fault_simulation import FaultsRequest, simulate_faults
 
-    `jobs`: in so many processes at once (default: one for each CPU); an explained run has one.
-    `trims`: short schedules in which trims, reads and kills come between each other. `replicas`:
-    those alone in which fragments have several owners; `markets`: those alone in which load is
-    traded. `resume`: the file that keeps what is done; a run that was stopped goes on from there.
-    """
-    from pipelines.simulation.faults.schedule_runs import run_schedules, run_shared
-    from pipelines.simulation.faults.schedule_shapes import MARKETS, MIXED, REPLICAS, TRIMS
-
-    shape = TRIMS if trims else REPLICAS if replicas else MARKETS if markets else MIXED
-    if resume is not None:
-        if explain:
-            raise Refused("a run that is explained is not kept: leave --explain or --resume out")
-        figures = _go_on(resume, schedules, seed, jobs or os.cpu_count() or 1, shape)
-    elif explain:
-        figures = run_schedules(schedules, seed, shape=shape, observe=_print_event, begun=_begun)
+    request = FaultsRequest(
+        schedules=options.schedules or 100,
+        seed=options.seed,
+        kind=next((kind for kind in KINDS if getattr(options, kind)), MIXED),
+        observes_events=options.explain,
+        jobs=options.jobs,
+        resume=options.resume,
+    )
+    result = simulate_faults(request, _Observer(request.schedules))
+    if len(result.codes) > 1:
+        by = ", ".join(f"{code} {n}" for code, n in result.codes.items())
+        print(f"the code changed on the way (schedules by its hash): {by}", file=sys.stderr)
+    if options.json:
+        print(json.dumps(result.figures, indent=1))
     else:
-        figures = run_shared(schedules, seed, jobs or os.cpu_count() or 1, shape)
-    if as_json:
-        print(json.dumps(figures.document(), indent=1))
-    else:
-        _print(figures)
-    return 1 if figures.has_failed else 0
+        print("\n".join(_lines_of(result, request.kind)))
+    return 1 if result.has_failed else 0
 
 
-def _go_on(resume: Path, schedules: int, seed: int, jobs: int, shape: Shape) -> RunFigures:
-    from pipelines.simulation.faults.schedule_runs import run_on
-    from pipelines.simulation.progress import progress_in
+class _Observer:
+    """Prints progress to stderr, every so many schedules, and events to stdout."""
 
-    with progress_in(resume, seed, shape) as progress:
-        count = progress.figures.schedules
-        if count:
-            print(f"goes on: {count} schedules were done before", file=sys.stderr, flush=True)
+    def __init__(self, schedules: int) -> None:
+        self._schedules = schedules
+        self._shown = 0
 
-        def report(done: int) -> None:
-            nonlocal count
-            if done - count >= SHOWN_EVERY:
-                count = done
-                found = len(progress.figures.violations)
-                print(
-                    f"{done} of {schedules} done, {found} violations", file=sys.stderr, flush=True
-                )
+    def resumed(self, done: int) -> None:
+        self._shown = done
+        if done:
+            print(f"goes on: {done} schedules were done before", file=sys.stderr, flush=True)
 
-        figures = run_on(progress, schedules, jobs, report)
-        if len(progress.codes) > 1:
-            by = ", ".join(f"{code} {n}" for code, n in progress.codes.items())
-            print(f"the code changed on the way (schedules by its hash): {by}", file=sys.stderr)
-    return figures
+    def progressed(self, done: int, violations: int) -> None:
+        if done - self._shown >= SHOWN_EVERY:
+            self._shown = done
+            print(
+                f"{done} of {self._schedules} done, {violations} violations",
+                file=sys.stderr,
+                flush=True,
+            )
 
+    def began(self, seed: int) -> None:
+        print(f"schedule {seed}")
 
-def _begun(seed: int) -> None:
-    print(f"schedule {seed}")
-
-
-def _print_event(event: Event) -> None:
-    print(event)
+    def happened(self, event: Event) -> None:
+        print(event)
 
 
-def _print(figures: RunFigures) -> None:
-    from pipelines.simulation.faults.schedule_shapes import MARKETS, REPLICAS, TRIMS
-
-    options = {TRIMS: " --trims", REPLICAS: " --replicas", MARKETS: " --markets"}
-    short = options.get(figures.shape, "")
-    for seed, violation in figures.violations[:VIOLATIONS_SHOWN_MAX]:
-        print(f"schedule {seed}: {violation}")
-        print(f"  see it: medusa simulate faults{short} --schedules 1 --seed {seed} --explain")
-    for shortfall in figures.shortfalls[:VIOLATIONS_SHOWN_MAX]:
-        print(f"too little: {shortfall}")
-    print(figures.line())
+def _lines_of(result: FaultsResult, kind: str) -> Iterator[str]:
+    """The result for a terminal."""
+    option = "" if kind == MIXED else f" --{kind}"
+    for seed, violation in result.violations[:VIOLATIONS_SHOWN_MAX]:
+        yield f"schedule {seed}: {violation}"
+        yield f"  see it: medusa simulate faults{option} --schedules 1 --seed {seed} --explain"
+    for shortfall in result.shortfalls[:VIOLATIONS_SHOWN_MAX]:
+        yield f"too little: {shortfall}"
+    yield result.summary

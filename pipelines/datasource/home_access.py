@@ -25,6 +25,7 @@ from pipelines.catalog.postgres.home_database import catalog_url
 from pipelines.catalog.postgres.snapshot_session import PostgresSession
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import ROLES, home_urls
+from pipelines.catalog.server.roles import role_name
 from pipelines.datasource.stream_snapshot import Snapshot
 from pipelines.homes.home import SERVER, known_homes, storage_of
 
@@ -125,7 +126,7 @@ def _url(settings: Settings, participant: Participant, stack: ExitStack) -> str:
     given = catalog_url(settings.catalog_url_of(participant) or "")
     if database is None:
         return given.render_as_string(hide_password=False)
-    if given.username in {f"{database}_{role}" for role in ROLES}:
+    if given.username in {role_name(database, role) for role in ROLES}:
         return given.set(database=database).render_as_string(hide_password=False)
     admin_url = settings.catalog_url_of("postgres") or ""
     return home_urls(admin_url, participant, database).analyst

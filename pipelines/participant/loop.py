@@ -271,7 +271,7 @@ class ParticipantLoop:
                     failures = 0
                 if not has_more:
                     self._idle_since_s = self._now_s()
-                    wait(self._wakes_in_ms())
+                    wait(self.wakes_in_ms())
                     self.meter.did()
                 self.meter.look()
             except Conflict as error:
@@ -308,7 +308,7 @@ class ParticipantLoop:
         self.meter.did(kind=ActivityKind.HOUSEKEEPING)
         return has_more or not ticked.is_idle
 
-    def _wakes_in_ms(self) -> int | None:
+    def wakes_in_ms(self) -> int | None:
         """When something is to be done even if nothing happens."""
         times = [driver.wakes_in_ms for driver in self._drivers]
         if self._chooser is not None:

@@ -12,7 +12,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON medusa.assignment, medusa.cert
     medusa.stream_order, medusa.stream_producer, medusa.stream_promise, medusa.transition TO
     :"role";
 GRANT SELECT ON medusa.desired_job, medusa.job, medusa.schema_file, medusa.schema_migration,
-    medusa.schema_version TO :"role";
+    medusa.schema_version, medusa.stream_grant TO :"role";
 GRANT EXECUTE ON FUNCTION medusa.acknowledge, medusa.acquire_lease, medusa.acquire_leases,
     medusa.answer, medusa.bring_order, medusa.chain_at, medusa.check_epoch, medusa.check_files,
     medusa.check_lease, medusa.check_leases, medusa.check_reason, medusa.check_trim,
@@ -34,7 +34,7 @@ GRANT EXECUTE ON FUNCTION medusa.acknowledge, medusa.acquire_lease, medusa.acqui
 GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON medusa_market.cost_function,
     medusa_market.load_part, medusa_market.load_retention, medusa_market.load_sample,
     medusa_market.message_retention TO :"role";
-GRANT SELECT ON medusa_market.agreed_move, medusa_market.answer, medusa_market.audit,
+GRANT SELECT ON medusa_market.access_token, medusa_market.agreed_move, medusa_market.answer, medusa_market.audit,
     medusa_market.audit_entry, medusa_market.audit_head, medusa_market.contract_activation,
     medusa_market.contract_agreement, medusa_market.contract_claim, medusa_market.contract_notice,
     medusa_market.contract_order, medusa_market.contract_proposal, medusa_market.contract_revision,
@@ -44,17 +44,18 @@ GRANT SELECT ON medusa_market.agreed_move, medusa_market.answer, medusa_market.a
     medusa_market.open_item, medusa_market.open_offer, medusa_market.outbox,
     medusa_market.partner_home, medusa_market.partner_share, medusa_market.party_key,
     medusa_market.round, medusa_market.silent_partner, medusa_market.statement,
-    medusa_market.statement_due, medusa_market.requested_load TO :"role";
+    medusa_market.statement_due, medusa_market.requested_load, medusa_market.used_assertion TO
+    :"role";
 GRANT EXECUTE ON FUNCTION medusa_market.agreed_revision, medusa_market.at_ms,
     medusa_market.audit_hash, medusa_market.check_amount, medusa_market.check_fragments,
     medusa_market.check_length, medusa_market.check_names, medusa_market.check_points,
     medusa_market.check_proposal, medusa_market.check_terms, medusa_market.check_word,
     medusa_market.contract_document, medusa_market.edited_terms, medusa_market.ends_at,
-    medusa_market.give_notice, medusa_market.here, medusa_market.hex_key, medusa_market.is_fragment,
+    medusa_market.give_notice, medusa_market.here, medusa_market.hex_key, medusa_market.is_current_key, medusa_market.is_fragment,
     medusa_market.is_fragment_of, medusa_market.is_name, medusa_market.is_number,
     medusa_market.json_list, medusa_market.key_of, medusa_market.learn_first_key,
     medusa_market.learn_key, medusa_market.load_kept, medusa_market.messages_kept,
-    medusa_market.open_round, medusa_market.price_of, medusa_market.propose,
+    medusa_market.open_round, medusa_market.partner_key, medusa_market.price_of, medusa_market.propose,
     medusa_market.propose_document, medusa_market.record_load, medusa_market.room_of,
     medusa_market.round_is_due, medusa_market.sorted_terms, medusa_market.subject_range,
     medusa_market.terms_in_force, medusa_market.terms_of, medusa_market.this_round,
@@ -74,7 +75,8 @@ GRANT SELECT ON medusa_api.agreed_moves, medusa_api.answers, medusa_api.assignme
     medusa_api.published_segments, medusa_api.quarantine, medusa_api.recalls, medusa_api.rounds,
     medusa_api.segments, medusa_api.sinks, medusa_api.steps, medusa_api.streams, medusa_api.trading,
     medusa_api.transitions TO :"role";
-GRANT EXECUTE ON FUNCTION medusa_api.accept_contract, medusa_api.disown_key, medusa_api.learn_key,
-    medusa_api.learn_past_key, medusa_api.replace_key, medusa_api.withdraw_contract TO :"role";
+GRANT EXECUTE ON FUNCTION medusa_api.accept_contract, medusa_api.disown_key, medusa_api.grant_stream,
+    medusa_api.learn_key, medusa_api.learn_past_key, medusa_api.replace_key,
+    medusa_api.revoke_tokens, medusa_api.withdraw_contract, medusa_api.withdraw_stream TO :"role";
 GRANT UPDATE (dead_band, move_ms, partners_max, residence_ms, round_ms) ON medusa_api.trading TO
     :"role";

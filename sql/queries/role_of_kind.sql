@@ -1,3 +1,4 @@
--- The role of a kind that this home has, other than the one that asks.
+-- The role of a kind that this home has, other than the one that asks; a name has 63 characters.
 SELECT r.rolname FROM pg_roles AS r
-WHERE r.rolname = current_database() || '_' || :kind AND r.rolname <> current_user;
+WHERE r.rolname = left(current_database() || '_' || :kind, 63)
+    AND r.rolname <> current_user;

@@ -39,6 +39,7 @@ from tests.agreements.drawn_documents import (
     documents,
     edits,
 )
+from tests.sweeps import examples
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,20}", fullmatch=True)
 FRAGMENTS = st.from_regex(r"[a-z][a-z0-9_]{0,20}([.][a-z][a-z0-9_]{0,9})?", fullmatch=True)
@@ -117,8 +118,9 @@ def terms(draw: Callable[..., Any]) -> Terms:
     )
 
 
+@pytest.mark.sweep
 @settings(
-    max_examples=60,
+    max_examples=examples(20, 200),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -171,7 +173,8 @@ def test_python_and_sql_accept_and_refuse_the_same_edit(
     assert answers == {"accepted", "refused"}
 
 
-@settings(max_examples=300, deadline=None)
+@pytest.mark.sweep
+@settings(max_examples=examples(100, 1_000), deadline=None)
 @given(document=documents())
 def test_python_and_sql_accept_and_refuse_the_same_terms(
     watchers: dict[Participant, Engine], document: bytes

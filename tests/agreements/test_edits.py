@@ -19,6 +19,7 @@ from tests.agreements.building import (
     SqlRefused,
     agree,
 )
+from tests.sweeps import long_but
 
 ONE_TWENTY, ONE_THIRTY, ONE_FORTY = Decimal("1.20"), Decimal("1.3"), Decimal("1.4")
 
@@ -49,7 +50,7 @@ def test_the_same_edit_in_both_homes_is_an_agreement_that_the_next_round_makes_a
     assert alpha.sql(signed) == beta.sql(signed) == [(["alpha", "beta"],)]
 
 
-@pytest.mark.parametrize("editor", ["alpha", "beta"])
+@pytest.mark.parametrize("editor", long_but(1, ["alpha", "beta"]))
 def test_an_edit_is_in_force_only_once_the_other_has_made_the_same(
     alpha: Party, beta: Party, editor: str
 ) -> None:
@@ -77,7 +78,7 @@ def test_an_edit_is_in_force_only_once_the_other_has_made_the_same(
         assert (active.terms.number, party.shows()) == (2, ("in force", ONE_THIRTY))
 
 
-@pytest.mark.parametrize("editor", ["alpha", "beta"])
+@pytest.mark.parametrize("editor", long_but(1, ["alpha", "beta"]))
 def test_a_partners_proposal_is_accepted_by_name(alpha: Party, beta: Party, editor: str) -> None:
     agree(alpha, beta)
     one, other = (alpha, beta) if editor == "alpha" else (beta, alpha)
@@ -104,15 +105,24 @@ def test_edits_of_one_home_add_up_until_they_are_agreed(alpha: Party, beta: Part
     assert states == ["agreed", "agreed", "withdrawn", "agreed", "agreed"]
 
 
-@pytest.mark.parametrize("editor", ["alpha", "beta"])
+DELETED = "DELETE FROM medusa_api.contract WHERE contract = 'spare_load'"
+BY_NAME = "SELECT medusa_api.withdraw_contract('spare_load')"
+EDITED_BACK = "UPDATE medusa_api.contract SET price_high = 1.2 WHERE contract = 'spare_load'"
+
+
 @pytest.mark.parametrize(
-    "withdraw",
-    [
-        "DELETE FROM medusa_api.contract WHERE contract = 'spare_load'",
-        "SELECT medusa_api.withdraw_contract('spare_load')",
-        "UPDATE medusa_api.contract SET price_high = 1.2 WHERE contract = 'spare_load'",
-    ],
-    ids=["delete", "by name", "edited back"],
+    ("editor", "withdraw"),
+    long_but(
+        3,
+        [
+            ("alpha", DELETED),
+            ("beta", BY_NAME),
+            ("alpha", EDITED_BACK),
+            ("beta", DELETED),
+            ("alpha", BY_NAME),
+            ("beta", EDITED_BACK),
+        ],
+    ),
 )
 def test_what_is_withdrawn_can_be_accepted_no_more(
     alpha: Party, beta: Party, editor: str, withdraw: str
@@ -156,7 +166,7 @@ def test_what_was_never_sent_is_withdrawn_without_a_word(alpha: Party, beta: Par
     assert alpha.shows() == beta.shows() == ()
 
 
-@pytest.mark.parametrize("settles", ["alpha", "beta"])
+@pytest.mark.parametrize("settles", long_but(1, ["alpha", "beta"]))
 def test_unequal_proposals_both_stand_until_one_gives_in(
     alpha: Party, beta: Party, settles: str
 ) -> None:
@@ -247,7 +257,7 @@ def test_a_proposal_expires_in_both_homes(alpha: Party, beta: Party) -> None:
         alpha.sql("SELECT medusa_api.accept_contract('spare_load')")
 
 
-@pytest.mark.parametrize("ends", ["alpha", "beta"])
+@pytest.mark.parametrize("ends", long_but(1, ["alpha", "beta"]))
 def test_a_contract_ends_when_the_notice_has_run_for_both(
     alpha: Party, beta: Party, ends: str
 ) -> None:

@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
 
 from medusa_core.errors import Conflict, MedusaError, Refused
 from medusa_core.market.documents import document_of
@@ -19,6 +21,7 @@ from tests.agreements.building import (
     agree,
     some_terms,
 )
+from tests.agreements.homes import Watchers
 from tests.agreements.test_envelopes import an_envelope, put
 
 TAKE = "SELECT medusa_market.take_document(%s, %s, %s::jsonb, %s, %s, %s, %s::jsonb)"
@@ -181,3 +184,35 @@ def test_a_contract_of_other_parties_or_another_kind_is_no_edit_of_this_one(
     error = refused(alpha, propose, document_of(other), DAY_MS)
     assert isinstance(error, Refused)
     assert alpha.shows()[0] == "in force"
+
+
+def test_a_sealed_message_is_sealed_again_only_when_it_is_about_to_expire(alpha: Party) -> None:
+    put_message = "SELECT medusa_market.put_message('beta', 'note', 'a test', 'x')"
+    ((message_id,),) = alpha.sql(put_message, role="job")
+
+    def seal(nonce: str, lasts_ms: int) -> str:
+        seal_message = "SELECT medusa_market.seal_message(%s, %s, 1, %s, %s)"
+        alpha.sql(seal_message, message_id, nonce, now_ms(alpha) + lasts_ms, b"x" * 64, role="job")
+        ((found,),) = alpha.sql(
+            "SELECT nonce FROM medusa_market.outbox WHERE message_id = %s", message_id, role="job"
+        )
+        return str(found)
+
+    first, second, third = "a" * 32, "b" * 32, "c" * 32
+    assert seal(first, 30_000) == first
+    assert seal(second, DAY_MS) == second, "less than a minute is left of the first"
+    assert seal(third, DAY_MS) == second
+
+
+@pytest.mark.parametrize(("lowest", "bounds"), [("0.000001", "above 0"), ("0", "from 0")])
+def test_an_amount_that_is_out_of_bounds_names_them(alpha: Party, lowest: str, bounds: str) -> None:
+    check = f"SELECT medusa_market.check_amount('a price', -1, {lowest})"
+    assert f"a price is -1: write a number {bounds}, " in str(refused(alpha, check, role="owner"))
+
+
+def test_a_silent_partner_has_missed_an_offer(alpha: Party, watchers: Watchers) -> None:
+    silent = "INSERT INTO medusa_market.silent_partner VALUES ('beta', {}, now(), 1)"
+    with watchers[ALPHA].connect() as connection:
+        with pytest.raises(IntegrityError, match="missed"):
+            connection.execute(text(silent.format(0)))
+        connection.execute(text(silent.format(1)))

@@ -22,21 +22,24 @@ def main() -> None:
     from airflow.utils.db import initdb
 
     initdb()
-    bag = bag_of_dags()
+    bag = bag_of_dags(DAGS)
     answer({"errors": {k: str(v) for k, v in bag.import_errors.items()}, "dags": described(bag)})
+    files = {name: Path(dag.fileloc) for name, dag in bag.dags.items()}
     for line in sys.stdin:
         asked = json.loads(line)
         try:
-            # Read anew: a run leaves the values of its form in the DAG.
-            answer(ran(bag_of_dags().dags[asked["dag"]], asked["form"]))
+            # Its file is read again: a run leaves the values of its form in the DAG.
+            dags = bag_of_dags(files[asked["dag"]]).dags
+            answer(ran(dags[asked["dag"]], asked["form"]))
         except Exception:  # noqa: BLE001 - the test that asked is told
             answer({"failed": traceback.format_exc()})
 
 
-def bag_of_dags() -> Any:
+def bag_of_dags(where: Path) -> Any:
+    """The DAGs of a folder or of one file of it."""
     from airflow.dag_processing.dagbag import BundleDagBag
 
-    return BundleDagBag(dag_folder=str(DAGS), bundle_path=DAGS, bundle_name="medusa")
+    return BundleDagBag(dag_folder=str(where), bundle_path=DAGS, bundle_name="medusa")
 
 
 def answer(document: Any) -> None:

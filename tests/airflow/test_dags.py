@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from pipelines.operations.drill_forms import prepare
 from pipelines.platform.drills.run_processes import running_in
 from pipelines.platform.jobs.job_processes import inspect_process, signal_process
 from pipelines.platform.jobs.supervised_homes import JobsOfHomes, open_jobs
-from tests.airflow.conftest import Airflow
+from tests.airflow.conftest import Airflow, Ran
+from tests.sweeps import long_but
 from tests.waiting import until
 
 DAGS = {
@@ -125,12 +127,27 @@ def test_a_dry_run_shows_what_would_change_and_changes_nothing(
     assert not known_homes(settings.directory)
 
 
-def test_deployed_and_supervised_participants_run(airflow: Airflow, settings: Settings) -> None:
-    run = airflow.run("medusa_deploy")
+@dataclass(frozen=True)
+class Deployment:
+    """The runs that deployed alpha and beta and started their jobs."""
+
+    deployed: Ran
+    supervised: Ran
+
+
+@pytest.fixture(scope="module")
+def deployment(airflow: Airflow) -> Deployment:
+    """alpha and beta, deployed and started; what is done before anything is deployed is above."""
+    return Deployment(airflow.run("medusa_deploy"), airflow.run("medusa_supervise"))
+
+
+def test_deployed_and_supervised_participants_run(
+    airflow: Airflow, settings: Settings, deployment: Deployment
+) -> None:
+    run, first = deployment.deployed, deployment.supervised
     assert run.state == "success", run
     assert run.states("approve") == ["skipped"], "no contract with a partner changes"
     assert run.told("apply")["running"] == [ALPHA, BETA]
-    first = airflow.run("medusa_supervise")
     assert first.states("supervise") == ["success", "success"], first
     until(
         lambda: {p.participant for p in running_in(settings.directory) if not p.waits}
@@ -142,13 +159,17 @@ def test_deployed_and_supervised_participants_run(airflow: Airflow, settings: Se
     assert len(jobs_of(settings)) == 2, "what runs is left alone"
 
 
+@pytest.mark.usefixtures("deployment")
 @pytest.mark.parametrize(
     ("form", "reason"),
-    [
-        ({"participant": "alpha; rm -rf /"}, "no participant 'alpha; rm -rf /'"),
-        ({"lasts": "-5s"}, "lasts: duration '-5s' is not one"),
-        ({"network": "netmno"}, "no network 'netmno' is deployed.*kept"),
-    ],
+    long_but(
+        1,
+        [
+            ({"participant": "alpha; rm -rf /"}, "no participant 'alpha; rm -rf /'"),
+            ({"lasts": "-5s"}, "lasts: duration '-5s' is not one"),
+            ({"network": "netmno"}, "no network 'netmno' is deployed.*kept"),
+        ],
+    ),
 )
 def test_a_form_value_that_cannot_be_is_refused_before_anything_starts(
     airflow: Airflow, settings: Settings, form: dict[str, str], reason: str
@@ -162,6 +183,7 @@ def test_a_form_value_that_cannot_be_is_refused_before_anything_starts(
     assert not (settings.directory / "drills.json").exists(), "nothing was done"
 
 
+@pytest.mark.usefixtures("deployment")
 @pytest.mark.parametrize(
     ("form", "reason"),
     [
@@ -195,12 +217,13 @@ def has_answered(settings: Settings) -> bool:
         )
 
 
+@pytest.mark.usefixtures("deployment")
 def test_a_drill_is_answered_healed_corrected_and_judged(
     airflow: Airflow, settings: Settings
 ) -> None:
     until(lambda: has_answered(settings), "beta has computed something", STARTS_S_MAX)
     run = airflow.run(
-        "medusa_drill", participant="beta", partner="alpha", lasts="20s", patience="2m",
+        "medusa_drill", participant="beta", partner="alpha", lasts="10s", patience="2m",
         must_be_in_time=False, network="kept",
     )  # fmt: skip
     assert run.state == "success", (run.note, run.tasks, run.xcoms)
@@ -215,6 +238,7 @@ def test_a_drill_is_answered_healed_corrected_and_judged(
     assert run.told("judge", "_link_CertificateLink").startswith("/medusa/pages/quality/")
 
 
+@pytest.mark.usefixtures("deployment")
 def test_windows_that_have_closed_are_partitions_and_one_of_them_is_certified(
     airflow: Airflow,
 ) -> None:
@@ -233,12 +257,15 @@ def test_windows_that_have_closed_are_partitions_and_one_of_them_is_certified(
     assert keys[0] not in (again.told("windows") or [])
 
 
+@pytest.mark.usefixtures("deployment")
 def test_what_cannot_be_checked_is_refused_with_the_reason(airflow: Airflow) -> None:
     run = airflow.run("medusa_quality", participant="alpha", stream="givn")
     assert run.state == "failed"
     assert "no stream 'givn': did you mean 'given'?" in str(run.note)
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("deployment")
 def test_the_backlog_lane_is_opened_and_waited_for(airflow: Airflow) -> None:
     left = airflow.run("medusa_reconcile", participants=["alpha"])
     assert left.state == "success", left
@@ -248,6 +275,7 @@ def test_the_backlog_lane_is_opened_and_waited_for(airflow: Airflow) -> None:
     assert run.states("certify") == ["success"], run
 
 
+@pytest.mark.usefixtures("deployment")
 def test_a_round_and_housekeeping_of_all_are_reported(airflow: Airflow) -> None:
     run = airflow.run("medusa_round", explain=True, only_idle=False)
     assert run.states("round") == ["success", "success"], run
@@ -264,6 +292,7 @@ def desire(jobs: JobsOfHomes, *, is_desired: bool) -> int:
     )
 
 
+@pytest.mark.usefixtures("deployment")
 def test_what_shall_not_run_any_more_is_stopped(airflow: Airflow, settings: Settings) -> None:
     with open_jobs(settings) as jobs:
         desire(jobs, is_desired=False)
@@ -276,6 +305,7 @@ def test_what_shall_not_run_any_more_is_stopped(airflow: Airflow, settings: Sett
     )
 
 
+@pytest.mark.usefixtures("deployment")
 def test_a_job_that_is_given_up_is_reported_with_reason_and_log(
     airflow: Airflow, settings: Settings
 ) -> None:
@@ -289,6 +319,7 @@ def test_a_job_that_is_given_up_is_reported_with_reason_and_log(
     assert "job-alpha-live.out" in str(run.note)
 
 
+@pytest.mark.usefixtures("deployment")
 def test_an_intent_that_nobody_took_up_is_followed_by_the_task_that_waited_for_it(
     airflow: Airflow, settings: Settings
 ) -> None:

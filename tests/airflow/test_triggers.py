@@ -23,7 +23,7 @@ from pipelines.operations.contract_application import ApplyRequest, apply_contra
 from pipelines.platform.jobs.supervised_homes import JobsOfHomes, open_jobs
 from tests.airflow.runner import ROOT
 from tests.conftest import folder_on_memory
-from tests.federation.building import federation_of
+from tests.home_pool import home_pool
 from tests.supervising.conftest import ALPHA, BETA, write_contracts
 
 HEARD_S_MAX = 60
@@ -34,7 +34,7 @@ HANG_UP = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 @pytest.fixture
 def homes(postgres_server: EmbeddedServer) -> Iterator[Settings]:
     folder = folder_on_memory("medusa-triggers-")
-    with federation_of(postgres_server, folder) as settings:
+    with home_pool(postgres_server, folder, ALPHA, BETA) as settings:
         apply_contracts(settings, ApplyRequest(contracts=write_contracts(folder / "contracts")))
         yield settings
     shutil.rmtree(folder, ignore_errors=True)

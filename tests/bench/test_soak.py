@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from bench.backlog import put_files
-from bench.federation import CONTRACTS, shipped_federation
+from bench.federation import CONTRACTS, Federation, shipped_federation
 from bench.process_tree import processes_of, sample_driver
 from bench.recovery import contracts_by_the_second
 from bench.soak import SERVER, soak, with_retention
@@ -22,6 +22,7 @@ from bench.soak_figures import FLAT, Series, lines_of, slope_per_h, trend_of, tr
 from medusa_core.network import Aggregate
 from pipelines.contracts.federation import read_federation
 from tests.conftest import folder_on_memory
+from tests.sweeps import long_but
 from tests.waiting import until
 
 HOUR_S = 3_600.0
@@ -90,12 +91,22 @@ def test_a_process_is_counted_with_all_that_it_started() -> None:
     assert sample_driver(parent.pid)["threads"] == 0
 
 
-def test_a_participant_is_sampled_together_with_its_server_while_it_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "running", long_but(1, [["alpha"], ["alpha", "beta"]]), ids=["one lands", "one computes too"]
+)
+def test_a_participant_is_sampled_together_with_its_server_while_it_runs(
+    running: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Federation, "participants", running)
     folder = folder_on_memory("medusa-soak-")
     documents: dict[str, object] = {
         "participants/alpha.yaml": {
             "participant": "alpha",
-            "runs": [{"network": "netmon", "sources": ["connections"], "fragments": ["main"]}],
+            "runs": [{"network": "netmon", "sources": ["connections"]}],
+        },
+        "participants/beta.yaml": {
+            "participant": "beta",
+            "runs": [{"network": "netmon", "fragments": ["main"]}],
         },
         "streams/connections.yaml": {
             "stream": "connections",
@@ -103,7 +114,7 @@ def test_a_participant_is_sampled_together_with_its_server_while_it_runs(tmp_pat
         },
     }
     for name, document in documents.items():
-        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(yaml.safe_dump(document))
     with shipped_federation(folder, tmp_path) as federation:
         samples = list(soak(federation, duration_s=3, every_s=1, warm_up_s=2))
@@ -111,9 +122,10 @@ def test_a_participant_is_sampled_together_with_its_server_while_it_runs(tmp_pat
     shutil.rmtree(folder)
     _, last = samples[-1]
     assert last[SERVER]["server processes"] > 5
-    assert last["alpha"]["threads"] > 1
-    assert last["alpha"]["database MiB"] > 1
-    assert last["alpha"]["files in storage"] >= last["alpha"]["files"]
+    for name in running:
+        assert last[name]["threads"] > 1
+        assert last[name]["database MiB"] > 1
+        assert last[name]["files in storage"] >= last[name]["files"]
 
 
 def test_files_of_the_backlog_hold_the_records_that_are_counted(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def check_laws(reading: Reading, seen: dict[int, Any]) -> None:
 
 @pytest.mark.sweep
 @settings(
-    deadline=None, max_examples=examples(20, 60), suppress_health_check=[HealthCheck.too_slow]
+    deadline=None, max_examples=examples(10, 60), suppress_health_check=[HealthCheck.too_slow]
 )
 @given(
     commands(),

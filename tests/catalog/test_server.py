@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from pipelines.catalog.server import embedded_server as server_module
 from pipelines.catalog.server import server_programs
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.server_process import RunsAs
+from tests.conftest import folder_on_memory
+from tests.sweeps import long_but
 from tests.waiting import until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -65,8 +68,22 @@ class Owner:
         self.process.communicate()
 
 
+@pytest.fixture(scope="module")
+def made_folder() -> Iterator[Path]:
+    """A folder with the data of a server that has stopped."""
+    base = folder_on_memory("medusa-made-")
+    server = EmbeddedServer(base / "a catalog")
+    with server:
+        pass
+    yield base / "a catalog"
+    server.discard()
+    shutil.rmtree(base)
+
+
 @pytest.fixture
-def folder(server_folder: Path) -> Path:
+def folder(server_folder: Path, made_folder: Path) -> Path:
+    """A folder that was a server before: to make its data takes longer than most tests."""
+    subprocess.run(["cp", "-a", made_folder, server_folder], check=True)
     return server_folder
 
 
@@ -102,7 +119,10 @@ def children_of(pid: int) -> list[int]:
 needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux's /proc")
 
 
-def test_a_new_folder_becomes_a_server_and_its_data_outlives_a_restart(folder: Path) -> None:
+def test_a_new_folder_becomes_a_server_and_its_data_outlives_a_restart(
+    server_folder: Path,
+) -> None:
+    folder = server_folder
     with EmbeddedServer(folder) as server:
         assert server.owns_server
         first_port = server.port
@@ -137,7 +157,8 @@ def test_a_role_with_a_difficult_name_and_password_gets_in(postgres_server: Embe
     assert ask(url, "select current_user") == [("a b@c/d",)]
 
 
-def test_the_password_is_random_and_for_its_owner_only(folder: Path, tmp_path: Path) -> None:
+def test_the_password_is_random_and_for_its_owner_only(server_folder: Path) -> None:
+    folder = server_folder
     with EmbeddedServer(folder) as server:
         mode = stat.S_IMODE((folder / "password").stat().st_mode)
         assert mode == 0o600
@@ -173,8 +194,10 @@ def test_an_owner_that_is_done_waits_for_those_who_attached(folder: Path) -> Non
         pipe.close()
 
 
-def test_of_two_that_start_at_once_one_starts_and_the_other_attaches(folder: Path) -> None:
-    both = [Owner(folder), Owner(folder)]
+def test_of_two_that_start_at_once_one_starts_and_the_other_attaches(
+    server_folder: Path,
+) -> None:
+    both = [Owner(server_folder), Owner(server_folder)]
     facts = [owner.facts() for owner in both]
     assert sorted(str(fact["owns"]) for fact in facts) == ["False", "True"]
     assert facts[0]["url"] == facts[1]["url"]
@@ -187,7 +210,7 @@ def test_of_two_that_start_at_once_one_starts_and_the_other_attaches(folder: Pat
 
 @needs_proc
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its owner's death")
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("how", long_but(1, [signal.SIGKILL, signal.SIGTERM]))
 def test_when_the_owner_is_killed_no_process_is_left(folder: Path, how: signal.Signals) -> None:
     owner = Owner(folder)
     url = str(owner.facts()["url"])
@@ -203,7 +226,7 @@ def test_when_the_owner_is_killed_no_process_is_left(folder: Path, how: signal.S
 
 @needs_proc
 def test_a_start_right_after_the_owner_was_killed_succeeds(folder: Path) -> None:
-    for _ in range(3):
+    for _ in range(2):
         owner = Owner(folder)
         owner.facts()
         owner.kill()
@@ -287,16 +310,17 @@ def test_an_exit_without_leaving_the_block_stops_the_server(folder: Path) -> Non
 
 
 def test_the_wheels_programs_serve_where_the_machine_has_none(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server_programs, "SYSTEM_PROGRAMS", tmp_path / "nothing here")
-    with EmbeddedServer(folder) as server:
+    with EmbeddedServer(server_folder) as server:
         assert ask(server.superuser_url(), "show server_version_num")[0][0] >= "180000"
 
 
 def test_programs_that_cannot_be_reached_are_copied_beside_the_data(
-    folder: Path, tmp_path: Path
+    server_folder: Path, tmp_path: Path
 ) -> None:
+    folder = server_folder
     if not AS_ROOT:
         pytest.skip("only root runs Postgres as somebody else")
     wheel = server_programs.installed_programs()[18][-1]

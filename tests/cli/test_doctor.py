@@ -18,7 +18,7 @@ from pipelines.operations.findings import State
 from pipelines.operations.home_checks import clock_finding
 from pipelines.watching.watcher import Watcher
 from tests.catalog import building as a
-from tests.cli.watched import BETA, Watched, watched_homes
+from tests.cli.watched import BETA, Watched, own_watched_homes, watched_homes
 
 CANARY = "kanarienvogel"
 OF_A_MACHINE = ["python", "folder", "disk", "memory", "java", "ports", "postgres", "test data"]
@@ -106,14 +106,20 @@ def test_a_lease_left_behind_without_work_is_nothing(doctor: Doctor, watched: Wa
     assert found["leases of beta"]["state"] == "ok"
 
 
-def test_the_doctor_changes_nothing_in_a_home(doctor: Doctor, watched: Watched) -> None:
+@pytest.fixture
+def own(postgres_server: EmbeddedServer, tmp_path: Path) -> Iterator[Watched]:
+    with own_watched_homes(postgres_server, tmp_path / "homes") as homes:
+        yield homes
+
+
+def test_the_doctor_changes_nothing_in_a_home(doctor: Doctor, own: Watched) -> None:
     newest = "(SELECT max(name) FROM medusa.schema_migration)"
-    watched.change(
+    own.change(
         f"DELETE FROM medusa.schema_migration WHERE name = {newest}; "
         "UPDATE medusa.schema_version SET digest = 'older'", BETA,
     )  # fmt: skip
     for _ in range(2):
-        code, found, _ = doctor(watched.environment())
+        code, found, _ = doctor(own.environment())
         check = found["migrations of beta"]
         assert (code, check["state"]) == (1, "fail")
         assert check["to_do"] == "run `medusa migrate --participant beta`"

@@ -10,7 +10,7 @@ import pytest
 from medusa_core.errors import Refused
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.cli.main import main
-from tests.cli.watched import Watched, watched_homes
+from tests.cli.watched import Watched, own_watched_homes
 
 OLDER = """
 UPDATE medusa.schema_version SET digest = 'older';
@@ -22,7 +22,7 @@ UPDATE medusa.schema_file SET sha256 = 'older' WHERE path = 'functions/home/to_m
 def homes(
     postgres_server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Watched]:
-    with watched_homes(postgres_server, tmp_path / "homes") as watched:
+    with own_watched_homes(postgres_server, tmp_path / "homes") as watched:
         for name, value in watched.environment().items():
             monkeypatch.setenv(name, value)
         yield watched

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sqlalchemy import create_engine, text
@@ -23,11 +23,12 @@ from pipelines.base.settings import Settings
 from pipelines.catalog.interface import Catalog
 from pipelines.catalog.postgres.home_database import catalog_url
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.catalog.server.home_databases import drop_home
-from pipelines.homes.home import known_homes, make_home
+from pipelines.homes.home import known_homes, make_home, open_home
 from pipelines.language.check import check_network, fragments_for
 from pipelines.spark.deployment import deployment_of
 from tests.catalog import building as a
+from tests.federation.building import federation_of
+from tests.home_pool import home_pool
 
 BETA = Participant("beta")
 RED = "\x1b[31mred\u202e"
@@ -62,20 +63,30 @@ class Watched:
 
 @contextmanager
 def watched_homes(server: EmbeddedServer, directory: Path) -> Iterator[Watched]:
-    """Both homes; dropped at the end."""
-    url = server.superuser_url()
-    settings = Settings(catalog_url=url, directory=directory, test_data=directory)
-    origin_us = floor_us(int(time.time()) * 1_000_000 - 10 * a.WIDTH_US, a.WIDTH_US)
-    try:
+    """Both homes, lent: a test may change their rows."""
+    with home_pool(server, directory, a.ALPHA, BETA) as settings:
+        yield filled(settings)
+
+
+@contextmanager
+def own_watched_homes(server: EmbeddedServer, directory: Path) -> Iterator[Watched]:
+    """Both homes, for a test that changes what a home is made of; dropped at the end."""
+    with federation_of(server, directory) as settings:
         for participant in (a.ALPHA, BETA):
-            with make_home(settings, participant, keep=True) as home:
-                deploy(home.catalog)
-                if participant == a.ALPHA:
-                    part(home.catalog, origin_us // a.WIDTH_US)
-        yield Watched(settings, origin_us)
-    finally:
-        for database in known_homes(directory).values():
-            drop_home(url, database)
+            with make_home(settings, participant, keep=True):
+                pass
+        yield filled(settings)
+
+
+def filled(settings: Settings) -> Watched:
+    """Deploy the network in both homes, and do alpha's part."""
+    origin_us = floor_us(int(time.time()) * 1_000_000 - 10 * a.WIDTH_US, a.WIDTH_US)
+    for participant in (a.ALPHA, BETA):
+        with open_home(settings, participant) as home:
+            deploy(home.catalog)
+            if participant == a.ALPHA:
+                part(home.catalog, origin_us // a.WIDTH_US)
+    return Watched(replace(settings, test_data=settings.directory), origin_us)
 
 
 def deploy(catalog: Catalog) -> None:

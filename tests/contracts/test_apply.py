@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from pipelines.catalog.server.home_databases import drop_home
 from pipelines.cli.main import main
 from pipelines.contracts.home_snapshot import read_home_snapshot
 from pipelines.contracts.reach import PURPOSE
-from pipelines.homes.home import known_homes, open_home, open_homes
+from pipelines.homes.home import RECORD, known_homes, open_home, open_homes
 from pipelines.homes.network_files import kept_file, network_of_plan
 from tests.conftest import folder_on_memory
 from tests.contracts.writing import (
@@ -33,6 +34,7 @@ from tests.contracts.writing import (
     WITH_FUNCTION,
     write_contracts,
 )
+from tests.home_pool import home_pool
 
 MINUTE_US = 60_000_000
 HOUR_MS = 3_600_000
@@ -86,6 +88,24 @@ def settings(
     for database in known_homes(folder / "medusa").values():
         drop_home(url, database)
     shutil.rmtree(folder)
+
+
+@contextmanager
+def homes_made(
+    server: EmbeddedServer, settings: Settings, *participants: Participant
+) -> Iterator[None]:
+    """Homes of these, as an earlier `apply` has made them: lent, since making takes long."""
+    with home_pool(server, settings.directory, *participants):
+        yield
+    others = {n: d for n, d in known_homes(settings.directory).items() if n not in participants}
+    (settings.directory / RECORD).write_text(json.dumps({"participants": others}))
+
+
+@pytest.fixture
+def made(postgres_server: EmbeddedServer, settings: Settings) -> Iterator[None]:
+    """The homes of both participants, for tests that are not about making them."""
+    with homes_made(postgres_server, settings, Participant("alpha"), Participant("beta")):
+        yield
 
 
 @pytest.fixture
@@ -165,6 +185,8 @@ def test_contracts_are_applied_to_the_homes_and_again_change_nothing(
     }
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("made")
 def test_applying_one_participant_at_a_time_gives_the_same_result(
     apply: Apply, settings: Settings
 ) -> None:
@@ -176,6 +198,7 @@ def test_applying_one_participant_at_a_time_gives_the_same_result(
     assert set(apply().marks) == {"="}
 
 
+@pytest.mark.usefixtures("made")
 def test_a_changed_network_is_a_new_plan_from_a_named_bucket(
     apply: Apply, settings: Settings
 ) -> None:
@@ -199,6 +222,7 @@ def test_a_changed_network_is_a_new_plan_from_a_named_bucket(
     assert apply(files=FILES).code == 2, "the old network again is a change too"
 
 
+@pytest.mark.usefixtures("made")
 def test_a_change_cut_short_between_two_homes_is_gone_on_with(
     apply: Apply, settings: Settings
 ) -> None:
@@ -211,6 +235,7 @@ def test_a_change_cut_short_between_two_homes_is_gone_on_with(
     assert logs(settings, "beta")["mine/first"] == logs(settings, "alpha")["mine/first"]
 
 
+@pytest.mark.usefixtures("made")
 def test_what_cannot_be_changed_in_place_leaves_every_home_as_it_was(
     apply: Apply, settings: Settings
 ) -> None:
@@ -237,6 +262,7 @@ def test_wrong_contracts_are_one_sentence_and_touch_nothing(
     assert not settings.directory.exists()
 
 
+@pytest.mark.usefixtures("made")
 def test_a_home_without_a_contract_is_left_alone_and_named(
     apply: Apply, settings: Settings
 ) -> None:
@@ -258,6 +284,7 @@ def test_a_storage_root_of_its_own_is_made_and_kept(apply: Apply, settings: Sett
     assert "rooms/one: that cannot be changed in place" in ran.err
 
 
+@pytest.mark.usefixtures("made")
 def test_a_network_is_loaded_again_from_the_catalog_alone(
     apply: Apply, settings: Settings, tmp_path: Path
 ) -> None:
@@ -315,6 +342,7 @@ def test_two_at_once_are_a_conflict(apply: Apply, settings: Settings) -> None:
         assert apply("--explain").code == 0
 
 
+@pytest.mark.usefixtures("made")
 def test_retentions_come_into_every_home_that_holds_the_stream(
     apply: Apply, settings: Settings
 ) -> None:
@@ -341,6 +369,7 @@ def test_retentions_come_into_every_home_that_holds_the_stream(
     assert set(apply().marks) == {"="}
 
 
+@pytest.mark.usefixtures("made")
 def test_a_plan_that_reads_what_is_trimmed_is_refused(apply: Apply, settings: Settings) -> None:
     assert apply(files=WINDOWED).code == 0
     begin(settings, 0)

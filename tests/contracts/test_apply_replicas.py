@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import pytest
 
@@ -10,9 +11,10 @@ from medusa_core.names import Participant, StreamName
 from medusa_core.segments import IMPORT, Producer
 from pipelines.base.settings import Settings
 from pipelines.catalog.interface import Catalog
+from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.contracts.home_snapshot import HomeSnapshot, read_home_snapshot
 from pipelines.homes.home import open_home, open_homes
-from tests.contracts.test_apply import Apply, apply, settings
+from tests.contracts.test_apply import Apply, apply, homes_made, settings
 from tests.contracts.writing import REPLICATED
 
 __all__ = ["apply", "settings"]
@@ -21,6 +23,13 @@ A, B, C, D = (Participant(name) for name in ("alpha", "beta", "gamma", "delta"))
 LARGE, TICKS = StreamName("large"), StreamName("ticks")
 ONE = {**REPLICATED, "participants/beta.yaml": "participant: beta\n"}
 TWO = {**REPLICATED, "streams/large.yaml": "stream: large\nreplicas: 2\nverify: 2\n"}
+
+
+@pytest.fixture
+def made(postgres_server: EmbeddedServer, settings: Settings) -> Iterator[None]:
+    """The homes of all four."""
+    with homes_made(postgres_server, settings, A, B, C, D):
+        yield
 
 
 def status(settings: Settings, name: Participant) -> HomeSnapshot:
@@ -38,6 +47,7 @@ def holders(catalog: Catalog, stream: StreamName) -> set[str]:
     return {hold.holder for hold in catalog.holds(stream)}
 
 
+@pytest.mark.usefixtures("made")
 def test_replicas_come_into_all_homes_and_the_same_again_is_nothing(
     apply: Apply, settings: Settings
 ) -> None:
@@ -60,6 +70,7 @@ def test_replicas_come_into_all_homes_and_the_same_again_is_nothing(
         assert holders(home.catalog, TICKS) == {"beta", "gamma"}
 
 
+@pytest.mark.usefixtures("made")
 @pytest.mark.parametrize(
     "alone",
     [False, pytest.param(True, marks=pytest.mark.long)],
@@ -105,6 +116,7 @@ def test_explaining_replicas_says_it_all_and_makes_nothing(
     assert not settings.directory.exists()
 
 
+@pytest.mark.usefixtures("made")
 def test_how_many_must_agree_can_be_changed_at_any_time(apply: Apply, settings: Settings) -> None:
     assert apply(files=TWO).code == 0
     ran = apply(files=REPLICATED)

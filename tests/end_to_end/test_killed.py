@@ -8,8 +8,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,9 @@ import psutil
 import pytest
 
 from medusa_core.knowledge import Limits
+from pipelines.cli.main import main
 from pipelines.language.load import load_network
+from pipelines.participant import replay
 from pipelines.sources.generated_files import write_generated
 from tests.conftest import folder_on_memory
 from tests.replaying import Replayer
@@ -29,7 +31,9 @@ if TYPE_CHECKING:
 
     from pipelines.catalog.server.embedded_server import EmbeddedServer
 
-RECORDS, RECORDS_PER_STEP_MAX = 30_000, 2_500
+RECORDS, RECORDS_PER_STEP_MAX = 15_000, 2_500
+PROGRAM = (sys.executable, "-m", "pipelines.cli.main")
+Run = Callable[[Path, Path, Path], dict[str, object]]
 ANSWERS = ("busy_sources.csv", "scanning_sources.csv", "scanning_prefixes.csv")
 
 
@@ -42,7 +46,7 @@ def connections(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def command(connections: Path, keep: Path, export: Path) -> list[str]:
     return [
-        sys.executable, "-m", "pipelines.cli.main", "replay", "netmon", "--input", str(connections),
+        *PROGRAM, "replay", "netmon", "--input", str(connections),
         "--keep", str(keep), "--export", str(export), "--json",
         "--records-per-step-max", str(RECORDS_PER_STEP_MAX),
     ]  # fmt: skip
@@ -60,12 +64,31 @@ def start(connections: Path, keep: Path, export: Path) -> subprocess.Popen[str]:
     )
 
 
-def run(connections: Path, keep: Path, export: Path) -> dict[str, object]:
+def run_as_a_process(connections: Path, keep: Path, export: Path) -> dict[str, object]:
+    """Run the command to its end as a user does."""
     process = start(connections, keep, export)
     out, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
     document: dict[str, object] = json.loads(out)
     return document
+
+
+@pytest.fixture
+def run_here(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    """Runs the command to its end in this process, with the Spark of the tests."""
+
+    def run(connections: Path, keep: Path, export: Path) -> dict[str, object]:
+        monkeypatch.setattr(replay, "_StartingSession", lambda home: nullcontext(lambda: spark))
+        monkeypatch.setenv("MEDUSA_CATALOG_URL", "")
+        code = main(command(connections, keep, export)[len(PROGRAM) :])
+        out, errors = capsys.readouterr()
+        assert code == 0, errors
+        document: dict[str, object] = json.loads(out)
+        return document
+
+    return run
 
 
 def until_it_computes(process: subprocess.Popen[str]) -> None:
@@ -122,9 +145,17 @@ def place() -> Iterator[Path]:
         yield folder
 
 
-@pytest.mark.parametrize("number", long_but(1, [signal.SIGKILL, signal.SIGINT]))
+@pytest.mark.parametrize(
+    ("number", "resumes_here"),
+    long_but(1, [(signal.SIGKILL, True), (signal.SIGKILL, False), (signal.SIGINT, False)]),
+)
 def test_a_replay_ended_half_way_leaves_no_process_and_goes_on_from_its_last_commit(
-    connections: Path, undisturbed: Path, place: Path, number: int
+    connections: Path,
+    undisturbed: Path,
+    place: Path,
+    run_here: Run,
+    number: int,
+    resumes_here: bool,
 ) -> None:
     keep, export = place / "keep", place / "export"
     process = start(connections, keep, export)
@@ -139,7 +170,7 @@ def test_a_replay_ended_half_way_leaves_no_process_and_goes_on_from_its_last_com
     assert process.returncode == (-signal.SIGKILL if number == signal.SIGKILL else 130)
     until(lambda: are_gone(started), "every process that the replay started has ended")
     assert not any(export.glob("*.csv"))
-    document = run(connections, keep, export)
+    document = (run_here if resumes_here else run_as_a_process)(connections, keep, export)
     assert int(str(document["steps_resumed"])) > 0
     for name in ANSWERS:
         assert (export / name).read_bytes() == (undisturbed / name).read_bytes(), name

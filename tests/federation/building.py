@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pipelines.catalog.server.embedded_server import EmbeddedServer
 
 
-IDLE_S = 0.05
+IDLE_S = 0.25
 LEASE_MS = 4_000
 """More than a lease of a process that was killed before lasts."""
 
@@ -199,7 +199,7 @@ def rounds_until(
 ) -> None:
     """Let every participant tick in turn until something holds.
 
-    Where all are idle, time is let pass, as a loop of its own would do.
+    Where all are idle, time passes until one of them is to do something, as in a loop that runs.
     """
     participants = list(running)
     for _ in range(rounds_max):
@@ -207,5 +207,6 @@ def rounds_until(
             return
         ticked = [one.loop.tick() for one in participants]
         if all(one.is_idle for one in ticked):
-            time.sleep(IDLE_S)
+            wakes_ms = (one.loop.wakes_in_ms() for one in participants)
+            time.sleep(min([IDLE_S, *(ms / 1_000 for ms in wakes_ms if ms is not None)]))
     raise AssertionError(f"not done after {rounds_max} rounds")

@@ -39,7 +39,7 @@ def start_command(
         env={
             **os.environ,
             "MEDUSA_DIR": str(installed.folder),
-            "MEDUSA_CATALOG_URL": "",
+            "MEDUSA_CATALOG_URL": installed.settings.catalog_url or "",
             **(environment or {}),
         },
     )

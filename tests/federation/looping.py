@@ -4,13 +4,14 @@
 
 It prints a line of JSON after so many seconds: modules of the market that are loaded, how often
 each statement was sent, turns of the loop, and CPU seconds. With `open` the market is open from the
-beginning, as if the home had a contract. A line at its input lets it go on for as long again; it
-ends with its input.
+beginning, as if the home had a contract. A line at its input lets it go on for the seconds that the
+line gives; it ends with its input.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections import Counter
@@ -51,7 +52,7 @@ class Sent:
 
 
 def main(folder: Path, name: str, seconds: float, is_open: bool) -> None:
-    settings = replace(Settings.from_environment({}), directory=folder)
+    settings = replace(Settings.from_environment(os.environ), directory=folder)
     participant = Participant(name)
     if is_open:
         PostgresCatalog.has_contracts = lambda self: True  # type: ignore[method-assign]
@@ -83,8 +84,10 @@ def main(folder: Path, name: str, seconds: float, is_open: bool) -> None:
                 "cpu_s": time.process_time() - began_s,
             }
             print(json.dumps(said_now), flush=True)
-            if not sys.stdin.readline():
+            line = sys.stdin.readline()
+            if not line:
                 return
+            seconds = float(line)
 
 
 WING = ("pipelines.market", "medusa_core.market")

@@ -30,7 +30,7 @@ LEASE_S = 2.0
 
 @dataclass(frozen=True)
 class Installation:
-    """Homes in a folder with an embedded server that no participant owns."""
+    """Homes in a folder, and their server, which no participant owns."""
 
     settings: Settings
     server: EmbeddedServer
@@ -58,7 +58,7 @@ class Installation:
             env={
                 **os.environ,
                 "MEDUSA_DIR": str(self.folder),
-                "MEDUSA_CATALOG_URL": "",
+                "MEDUSA_CATALOG_URL": self.settings.catalog_url or "",
                 **(environment or {}),
             },
         )

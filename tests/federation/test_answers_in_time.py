@@ -21,13 +21,17 @@ from pipelines.operations.contract_application import ApplyRequest, apply_contra
 from pipelines.platform.drills.link_faults import LinkFaults, Lost, write_faults
 from pipelines.quality.check_run import run_checks
 from pipelines.quality.windows import WindowRequest
-from tests.federation.building import Running, federation_of, rounds_until, seated
+from tests.federation.building import Running, rounds_until, seated
+from tests.home_pool import home_pool
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pipelines.catalog.server.embedded_server import EmbeddedServer
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
+PARTICIPANTS = tuple(map(Participant, ("alpha", "beta", "delta")))
 X_MS = 8_000
 HOUR_MS = 3_600_000
 OUTPUT = StreamName("busy")
@@ -77,11 +81,14 @@ def three(
     postgres_server: EmbeddedServer, spark: SparkSession, tmp_path: Path
 ) -> Iterator[dict[str, Running]]:
     contracts = write_contracts(tmp_path / "contracts")
-    with federation_of(postgres_server, tmp_path / "federation") as settings, ExitStack() as stack:
+    with (
+        home_pool(postgres_server, tmp_path / "federation", *PARTICIPANTS) as settings,
+        ExitStack() as stack,
+    ):
         apply_contracts(settings, ApplyRequest(contracts=contracts))
         yield {
             name: stack.enter_context(seated(settings, name, lambda: spark))
-            for name in ("alpha", "beta", "delta")
+            for name in PARTICIPANTS
         }
 
 
@@ -123,12 +130,12 @@ def test_answers_keep_coming_within_the_bound_and_exactly_those_are_corrected(
         segments = delta.home_session.home.catalog.segments(OUTPUT)
         return sum(segment.stability is Stability.STABLE for segment in segments)
 
-    rounds_until(everybody, lambda: stable() >= 4, ROUNDS)
+    rounds_until(everybody, lambda: stable() >= 2, ROUNDS)
     before = len(tentative(delta))
 
     cut = LinkFaults(lost=(Lost(alpha, Participant("delta")), Lost(Participant("delta"), alpha)))
     write_faults(folder, cut)
-    rounds_until(everybody, lambda: len(tentative(delta)) >= before + 3, ROUNDS)
+    rounds_until(everybody, lambda: len(tentative(delta)) >= before + 2, ROUNDS)
     lacking = tentative(delta)[before:]
     assert {tuple(row.missing) for row in lacking} == {("left",)}
     assert all(row.age_ms <= X_MS for row in lacking)
@@ -142,7 +149,7 @@ def test_answers_keep_coming_within_the_bound_and_exactly_those_are_corrected(
     assert "as in the bucket before" in answers[max(answers)].reason, "and once"
 
     write_faults(folder, LinkFaults())
-    expected = stable() + len(lacking) + 3
+    expected = stable() + len(lacking) + 1
 
     def is_stable_again() -> bool:
         # The turn after the last correction notes the state.

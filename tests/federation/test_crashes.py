@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
     from pipelines.catalog.server.embedded_server import EmbeddedServer
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 LANDING = tuple(p for p in POINTS if p.startswith(("land.", "close.")))
 COMPUTING = tuple(p for kind in ("import.", "step.") for p in POINTS if p.startswith(kind))
 KEEPING_HOUSE = (
@@ -241,7 +243,9 @@ def test_killed_at_a_gap_of_each_kind_the_homes_end_as_if_nothing_had_been(
         calm = Installation(settings, postgres_server)
         run_both(calm, spark)
         undisturbed = ending_of(calm, small_contracts, None)
-    with installation(small_contracts) as installed:
+    with federation_of(postgres_server, tmp_path / "killed") as settings:
+        apply_contracts(settings, ApplyRequest(contracts=small_contracts))
+        installed = Installation(settings, postgres_server)
         for name, points in (("alpha", gaps.landing), ("beta", gaps.computing)):
             for point in points:
                 assert installed.kill_at(name, point), point

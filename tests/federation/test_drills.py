@@ -36,16 +36,19 @@ from pipelines.platform.drills.run_processes import FOLDER, Running, recorded, r
 from pipelines.sources.generated_files import write_generated
 from tests.exchange.test_notification_listener import World
 from tests.federation.building import Running as OpenParticipant
-from tests.federation.building import federation_of, no_spark, rounds_until, run_here, seated
+from tests.federation.building import no_spark, rounds_until, run_here, seated
 from tests.federation.processes import STEP_RECORDS, Installation, installation, kill
 from tests.federation.test_crashes import write_contracts
 from tests.federation.test_faults import logged, outputs_have_ended
+from tests.home_pool import home_pool
 from tests.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pipelines.catalog.server.embedded_server import EmbeddedServer
+
+pytestmark = pytest.mark.usefixtures("interpreted")
 
 A, B, C = (Participant(name) for name in ("alpha", "beta", "gamma"))
 CONNECTIONS = StreamName("connections")
@@ -521,11 +524,11 @@ def two(
     postgres_server: EmbeddedServer, spark: SparkSession, contracts: Path, tmp_path: Path
 ) -> Iterator[dict[str, OpenParticipant]]:
     """alpha and beta in this process."""
-    with federation_of(postgres_server, tmp_path / "two") as settings, ExitStack() as stack:
+    with home_pool(postgres_server, tmp_path / "two", A, B) as settings, ExitStack() as stack:
         apply_contracts(settings, ApplyRequest(contracts=contracts))
         yield {
             name: stack.enter_context(seated(settings, name, lambda: spark, STEP_RECORDS))
-            for name in ("alpha", "beta")
+            for name in (A, B)
         }
 
 
@@ -568,7 +571,7 @@ def test_running_participants_are_cut_off_frozen_and_killed_and_come_to_their_en
             until(lambda: states(installed) == [(B, True)], "beta is frozen")
             assert main(["fault", "heal"]) == 0
             until(lambda: states(installed) == [(B, False)], "beta goes on")
-            until(lambda: steps(installed), "beta computes", 60)
+            until(lambda: has_imported(installed), "beta imports", 60)
             assert main(["fault", "kill", "beta"]) == 0
             assert beta.wait(timeout=30) == -signal.SIGKILL
         finally:
@@ -582,6 +585,6 @@ def states(installed: Installation) -> list[tuple[Participant, bool]]:
     return [(process.participant, process.is_frozen) for process in running_in(installed.folder)]
 
 
-def steps(installed: Installation) -> int:
+def has_imported(installed: Installation) -> bool:
     with open_session(installed.settings, B) as session:
-        return len(session.home.catalog.steps())
+        return bool(session.home.catalog.segments(CONNECTIONS))

@@ -29,7 +29,6 @@ from pipelines.participant.home_session import open_session
 from pipelines.sources.generated_files import write_generated
 from tests.federation.building import (
     Running,
-    federation_of,
     no_spark,
     rounds_until,
     run_here,
@@ -45,6 +44,7 @@ from tests.federation.processes import (
 )
 from tests.federation.relay import relay_to
 from tests.federation.test_crashes import write_contracts
+from tests.home_pool import home_pool
 from tests.sweeps import long_but
 from tests.waiting import until
 
@@ -55,7 +55,10 @@ if TYPE_CHECKING:
 
     from pipelines.catalog.server.embedded_server import EmbeddedServer
 
+pytestmark = pytest.mark.usefixtures("interpreted")
 
+
+HOMES = (Participant("alpha"), Participant("beta"))
 OUTPUTS = tuple(map(StreamName, ("busy_sources", "scanning_sources", "scanning_prefixes")))
 
 
@@ -118,22 +121,21 @@ def logged(installed: Installation, participant: str, words: str) -> bool:
 
 
 def test_a_frozen_driver_is_refused_when_it_wakes_and_its_successor_did_not_wait_for_it(
-    installed: Installation, undisturbed: dict[str, object]
+    installed: Installation, undisturbed: dict[str, object], spark: SparkSession
 ) -> None:
     frozen = start_and_stop_at(installed, "step.synced")
-    os.killpg(frozen.pid, signal.SIGSTOP)
-    successor = installed.start("beta")
     try:
-        until(lambda: outputs_have_ended(installed), "the successor computes all", seconds_max=90)
-        go_on(installed)
-        os.killpg(frozen.pid, signal.SIGCONT)
-        until(lambda: frozen.poll() is not None, "the frozen driver gives up", seconds_max=60)
+        os.killpg(frozen.pid, signal.SIGSTOP)
+        with seated(installed.settings, "beta", lambda: spark, STEP_RECORDS) as successor:
+            rounds_until([successor], lambda: has_ended(successor.home_session))
+            go_on(installed)
+            os.killpg(frozen.pid, signal.SIGCONT)
+            until(lambda: frozen.poll() is not None, "the frozen driver gives up", seconds_max=60)
         output = frozen.stderr.read() if frozen.stderr else ""
         assert frozen.returncode == 3, output
         assert "is held by" in output
         assert contents(installed, "beta") == undisturbed
     finally:
-        kill(successor)
         kill(frozen)
 
 
@@ -179,11 +181,11 @@ def two(
     postgres_server: EmbeddedServer, spark: SparkSession, contracts: Path, tmp_path: Path
 ) -> Iterator[dict[str, Running]]:
     """alpha and beta in this process."""
-    with federation_of(postgres_server, tmp_path / "two") as settings, ExitStack() as stack:
+    with home_pool(postgres_server, tmp_path / "two", *HOMES) as settings, ExitStack() as stack:
         apply_contracts(settings, ApplyRequest(contracts=contracts))
         yield {
             name: stack.enter_context(seated(settings, name, lambda: spark, STEP_RECORDS))
-            for name in ("alpha", "beta")
+            for name in HOMES
         }
 
 

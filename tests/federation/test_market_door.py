@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -12,15 +13,18 @@ from typing import Any
 import pytest
 
 from medusa_core.names import Participant
+from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import home_urls
 from pipelines.homes.home import known_homes
+from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from tests.agreements.building import INSERT, Login
-from tests.federation.building import write_replicated
-from tests.federation.processes import Installation, installation, kill
+from tests.federation.building import federation_of, write_replicated
+from tests.federation.processes import Installation, kill
 from tests.waiting import until
 
 SECONDS = 7.0
 """Longer than a door waits before it asks again."""
+SOON_S = 0.5
 
 OWN_KEY = "SELECT public_key FROM medusa_api.party_keys WHERE participant = 'alpha'"
 OF_METERS = "record_load"
@@ -28,10 +32,12 @@ OF_METERS = "record_load"
 
 
 @pytest.fixture
-def installed(tmp_path: Path) -> Iterator[Installation]:
+def installed(postgres_server: EmbeddedServer, tmp_path: Path) -> Iterator[Installation]:
     """Beta counts what alpha lands, and alpha does not run: there is nothing to compute."""
-    with installation(write_replicated(tmp_path, counting=("beta",))) as installed:
-        yield installed
+    contracts = write_replicated(tmp_path / "contracts", counting=("beta",))
+    with federation_of(postgres_server, tmp_path / "homes") as settings:
+        apply_contracts(settings, ApplyRequest(contracts=contracts))
+        yield Installation(settings, postgres_server)
 
 
 class Looping:
@@ -41,6 +47,7 @@ class Looping:
         command = [sys.executable, "-m", "tests.federation.looping"]
         self.process = subprocess.Popen(
             [*command, str(installed.folder), name, str(SECONDS)],
+            env={**os.environ, "MEDUSA_CATALOG_URL": installed.settings.catalog_url or ""},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -60,7 +67,7 @@ class Looping:
 
     def go_on(self) -> None:
         assert self.process.stdin is not None
-        print(file=self.process.stdin)
+        print(SOON_S, file=self.process.stdin)
         self.process.stdin.flush()
 
 

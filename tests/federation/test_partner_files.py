@@ -27,8 +27,10 @@ from pipelines.exchange.in_process import LocalExchange, Partner
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.assembly import has_ended
 from pipelines.storage.arrow_schema import BUCKET, STIME
-from tests.federation.building import Running, federation_of, no_spark, rounds_until, seated
+from tests.federation.building import Running, no_spark, rounds_until, seated
+from tests.home_pool import home_pool
 
+HOMES = (Participant("alpha"), Participant("beta"))
 ONE, TWO = StreamName("one"), StreamName("two")
 NETWORK = """
 from medusa_core.network import Filter, Network, Output, Source
@@ -214,7 +216,7 @@ def write_contracts(folder: Path) -> Path:
 @pytest.fixture
 def beta(postgres_server: EmbeddedServer, tmp_path: Path) -> Iterator[Running]:
     """beta, once alpha has landed both streams."""
-    with federation_of(postgres_server, tmp_path / "homes") as settings, ExitStack() as stack:
+    with home_pool(postgres_server, tmp_path / "homes", *HOMES) as settings, ExitStack() as stack:
         contracts = write_contracts(tmp_path / "contracts")
         apply_contracts(settings, ApplyRequest(contracts=contracts))
         with seated(settings, "alpha", no_spark) as alpha:

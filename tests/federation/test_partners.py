@@ -17,7 +17,7 @@ from pipelines.catalog.server.home_databases import home_urls
 from pipelines.homes.home import known_homes
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts, beginning_of
 from pipelines.participant.loop import AssignmentsChanged
-from tests.federation.building import Running, federation_of, rounds_until, seated
+from tests.federation.building import Running, federation_of, no_spark, rounds_until, seated
 from tests.federation.test_three_and_one import LANDING, write_contracts
 from tests.replaying import parquet_files
 from tests.sweeps import long_but
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pipelines.catalog.server.embedded_server import EmbeddedServer
+
+pytestmark = pytest.mark.usefixtures("interpreted")
 
 START_US = 1_700_000_000_000_000
 
@@ -67,6 +69,13 @@ def four(settings: Settings, spark: SparkSession) -> Iterator[dict[str, Running]
         }
 
 
+@pytest.fixture
+def delta(settings: Settings) -> Iterator[Running]:
+    """The one that computes, alone."""
+    with seated(settings, "delta", no_spark) as running:
+        yield running
+
+
 def as_owner_role(server: EmbeddedServer, settings: Settings, name: str, statement: str) -> None:
     participant = Participant(name)
     database = known_homes(settings.directory)[participant]
@@ -104,19 +113,9 @@ def test_a_partner_is_named_and_passed_by(
         assert bool(segments) is has_come, character
 
 
-def test_what_a_partner_is_to_read_is_held_for_it_before_it_has_read_anything(
-    four: dict[str, Running],
-) -> None:
-    for name, character in zip(LANDING, "abc", strict=True):
-        (hold,) = four[name].home_session.home.catalog.holds(StreamName(f"connections_{character}"))
-        assert (hold.holder, hold.purpose) == ("delta", "import")
-        assert hold.from_us < START_US
-
-
 def test_a_loop_notices_that_it_is_to_do_something_else(
-    four: dict[str, Running], settings: Settings, contracts: Path
+    delta: Running, settings: Settings, contracts: Path
 ) -> None:
-    delta = four["delta"]
     delta.loop.tick()
     network = Path("pipelines/language/shipped/netmon3.py").read_text()
     (contracts / "netmon3.py").write_text(

@@ -20,8 +20,9 @@ from pipelines.participant.assembly import has_ended
 from pipelines.participant.home_session import open_session
 from pipelines.storage.arrow_schema import columns_of
 from pipelines.storage.segment_rows import read_segments
-from tests.federation.building import Running, federation_of, rounds_until, seated
+from tests.federation.building import Running, rounds_until, seated
 from tests.federation.processes import installation, kill
+from tests.home_pool import home_pool
 from tests.replaying import parquet_files
 from tests.waiting import until
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pipelines.catalog.server.embedded_server import EmbeddedServer
+
+pytestmark = pytest.mark.usefixtures("interpreted")
 
 ORIGIN_S = 1_700_000_000
 NETWORK = """
@@ -73,7 +76,7 @@ def contracts(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def settings(postgres_server: EmbeddedServer, tmp_path: Path) -> Iterator[Settings]:
-    with federation_of(postgres_server, tmp_path / "plans") as made:
+    with home_pool(postgres_server, tmp_path / "plans", Participant("solo")) as made:
         yield made
 
 

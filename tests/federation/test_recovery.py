@@ -17,6 +17,7 @@ from medusa_core.errors import Conflict
 from medusa_core.knowledge import Limits
 from medusa_core.names import Participant
 from pipelines.base.failpoints import FILE, POINT
+from pipelines.base.settings import Settings
 from pipelines.homes.lease_renewer import LeaseRenewer
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.assembly import (
@@ -27,20 +28,23 @@ from pipelines.participant.assembly import (
     loop_of,
     wait_for_leases,
 )
-from pipelines.participant.home_session import open_session
 from pipelines.participant.warm_up import warm_up
 from pipelines.sources.generated_files import write_generated
 from pipelines.watching.jvm import jvms_of
-from tests.federation.building import Heard, Running, federation_of, no_spark, run_here, seated
-from tests.federation.processes import Installation, installation, kill
+from tests.federation.building import Heard, Running, no_spark, run_here, seated
+from tests.federation.processes import STEP_RECORDS, Installation, installation, kill
 from tests.federation.test_crashes import write_contracts
-from tests.federation.test_faults import logged
+from tests.federation.test_faults import logged, outputs_have_ended
+from tests.federation.test_spark_ended import ended_in_words, kill_jvm_of
+from tests.home_pool import home_pool
 from tests.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pipelines.catalog.server.embedded_server import EmbeddedServer
+
+pytestmark = pytest.mark.usefixtures("interpreted")
 
 BETA = Participant("beta")
 
@@ -52,16 +56,23 @@ def contracts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_contracts(folder / "contracts", file)
 
 
-@pytest.fixture
-def beta(
-    postgres_server: EmbeddedServer, spark: SparkSession, contracts: Path, tmp_path: Path
-) -> Iterator[Running]:
-    """beta, in this process, once alpha has landed everything."""
-    with federation_of(postgres_server, tmp_path / "homes") as settings:
+@pytest.fixture(scope="module")
+def landed(
+    postgres_server: EmbeddedServer, contracts: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Settings]:
+    """Homes in which alpha has landed everything."""
+    folder = tmp_path_factory.mktemp("homes")
+    with home_pool(postgres_server, folder, Participant("alpha"), BETA) as settings:
         apply_contracts(settings, ApplyRequest(contracts=contracts))
         run_here(settings, "alpha", no_spark)
-        with seated(settings, "beta", lambda: spark) as running:
-            yield running
+        yield settings
+
+
+@pytest.fixture
+def beta(landed: Settings, spark: SparkSession) -> Iterator[Running]:
+    """beta, in this process; all tests of the module that take it have its one home."""
+    with seated(landed, "beta", lambda: spark) as running:
+        yield running
 
 
 @contextmanager
@@ -142,19 +153,22 @@ def test_the_first_step_of_a_driver_that_was_ready_needs_no_plan_to_be_made(
 def installed(contracts: Path) -> Iterator[Installation]:
     """An installation in which alpha has landed everything."""
     with installation(contracts) as made:
-        run_here(made.settings, "alpha", no_spark)
+        run_here(made.settings, "alpha", no_spark, STEP_RECORDS)
         yield made
 
 
-def test_a_standby_outlives_driver_and_catalog_and_takes_over_with_its_spark_open(
-    installed: Installation,
+def test_a_standby_outlives_driver_and_catalog_computes_with_its_spark_and_ends_with_it(
+    installed: Installation, spark: SparkSession
 ) -> None:
-    reached = installed.folder / "reached"
-    first = installed.start("beta", environment={POINT: "step.synced", FILE: str(reached)})
+    reached, reached_again = installed.folder / "reached", installed.folder / "reached again"
+    # At its first step Spark is not open yet: the standby's is the only one.
+    first = installed.start("beta", environment={POINT: "step.decided", FILE: str(reached)})
     standby = None
     try:
-        until(reached.exists, "the first driver is about to commit", seconds_max=150)
-        standby = installed.start("beta", "--standby")
+        until(reached.exists, "the first driver is about to compute", seconds_max=150)
+        standby = installed.start(
+            "beta", "--standby", environment={POINT: "step.decided:2", FILE: str(reached_again)}
+        )
         until(
             lambda: logged(installed, "beta", "is held by"),
             "the standby waits for the leases",
@@ -169,12 +183,17 @@ def test_a_standby_outlives_driver_and_catalog_and_takes_over_with_its_spark_ope
             "the standby brings the catalog back",
             seconds_max=60,
         )
-        until(lambda: outputs_have_ended(installed), "the standby computes all", seconds_max=150)
-        assert standby.poll() is None
+        until(reached_again.exists, "the standby is about to make its second step", seconds_max=150)
         assert [pid for pid, _ in jvms_of(standby.pid)] == [jvm]
+        kill_jvm_of(standby)
+        reached_again.unlink()
+        ended_in_words(installed, standby)
+        assert not outputs_have_ended(installed)
     finally:
         for process in filter(None, (first, standby)):
             kill(process)
+    run_here(installed.settings, "beta", lambda: spark, STEP_RECORDS)
+    assert outputs_have_ended(installed)
 
 
 def postmaster_of(installed: Installation) -> int:
@@ -182,8 +201,3 @@ def postmaster_of(installed: Installation) -> int:
     file = installed.folder / "postgres" / "cluster" / "data" / "postmaster.pid"
     lines = file.read_text().splitlines() if file.exists() else []
     return int(lines[0]) if lines else 0
-
-
-def outputs_have_ended(installed: Installation) -> bool:
-    with open_session(installed.settings, BETA) as session:
-        return has_ended(session)

@@ -1,24 +1,25 @@
-"""A participant whose JVM is killed ends in words, without its leases, and goes on if run again."""
+"""A participant whose JVM is killed while it is idle ends in words, without its leases.
+
+`test_recovery` kills the JVM of one that is about to make a step.
+"""
 
 from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
 import pytest
 
 from medusa_core.names import Participant
-from pipelines.base.failpoints import FILE, POINT
 from pipelines.catalog.records import LeaseRecord
 from pipelines.participant.home_session import open_session
 from pipelines.sources.generated_files import write_generated
 from pipelines.watching.jvm import jvms_of
-from tests.federation.processes import Installation, installation, kill
+from tests.federation.building import no_spark, run_here
+from tests.federation.processes import STEP_RECORDS, Installation, installation, kill
 from tests.federation.test_crashes import write_contracts
-from tests.federation.test_faults import logged
-from tests.federation.test_recovery import outputs_have_ended
+from tests.federation.test_faults import logged, outputs_have_ended
 from tests.waiting import until
 
 
@@ -28,7 +29,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation
     folder = tmp_path_factory.mktemp("spark-ended")
     (file,) = write_generated(folder / "input", seed=4, records=6_000)
     with installation(write_contracts(folder / "contracts", file)) as made:
-        made.run_to_the_end("alpha")
+        run_here(made.settings, "alpha", no_spark, STEP_RECORDS)
         yield made
 
 
@@ -52,30 +53,11 @@ def held_leases(installed: Installation) -> list[LeaseRecord]:
         return [lease for lease in session.home.catalog.leases() if lease.is_held]
 
 
-def test_a_jvm_killed_before_a_step_ends_its_participant_in_words(
-    installed: Installation, tmp_path: Path
-) -> None:
-    reached = tmp_path / "reached"
-    # At the first step Spark is not open yet.
-    busy = installed.start("beta", environment={POINT: "step.decided:2", FILE: str(reached)})
-    try:
-        until(reached.exists, "a step is about to be computed", seconds_max=150)
-        kill_jvm_of(busy)
-        reached.unlink()
-        ended_in_words(installed, busy)
-        assert not outputs_have_ended(installed)
-    finally:
-        kill(busy)
-
-
 @pytest.mark.long
-def test_a_jvm_killed_before_a_step_or_under_an_idle_participant_ends_it_in_words(
-    installed: Installation, tmp_path: Path
-) -> None:
-    test_a_jvm_killed_before_a_step_ends_its_participant_in_words(installed, tmp_path)
+def test_a_jvm_killed_under_an_idle_participant_ends_it_in_words(installed: Installation) -> None:
     idle = installed.start("beta")
     try:
-        until(lambda: outputs_have_ended(installed), "it goes on to the end", seconds_max=150)
+        until(lambda: outputs_have_ended(installed), "it computes all", seconds_max=150)
         kill_jvm_of(idle)
         ended_in_words(installed, idle)
     finally:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import create_engine, text
@@ -21,13 +22,16 @@ from pipelines.catalog.postgres.home_database import catalog_url
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.assembly import has_ended
 from pipelines.storage.csv_export import export_stream
-from tests.federation.building import Running, federation_of, rounds_until, seated
+from tests.federation.building import Running, rounds_until, seated
+from tests.home_pool import home_pool
 from tests.replaying import parquet_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pipelines.catalog.server.embedded_server import EmbeddedServer
+
+pytestmark = pytest.mark.usefixtures("interpreted")
 
 DATA = Settings.from_environment(os.environ).test_data
 ANSWERS = {
@@ -58,24 +62,30 @@ def write_contracts(folder: Path, parts: Mapping[str, Path], disorder: str) -> P
     return folder
 
 
-@pytest.fixture
-def parts(tmp_path: Path) -> dict[str, Path]:
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The connections of a server, dealt out to three files; each keeps their order."""
+    folder = tmp_path_factory.mktemp("parts")
     table = pq.read_table(DATA / "netmon-zeek-server" / "connections.parquet")
     owner = np.random.default_rng(3).integers(0, 3, table.num_rows)
     return {
-        name: parquet_files(tmp_path / name, table.filter(owner == at))[0]
+        name: parquet_files(folder / name, table.filter(owner == at))[0]
         for at, name in enumerate(LANDING)
     }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def four(
-    postgres_server: EmbeddedServer, spark: SparkSession, parts: dict[str, Path], tmp_path: Path
+    postgres_server: EmbeddedServer,
+    spark: SparkSession,
+    parts: dict[str, Path],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[dict[str, Running]]:
     """Four participants with open sessions whose contracts are applied."""
-    contracts = write_contracts(tmp_path / "contracts", parts, "3900s")
-    with federation_of(postgres_server, tmp_path / "federation") as settings, ExitStack() as stack:
+    folder = tmp_path_factory.mktemp("three-and-one")
+    contracts = write_contracts(folder / "contracts", parts, "3900s")
+    homes = map(Participant, (*LANDING, "delta"))
+    with home_pool(postgres_server, folder / "homes", *homes) as settings, ExitStack() as stack:
         apply_contracts(settings, ApplyRequest(contracts=contracts))
         yield {
             name: stack.enter_context(seated(settings, name, lambda: spark))
@@ -92,9 +102,13 @@ def all_answer(reader: Running) -> bool:
 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"test data is not in {DATA}")
 def test_connections_of_three_give_the_same_exact_answers_at_a_fourth(
-    four: dict[str, Running], tmp_path: Path
+    four: dict[str, Running], parts: dict[str, Path], tmp_path: Path
 ) -> None:
     delta = four["delta"]
+    for name, character in zip(LANDING, "abc", strict=True):
+        (hold,) = four[name].home_session.home.catalog.holds(StreamName(f"connections_{character}"))
+        assert (hold.holder, hold.purpose) == ("delta", "import"), "before it has read anything"
+        assert hold.from_us < pc.min(pq.read_table(parts[name])["ts_us"]).as_py()
     rounds_until(four.values(), lambda: all(has_ended(r.home_session) for r in four.values()))
     for output, expected in ANSWERS.items():
         exported = tmp_path / f"{output}.csv"

@@ -14,18 +14,19 @@ from hypothesis import HealthCheck, given, seed, settings
 
 from tests.hostile.fuzzing import TARGETS, feed, spoilt
 from tests.hostile.judging import in_time
+from tests.sweeps import examples
 
-EXAMPLES = 60
+EXAMPLES = examples(20, 100)
 EXAMPLES_AT_ONCE = 500
 every_target = pytest.mark.parametrize("name", TARGETS)
 
 
-def fuzz(name: str, examples: int, number: int | None = None) -> None:
+def fuzz(name: str, count: int, number: int | None = None) -> None:
     """Feed a target; with a number other inputs than without."""
     target, seeds = TARGETS[name]
 
     @settings(
-        max_examples=examples, deadline=None, database=None, print_blob=True,
+        max_examples=count, deadline=None, database=None, print_blob=True,
         derandomize=number is None, suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(data=spoilt(seeds))
@@ -35,6 +36,7 @@ def fuzz(name: str, examples: int, number: int | None = None) -> None:
     (once if number is None else seed(number)(once))()
 
 
+@pytest.mark.sweep
 @every_target
 def test_a_parser_answers_or_raises_an_error_of_ours(name: str) -> None:
     with in_time(60):

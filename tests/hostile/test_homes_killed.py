@@ -32,7 +32,7 @@ from tests.waiting import until
 
 REPOSITORY = Path(__file__).parents[2]
 SECONDS_MAX = 120
-KILLS, LOOKS_SHORT = examples(1, 2), 3
+KILLS, LOOKS_SHORT = examples(1, 2), examples(1, 3)
 KILLS_LONG = 60
 SERVERS = ("a server", "the folder's own server")
 
@@ -189,6 +189,7 @@ def test_after_any_kill_they_do(place: Place, run: Run, seed: int) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a folder to Postgres' user")
 @pytest.mark.parametrize("place", ["the folder's own server"], indirect=True)
+@pytest.mark.long
 def test_a_folder_that_was_not_given_to_the_user_of_postgres_yet_is_given_later(
     place: Place, run: Run
 ) -> None:

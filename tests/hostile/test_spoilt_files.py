@@ -39,8 +39,9 @@ from tests.federation.building import write_replicated
 from tests.hostile.conftest import Ended
 from tests.hostile.fuzzing import Target, feed, spoilt
 from tests.hostile.judging import a_sentence, in_time
+from tests.sweeps import examples
 
-EXAMPLES, READER_EXAMPLES = 15, 100
+EXAMPLES, READER_EXAMPLES = examples(5, 15), examples(30, 100)
 EXAMPLES_AT_ONCE = 200
 SECONDS_MAX = 300
 NESTED = b"[" * 100_000
@@ -58,11 +59,11 @@ class Spoiling:
     seeds: tuple[bytes, ...]
 
 
-def fuzz(spoiling: Spoiling, examples: int, number: int | None = None) -> None:
+def fuzz(spoiling: Spoiling, count: int, number: int | None = None) -> None:
     """Feed spoilt content; with a number other content than without."""
 
     @settings(
-        max_examples=examples, deadline=None, database=None, print_blob=True,
+        max_examples=count, deadline=None, database=None, print_blob=True,
         derandomize=number is None, suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(data=spoilt((*spoiling.seeds, NESTED)))
@@ -212,6 +213,7 @@ def folder(
     return Folder(homes, on, run, tmp_path)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", BY_COMMANDS)
 def test_a_command_on_a_spoilt_file_answers_or_refuses_in_a_sentence(
     name: str, folder: Folder
@@ -219,6 +221,7 @@ def test_a_command_on_a_spoilt_file_answers_or_refuses_in_a_sentence(
     fuzz(BY_COMMANDS[name](folder), EXAMPLES)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", BY_READERS)
 def test_a_reader_of_a_spoilt_file_answers_or_raises_an_error_of_ours(
     name: str, tmp_path: Path

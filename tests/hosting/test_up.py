@@ -13,7 +13,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -149,13 +149,25 @@ def test_clearing_marking_failed_and_two_at_once_start_nothing_twice(
     assert {name: observer.job(name) for name in ROLES} == before
 
 
-def test_killed_components_are_restarted_and_their_remains_are_ended(up: Up) -> None:
-    old = up.platform.sessions()
-    for name in COMPONENTS:
+@pytest.mark.parametrize(
+    "killed",
+    [
+        pytest.param(["triggerer"], id="one"),
+        pytest.param(list(COMPONENTS), id="all", marks=pytest.mark.long),
+    ],
+)
+def test_killed_components_are_restarted_and_their_remains_are_ended(
+    up: Up, killed: Sequence[str]
+) -> None:
+    old, before = up.platform.sessions(killed), up.platform.components()
+    for name in killed:
         os.kill(up.platform.pid(name), signal.SIGKILL)
-    up.platform.heals(
-        lambda: all(one["restarts"] >= 1 for one in up.platform.components().values())
-    )
+
+    def are_restarted() -> bool:
+        now = up.platform.components()
+        return all(now[name]["restarts"] > before[name]["restarts"] for name in killed)
+
+    up.platform.heals(are_restarted)
     assert in_sessions(old) == []
 
 

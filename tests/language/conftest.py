@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -9,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from medusa_core.columns import Column
+from pipelines.spark.prepared import _Job
 
 COLUMNS = {
     name: Column(name, type_)
@@ -75,3 +77,28 @@ def records(spark: SparkSession) -> SparkSession:
     frame = spark.createDataFrame(rows, schema).coalesce(1).cache()
     frame.createOrReplaceTempView("records")
     return spark
+
+
+# Prepared jobs are RDDs that are run as they are, so their tasks see none of the session's settings
+# but Spark's defaults. These differ from the defaults, as the defaults may from the session's.
+OTHER_SETTINGS = {
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.session.timeZone": "Asia/Kolkata",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "false",
+}
+
+
+def in_tasks(
+    session: SparkSession, query: str, settings: Mapping[str, str]
+) -> list[dict[str, object]]:
+    """The rows of a prepared job whose tasks have these settings."""
+    job = _Job(session.sql(query))
+    context = session.sparkContext
+    try:
+        for name, value in settings.items():
+            context.setLocalProperty(name, value)
+        return job.run().to_pylist()
+    finally:
+        for name in settings:
+            context.setLocalProperty(name, None)

@@ -11,6 +11,7 @@ from medusa_core.columns import Column
 from medusa_core.errors import Refused
 from pipelines.language.aggregates import EVENT_TIME, CompiledAggregate, compile_aggregate
 from pipelines.storage.arrow_schema import STIME
+from tests.language.conftest import OTHER_SETTINGS, in_tasks
 
 COLUMNS = {
     name: Column(name, type_)
@@ -105,6 +106,16 @@ def test_exact_aggregates_are_those_of_spark_in_every_order(
     assert made == values(groups, "as_made", *texts)
     for view in ("reversed", "scattered"):
         assert made == values(groups, view, *(each.sql for each in ours))
+
+
+@pytest.mark.sweep
+def test_what_an_aggregate_means_is_settled_before_its_tasks_run(groups: SparkSession) -> None:
+    # A plan for several distinct values stores rows, and is not prepared as it is.
+    ours = [compiled(text).sql for text in LIKE_SPARK if "distinct" not in text]
+    listed = ", ".join(f"{sql} AS v{i}" for i, sql in enumerate(ours))
+    query = f"SELECT k, {listed} FROM as_made GROUP BY k"
+    rows = sorted(map(repr, in_tasks(groups, query, {})))
+    assert sorted(map(repr, in_tasks(groups, query, OTHER_SETTINGS))) == rows
 
 
 def test_types_are_those_of_spark(groups: SparkSession) -> None:

@@ -8,8 +8,6 @@ that is no UTF-8, is marked in the texts; there Spark is made to raise.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -18,9 +16,8 @@ from pyspark.sql import SparkSession
 from pipelines.language.constants import JAVA_CLASS_NAMES, quote
 from pipelines.language.expressions import compile_expression
 from pipelines.language.functions import CONSTANT_KINDS, SCALARS, Scalar
-from pipelines.spark.prepared import _Job
 from tests.generated_code import without_generated_code
-from tests.language.conftest import COLUMNS
+from tests.language.conftest import COLUMNS, OTHER_SETTINGS, in_tasks
 from tests.language.generated_expressions import compiled_text, expressions, plain_text
 from tests.sweeps import examples
 
@@ -261,14 +258,6 @@ def test_patterns_that_pass_the_check_are_read_by_java(records: SparkSession) ->
     records.sql(f"SELECT {listed} FROM records").collect()
 
 
-# Prepared jobs are RDDs that are run as they are, so their tasks see none of the session's settings
-# but Spark's defaults. These differ from the defaults, as the defaults may from the session's.
-OTHER_SETTINGS = {
-    "spark.sql.ansi.enabled": "false",
-    "spark.sql.session.timeZone": "Asia/Kolkata",
-    "spark.sql.caseSensitive": "false",
-    "spark.sql.decimalOperations.allowPrecisionLoss": "false",
-}
 PLAIN = [cell.strip() for cell in TYPED.split(";") if cell.strip()] + [
     compiled_text(calls_of(function)[0]) for function in SCALARS.values()
 ]
@@ -282,29 +271,15 @@ def test_what_an_expression_means_is_settled_before_its_tasks_run(records: Spark
         texts = chosen[start : start + 40]
         compiled = [compile_expression(text, COLUMNS, where="map m") for text in texts]
         columns = [sql for c in compiled for sql in (c.error or "false", c.sql)]
-        rows = in_tasks(records, columns, {})
-        for number, other in enumerate(in_tasks(records, columns, OTHER_SETTINGS)):
+        listed = ", ".join(f"({column}) AS c{i}" for i, column in enumerate(columns))
+        query = f"SELECT {listed} FROM records"
+        rows = in_tasks(records, query, {})
+        for number, other in enumerate(in_tasks(records, query, OTHER_SETTINGS)):
             assert repr(other) == repr(rows[number]), f"row {number} of {texts}"
 
 
 @pytest.mark.usefixtures("interpreted")
 def test_tasks_would_follow_a_setting_that_they_look_up(records: SparkSession) -> None:
-    parsed = ["try_to_timestamp(word, 'yyyy-MM-dd')"]
+    parsed = "SELECT try_to_timestamp(word, 'yyyy-MM-dd') AS parsed FROM records"
     legacy = {"spark.sql.legacy.timeParserPolicy": "LEGACY"}
     assert in_tasks(records, parsed, legacy) != in_tasks(records, parsed, {})
-
-
-def in_tasks(
-    session: SparkSession, columns: list[str], settings_: Mapping[str, str]
-) -> list[dict[str, object]]:
-    """The rows of a prepared job whose tasks have these settings."""
-    listed = ", ".join(f"({column}) AS c{i}" for i, column in enumerate(columns))
-    job = _Job(session.sql(f"SELECT {listed} FROM records"))
-    context = session.sparkContext
-    try:
-        for name, value in settings_.items():
-            context.setLocalProperty(name, value)
-        return job.run().to_pylist()
-    finally:
-        for name in settings_:
-            context.setLocalProperty(name, None)

@@ -18,6 +18,7 @@ from pipelines.simulation.schemes.measures import figures_of
 from pipelines.simulation.schemes.misreporting import measure_misreporting
 from pipelines.simulation.schemes.plain_rule import PlainRule
 from pipelines.simulation.schemes.worlds import Outcome, Scheme, World
+from tests.sweeps import examples, long_but
 
 SMALL = Sizes(participants=60, contracts=5, levels=2, utilisation=0.9)
 BOTH = pytest.mark.parametrize("scheme", [PlainRule(), BoundedPrice()], ids=lambda s: s.name)
@@ -91,12 +92,14 @@ def test_fragments_of_another_load_than_stated_are_found_out_by_who_runs_them() 
     assert by["overloaded", "says its costs are half"] == 0
 
 
+@pytest.mark.sweep
 @BOTH
 def test_in_small_markets_every_theorem_holds(scheme: Scheme) -> None:
-    assert lemma_failures(0, 30, scheme) == []
+    assert lemma_failures(0, examples(10, 100), scheme) == []
 
 
-@settings(max_examples=40)
+@pytest.mark.sweep
+@settings(max_examples=examples(12, 400))
 @given(st.integers(0, 1_999))
 def test_relays_keep_every_law_in_any_small_market(number: int) -> None:
     assert lemma_failures(number, 1, BoundedPrice()) == []
@@ -111,7 +114,7 @@ def test_small_markets_are_of_every_kind() -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("seed", range(1, 5))
+@pytest.mark.parametrize("seed", long_but(2, range(1, 5)))
 def test_unlike_participants_come_to_rest_and_nobody_loses(scheme: Scheme, seed: int) -> None:
     world = make_world(replace(SMALL, spread=0.3), seed)
     outcome = scheme.run(world, 1_000)

@@ -12,10 +12,12 @@ import pytest
 
 from medusa_core.commits import Cause
 from medusa_core.loads import ActivityKind, Load, load_of
+from medusa_core.names import Participant
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.assembly import has_ended
 from pipelines.sources.generated_files import write_generated
-from tests.federation.building import federation_of, rounds_until, seated
+from tests.federation.building import rounds_until, seated
+from tests.home_pool import home_pool
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +40,7 @@ def hashed(name, times):
 network = Network(
     name="two",
     sources=(Source(name="given", columns=COLUMNS, time="ts_us"),),
-    boxes=(hashed("heavy", 1_000), hashed("light", 100)),
+    boxes=(hashed("heavy", 300), hashed("light", 30)),
     outputs=(Output(name="some", input="heavy"), Output(name="others", input="light")),
     bucket="20s",
 )
@@ -80,7 +82,8 @@ def test_a_participants_load_is_its_processes_cpu_and_follows_what_its_fragments
 ) -> None:
     (file,) = write_generated(tmp_path / "input", seed=4, records=RECORDS)
     contracts = write_contracts(tmp_path / "contracts", file)
-    with federation_of(postgres_server, tmp_path / "federation") as settings, ExitStack() as stack:
+    homes = home_pool(postgres_server, tmp_path / "federation", Participant("alpha"))
+    with homes as settings, ExitStack() as stack:
         apply_contracts(settings, ApplyRequest(contracts=contracts))
         alpha = stack.enter_context(seated(settings, "alpha", lambda: spark))
         catalog = alpha.home_session.home.catalog

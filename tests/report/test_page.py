@@ -14,6 +14,7 @@ import pytest
 
 from medusa_core.errors import Unavailable
 from medusa_core.mermaid import draw
+from pipelines.cli.main import main
 from pipelines.report.figures import read_figures
 from pipelines.report.page import write_page
 from tests.cli.kept import Kept
@@ -148,15 +149,26 @@ def test_quarantine_is_counted_by_reason(nasty_page: str, nasty_kept: Kept) -> N
     assert any(row[:2] == ["events", record.reason] for row in cells(nasty_page))
 
 
-def test_what_to_type_next_works(netmon_page: str, netmon_kept: Kept) -> None:
+def test_what_to_type_next_works(
+    netmon_page: str,
+    netmon_kept: Kept,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     block = re.findall(r"<pre><code>(.*?)</code></pre>", netmon_page, re.DOTALL)[-1]
     commands = "".join(Seen(block).words).splitlines()
     assert len(commands) >= 4
-    for command in commands:
-        assert shlex.split(command)
-        done = subprocess.run(command, shell=True, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.strip()
+    done = subprocess.run(commands[0], shell=True, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+    # A process of their own would only load the same modules again.
+    monkeypatch.delenv("MEDUSA_CATALOG_URL", raising=False)
+    for command in commands[1:]:
+        folder, called, *arguments = shlex.split(command)
+        assert [folder, called] == shlex.split(commands[0])[:2]
+        monkeypatch.setenv(*folder.split("=", 1))
+        assert main(arguments) == 0
+        assert capsys.readouterr().out.strip()
 
 
 def test_a_report_that_cannot_be_written_is_unavailable(netmon_kept: Kept, tmp_path: Path) -> None:

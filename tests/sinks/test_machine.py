@@ -145,7 +145,7 @@ def test_whatever_is_written_corrected_and_crashed_each_row_is_delivered_once(
     database: Database | None = request.getfixturevalue("database") if is_table else None
 
     @settings(
-        max_examples=examples(4, 12 if is_table else 20),
+        max_examples=examples(2, 12 if is_table else 20),
         deadline=None, derandomize=True, database=None,
         phases=[Phase.generate],  # each example is a real target: to shrink one takes minutes
 

@@ -138,7 +138,11 @@ def test_spark_counts_on_the_java_of_the_wheel(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", COUNT, str(tmp_path / "with a space")],
         cwd=REPOSITORY,
-        env={"PATH": str(tmp_path / "path"), "HOME": str(tmp_path)},
+        env={
+            "PATH": str(tmp_path / "path"),
+            "HOME": str(tmp_path),
+            "JDK_JAVA_OPTIONS": os.environ.get("JDK_JAVA_OPTIONS", ""),
+        },
         capture_output=True,
         text=True,
         check=False,

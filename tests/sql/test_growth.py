@@ -18,7 +18,7 @@ from tests.catalog.homes_under_test import watcher_of
 from tests.catalog.producing import BETA, Reading
 from tests.sweeps import examples
 
-FEW, MANY = 100, examples(6_000, 30_000)
+FEW, MANY = 100, examples(2_000, 30_000)
 # Hundreds of times the rows make an index two pages higher; a step reads several indexes.
 PAGES_MORE_MAX = 12
 FILL = """

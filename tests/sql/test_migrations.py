@@ -24,6 +24,7 @@ from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_
 from pipelines.catalog.server.migrations import check_migrated, migrate
 from tests.catalog import building as a
 from tests.sql.described import described, engine_of, rows_as_made
+from tests.sweeps import long_but
 
 BASELINE = Path(__file__).parent / "baseline"
 """The files of `sql/schema` that migrations have changed, as they were before the first of them."""
@@ -67,6 +68,10 @@ def baseline(tmp_path: Path) -> Path:
     folder = Path(shutil.copytree(SQL_FOLDER, tmp_path / "baseline"))
     shutil.rmtree(folder / "migrations")
     shutil.copytree(BASELINE, folder, dirs_exist_ok=True)
+    # Tables that a migration brings were nobody's.
+    edit(folder / "grants/owner.sql", "medusa_market.access_token, ", "")
+    edit(folder / "grants/owner.sql", ", medusa_market.used_assertion", "")
+    edit(folder / "grants/owner.sql", ", medusa.stream_grant", "")
     return folder
 
 
@@ -190,8 +195,15 @@ def test_a_new_migration_is_applied_once(fresh: HomeUrls, folder: Path) -> None:
     assert migrate(fresh.owner_role, folder=folder) == []
 
 
-@pytest.mark.parametrize("place", ["migrations/0999_note.sql", "functions/home/note.sql",
-                                   "views/999_note.sql", "grants/owner.sql"])  # fmt: skip
+FAILING = (
+    "functions/home/note.sql",
+    "migrations/0999_note.sql",
+    "views/999_note.sql",
+    "grants/owner.sql",
+)
+
+
+@pytest.mark.parametrize("place", long_but(1, FAILING))
 def test_a_file_that_fails_leaves_the_home_as_it_was(
     fresh: HomeUrls, folder: Path, place: str
 ) -> None:
@@ -221,7 +233,11 @@ def when_blocked(home: HomeUrls, meanwhile: Callable[[], None]) -> None:
     meanwhile()
 
 
-@pytest.mark.parametrize("is_new", [True, False], ids=["a new home", "an older one"])
+@pytest.mark.parametrize(
+    "is_new",
+    long_but(1, [True, False]),
+    ids=["a new home", "an older one"],
+)
 def test_a_migration_that_is_killed_half_way_has_done_nothing(
     fresh: HomeUrls, empty: HomeUrls, folder: Path, postgres_server: EmbeddedServer, is_new: bool
 ) -> None:

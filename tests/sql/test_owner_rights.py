@@ -33,7 +33,8 @@ PROGRAMS = (
     "refuse_envelope", "end_envelope", "seal_message", "put_message", "put_out", "put_document",
     "take_envelopes", "take_envelope", "write_audit", "take_offer", "take_answer", "apply_round",
     "make_offer", "give_answer", "tidy_partners", "end_guests", "resume_delivery", "begin_market",
-    "charge", "found_home",
+    "charge", "found_home", "issue_token", "token_holder",
+    "deliver_envelopes", "published_news", "published_file", "acknowledge_as",
 )  # fmt: skip
 """What a participant's program does: by hand it would be forged."""
 

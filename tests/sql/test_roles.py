@@ -23,7 +23,7 @@ from pipelines.catalog.server.migrations import check_migrated, migrate
 from tests.catalog import building as a
 from tests.sql.conftest import LogIn
 
-OTHERS = ("job", "airflow", "analyst", "reader")
+OTHERS = ("job", "airflow", "analyst", "reader", "exchange")
 AGREED = {"contract", "contract_history", "contract_in_force", "contract_notices", "rounds",
           "desired_jobs", "jobs"}  # fmt: skip
 VIEWS = {
@@ -42,6 +42,7 @@ VIEWS = {
                 "streams",
                 "transitions", "bounds", "divergences", "disputed", "recalls"},
     "reader": {"published_boundaries", "published_files", "published_segments"},
+    "exchange": set(),
 }  # fmt: skip
 NO_RIGHT = "42501"
 OWNERS = """
@@ -187,19 +188,44 @@ def test_the_owner_role_has_no_login(attacked_urls: HomeUrls) -> None:
         check_migrated(owner_role.render_as_string(hide_password=False))
 
 
+INLINED = {
+    "answer", "at_ms", "is_fragment", "is_fragment_of", "is_held", "is_name", "json_list",
+    "subject_range", "to_ms", "total",
+}  # fmt: skip
+"""With a setting of their own these would not be; they name in full what is not built in."""
+
+WAIT_LONGER = ("learn_first_key", "record_load", "trim_loads")
+"""Functions of the market that write and have no limit of their own on how long they wait."""
+
+
 def test_views_run_as_who_asks_and_functions_find_only_what_is_named(log_in: LogIn) -> None:
     assert run(log_in, "owner", """
         SELECT c.oid::regclass::text FROM pg_class AS c
         WHERE c.relkind = 'v' AND c.relnamespace = 'medusa_api'::regnamespace
             AND NOT c.reloptions @> ARRAY['security_invoker=true']
     """) == []  # fmt: skip
-    assert run(log_in, "owner", """
-        SELECT p.oid::regprocedure::text FROM pg_proc AS p
+    found = run(log_in, "owner", """
+        SELECT p.proname FROM pg_proc AS p
         WHERE p.pronamespace IN ('medusa'::regnamespace, 'medusa_market'::regnamespace,
                 'medusa_api'::regnamespace)
-            AND (p.prosecdef OR p.prolang = (SELECT oid FROM pg_language WHERE lanname = 'plpgsql'))
             AND NOT coalesce(p.proconfig, '{}') @> ARRAY['search_path=pg_catalog, pg_temp']
+    """)  # fmt: skip
+    assert {name for (name,) in found} == INLINED
+    found = run(log_in, "owner", """
+        SELECT p.proname FROM pg_proc AS p
+        WHERE p.pronamespace IN ('medusa'::regnamespace, 'medusa_market'::regnamespace,
+                'medusa_api'::regnamespace)
+            AND NOT coalesce(p.proconfig, '{}') @> ARRAY['search_path=pg_catalog, pg_temp']
+            -- A function with a setting is not inlined; these name what is not built in in full.
+            AND p.oid::regproc::text NOT IN ('medusa.answer', 'medusa.is_held',
+                'medusa_market.at_ms', 'medusa_market.json_list', 'medusa_market.subject_range')
     """) == []  # fmt: skip
+    assert run(log_in, "owner", """
+        SELECT p.oid::regproc::text FROM pg_proc AS p
+        WHERE p.pronamespace = 'medusa_market'::regnamespace AND p.prosecdef
+            AND p.provolatile = 'v'
+            AND NOT p.proconfig @> ARRAY['lock_timeout=3s'] ORDER BY 1
+    """) == [(f"medusa_market.{name}",) for name in WAIT_LONGER]  # fmt: skip
 
 
 def test_a_creator_need_not_be_a_superuser(postgres_server: EmbeddedServer) -> None:

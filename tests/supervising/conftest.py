@@ -17,6 +17,7 @@ from medusa_core.names import Participant
 from medusa_core.supervision import Job, ProcessState
 from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.supervision import PostgresSupervision
+from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.homes.home import known_homes
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.platform.jobs.job_processes import inspect_process, reap, signal_process
@@ -24,7 +25,7 @@ from pipelines.platform.jobs.launch import Launch
 from pipelines.platform.jobs.supervised_homes import JobsOfHomes, open_jobs
 from pipelines.platform.jobs.supervision_tick import SupervisionTick, supervise_home
 from tests.conftest import folder_on_memory
-from tests.federation.building import federation_of
+from tests.home_pool import home_pool
 from tests.waiting import until
 
 ALPHA, BETA = Participant("alpha"), Participant("beta")
@@ -147,12 +148,12 @@ class Supervised:
 
 
 @pytest.fixture(scope="module")
-def homes(postgres_server: object) -> Iterator[Settings]:
+def homes(postgres_server: EmbeddedServer) -> Iterator[Settings]:
     """The homes of a module."""
     import shutil
 
     folder = folder_on_memory("medusa-supervised-")
-    with federation_of(postgres_server, folder) as settings:  # type: ignore[arg-type]
+    with home_pool(postgres_server, folder, ALPHA, BETA) as settings:
         apply_contracts(settings, ApplyRequest(contracts=write_contracts(folder / "contracts")))
         yield settings
     shutil.rmtree(folder, ignore_errors=True)

@@ -23,7 +23,7 @@ from medusa_core.supervising import (
     Wait,
     lane_of,
 )
-from medusa_core.supervision import Job, ProcessState
+from medusa_core.supervision import ProcessState
 from pipelines.base.failpoints import FILE, POINT
 from pipelines.homes.home import open_home
 from pipelines.platform.jobs.job_processes import (
@@ -159,6 +159,7 @@ def test_leases_of_one_lane_hold_back_no_job_of_the_other(supervised: Supervised
         home.catalog.release_lease(held)
 
 
+@pytest.mark.long
 def test_two_supervisors_at_once_make_one_job(supervised: Supervised) -> None:
     supervised.wants()
     both = [supervised.supervisor("--once", "--participant", ALPHA) for _ in range(2)]
@@ -186,6 +187,7 @@ def test_what_is_not_desired_any_more_is_not_intended(supervised: Supervised) ->
         supervised.store().intend(number, "late")
 
 
+@pytest.mark.long
 def test_a_process_whose_job_was_closed_ends_by_itself(supervised: Supervised) -> None:
     supervised.wants()
     supervised.tick()
@@ -220,24 +222,16 @@ def test_nothing_but_the_process_that_was_written_down_is_signalled(
     supervised.store().end(intent, None, "a test")
 
 
-def frozen(supervised: Supervised) -> Job:
+def test_a_frozen_job_is_left_alone_for_a_moment_and_then_ended_and_followed(
+    supervised: Supervised,
+) -> None:
     supervised.wants()
     # A process of the test before may hold the lane until it is gone.
     until(lambda: supervised.tick() and supervised.open_job(), "a job is started", SOON_S)
     job = supervised.begun()
     signal_process(job, signal.SIGSTOP)
     until(lambda: inspect_process(job) is ProcessState.FROZEN, "it stands still")
-    return job
-
-
-def test_a_job_that_hangs_for_a_moment_is_left_alone(supervised: Supervised) -> None:
-    job = frozen(supervised)
     assert live(supervised.tick()) is Keep, "drills may be short"
-    signal_process(job, signal.SIGCONT)
-
-
-def test_a_frozen_job_is_ended_and_followed(supervised: Supervised) -> None:
-    job = frozen(supervised)
 
     def is_killed() -> bool:
         tick = supervise_home(
@@ -253,6 +247,7 @@ def test_a_frozen_job_is_ended_and_followed(supervised: Supervised) -> None:
     assert supervised.begun().id != job.id
 
 
+@pytest.mark.long
 def test_the_backlog_lane_is_done_when_it_has_ended_well(supervised: Supervised) -> None:
     supervised.wants(lane=Lane.BACKLOG, lasting=False)
     supervised.tick()

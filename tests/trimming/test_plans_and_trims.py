@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ from pipelines.homes.deployed_fragments import fragments_in_force
 from pipelines.participant.trimming import needs_here, trim_once
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import MemoryHome
+from tests.sweeps import examples
 
 W = a.WIDTH_US
 MAIN, LANDING = "example/main", a.LANDING
@@ -200,8 +202,9 @@ class World:
             assert first is None or max(first, 0) * W >= trimmed_us, (bucket, window, self.log)
 
 
+@pytest.mark.sweep
 @given(windows, st.lists(days, max_size=12))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(40, 200), deadline=None)
 def test_nothing_that_an_owed_bucket_reads_under_its_own_plan_is_ever_trimmed(
     window: Window, happens: list[Day]
 ) -> None:

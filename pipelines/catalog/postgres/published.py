@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from medusa_core.exchange import LineNews
 from medusa_core.names import Participant, StreamName, Version
+from medusa_core.protocol.news_documents import checked_news
 from medusa_core.segments import Producer
 from pipelines.base.foreign_documents import foreign_form, of_declared_types
 from pipelines.catalog.postgres.database_errors import errors_of_partner
@@ -53,7 +54,7 @@ class PublishedHome:
         with foreign_form(
             f"the home of {self._partner} tells news of {stream}", "call its operator"
         ):
-            return of_declared_types(news_of(document, stream, producer, after))
+            return checked_news(of_declared_types(news_of(document, stream, producer, after)))
 
     def acknowledge(self, stream: StreamName, reader: Participant, through_us: int,
                     limit_ms: int, path_ms: int = 0) -> None:  # fmt: skip

@@ -38,20 +38,22 @@ from pipelines.catalog.server.roles import (
     make_login,
     make_owner,
     role_exists,
+    role_name,
     run,
 )
 
-ROLES = ("owner", "job", "airflow", "analyst", "reader")
+ROLES = ("owner", "job", "airflow", "analyst", "reader", "exchange")
 OWNER_NOLOGIN = "home"
 """Owns the database and all that is in it, and cannot log in."""
 
 _ADVISORY_LOCK = 0x686F6D65  # "home": one administrator of homes at a time on a server
-_ROLE_LENGTH_MAX = max(len(f"_{role}") for role in ROLES)
+_SUFFIX = "_analyst"
+"""What the name of a database leaves room for; that of a longer role loses its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeUrls:
-    """A home and how each role logs in: owner for people, job for drivers, and the others.
+    """A home and how each role logs in: owner for people, job for drivers, exchange for its server.
 
     `owner_role` is for migrations: the administrator's login, in the role that owns the tables.
     """
@@ -63,6 +65,7 @@ class HomeUrls:
     airflow: str
     analyst: str
     reader: str
+    exchange: str
     owner_role: str = field(repr=False)
 
 
@@ -70,7 +73,7 @@ def database_of(participant: Participant) -> str:
     """The name of a participant's database, short enough for its roles' names to fit."""
     check_name("participant", participant)
     name = f"medusa_{participant}"
-    if len(name) + _ROLE_LENGTH_MAX > NAME_LENGTH_MAX:
+    if len(name) + len(_SUFFIX) > NAME_LENGTH_MAX:
         name = f"{name[:40]}_{sha256(participant.encode()).hexdigest()[:12]}"
     return name
 
@@ -90,14 +93,14 @@ def prepare_home(admin_url: str, participant: Participant, database: str | None 
     """Create a participant's database and roles, for `migrate` to fill; what is there stays."""
     check_name("participant", participant)
     database = check_name("database", database) if database else database_of(participant)
-    check_name("role", f"{database}_{max(ROLES, key=len)}")
+    check_name("role", f"{database}{_SUFFIX}")
     admin = catalog_url(admin_url)
     passwords = {role: _password(admin, database, role) for role in ROLES}
     with _administrator(admin) as connection:
         for role in ROLES:
-            make_login(connection, f"{database}_{role}", passwords[role])
-        make_owner(connection, f"{database}_{OWNER_NOLOGIN}")
-        make_database(connection, database, f"{database}_{OWNER_NOLOGIN}")
+            make_login(connection, role_name(database, role), passwords[role])
+        make_owner(connection, role_name(database, OWNER_NOLOGIN))
+        make_database(connection, database, role_name(database, OWNER_NOLOGIN))
         _admit(connection, database)
         _bound(connection, database)
     return _urls(admin, participant, database, passwords)
@@ -120,7 +123,7 @@ def _urls(
 ) -> HomeUrls:
     urls = {
         role: admin.set(
-            username=f"{database}_{role}", password=passwords[role], database=database
+            username=role_name(database, role), password=passwords[role], database=database
         ).render_as_string(hide_password=False)
         for role in ROLES
     }
@@ -141,7 +144,7 @@ def drop_home(admin_url: str, database: str) -> None:
     Sessions that are still open in it are ended.
     """
     check_name("database", database)
-    roles = [f"{database}_{role}" for role in (*ROLES, OWNER_NOLOGIN)]
+    roles = [role_name(database, role) for role in (*ROLES, OWNER_NOLOGIN)]
     with _administrator(catalog_url(admin_url)) as connection:
         for role in roles:
             if role_exists(connection, role):
@@ -156,7 +159,7 @@ def _admit(connection: psycopg2.extensions.connection, database: str) -> None:
     close_to_public(connection, database)
     for role in ROLES:
         run(connection, SQL("GRANT CONNECT ON DATABASE {} TO {}"), Identifier(database),
-            Identifier(f"{database}_{role}"))  # fmt: skip
+            Identifier(role_name(database, role)))  # fmt: skip
 
 
 def _bound(connection: psycopg2.extensions.connection, database: str) -> None:
@@ -164,7 +167,7 @@ def _bound(connection: psycopg2.extensions.connection, database: str) -> None:
     for role in ROLES:
         for statement in bounds_of(database, role):
             run(connection, statement)
-    reader, owner = Identifier(f"{database}_reader"), Identifier(f"{database}_{OWNER_NOLOGIN}")
+    reader, owner = (Identifier(role_name(database, kind)) for kind in ("reader", OWNER_NOLOGIN))
     run(connection, SQL("GRANT {} TO {}"), reader, owner)
 
 

@@ -13,8 +13,11 @@ from types import MappingProxyType
 
 from psycopg2.sql import SQL, Composed, Identifier, Literal
 
-CONNECTIONS_MAX: Mapping[str, int] = MappingProxyType({"analyst": 24, "reader": 32})
-"""Of a server's 100, say; a partner takes three for each of its programs."""
+from pipelines.catalog.server.roles import role_name
+
+CONNECTIONS_MAX: Mapping[str, int] = MappingProxyType({"analyst": 24, "reader": 32, "exchange": 16})
+"""Of a server's 100, say; a partner takes three for each of its programs, all that come over
+HTTPS share those of the exchange server."""
 
 SETTINGS: Mapping[str, Mapping[str, str]] = MappingProxyType({
     "owner": {"idle_in_transaction_session_timeout": "2min", "lock_timeout": "10s"},
@@ -28,13 +31,18 @@ SETTINGS: Mapping[str, Mapping[str, str]] = MappingProxyType({
         "lock_timeout": "3s",
         "statement_timeout": "30s",
     },
+    "exchange": {
+        "idle_in_transaction_session_timeout": "10s",
+        "lock_timeout": "3s",
+        "statement_timeout": "30s",
+    },
 })  # fmt: skip
 """An owner who thinks about an edit in psql has two minutes; then it is taken back."""
 
 
 def bounds_of(database: str, kind: str) -> Iterator[Composed]:
     """The statements that bound a login of a home, as the administrator makes them."""
-    role = Identifier(f"{database}_{kind}")
+    role = Identifier(role_name(database, kind))
     if kind in CONNECTIONS_MAX:
         connections = Literal(CONNECTIONS_MAX[kind])
         yield SQL("ALTER ROLE {} CONNECTION LIMIT {}").format(role, connections)

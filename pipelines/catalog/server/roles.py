@@ -9,6 +9,13 @@ from __future__ import annotations
 import psycopg2.extensions
 from psycopg2.sql import SQL, Composable, Identifier, Literal
 
+from medusa_core.names import NAME_LENGTH_MAX
+
+
+def role_name(database: str, kind: str) -> str:
+    """How a role of a home is called: as long as Postgres lets a name be."""
+    return f"{database}_{kind}"[:NAME_LENGTH_MAX]
+
 
 def run(
     connection: psycopg2.extensions.connection,

@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import threading
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,11 +19,11 @@ from medusa_core.names import Participant
 from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.catalog.server.home_databases import create_home, drop_home
 from pipelines.sources.live.arrivals import Arrivals
 from pipelines.sources.live.directory import DirectorySource
 from pipelines.sources.live.handover import Handed, HandOver
 from pipelines.sources.live.source_factory import DIRECTORY
+from tests.home_pool import lent_homes
 from tests.sources.live.building import (
     NOW_MS,
     STREAM,
@@ -451,10 +452,11 @@ def test_the_zeek_server_has_the_same_late_records_however_it_is_cut_into_files(
 def test_it_lands_in_postgres_as_it_does_in_memory(
     postgres_server: EmbeddedServer, watching: Landing, tmp_path: Path
 ) -> None:
-    admin_url, alpha = postgres_server.superuser_url(), Participant("alpha")
-    urls = create_home(admin_url, alpha, "medusa_live_test")
-    catalog = PostgresCatalog(urls.job, alpha)
-    try:
+    alpha = Participant("alpha")
+    with (
+        lent_homes(postgres_server, alpha) as homes,
+        closing(PostgresCatalog(homes[alpha].job, alpha)) as catalog,
+    ):
         home = Landing(tmp_path / "postgres", catalog=catalog, session=watching.session)
         for landing in (home, watching):
             write_csv(landing.inbox / "a.csv", [100 * S, "x", 9_000 * S])
@@ -467,6 +469,3 @@ def test_it_lands_in_postgres_as_it_does_in_memory(
         assert home.reasons() == watching.reasons()
         assert home.status.promised_us == watching.status.promised_us == 150 * S
         assert home.status.origin_us == watching.status.origin_us == 100 * S
-    finally:
-        catalog.close()
-        drop_home(admin_url, "medusa_live_test")

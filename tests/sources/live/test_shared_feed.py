@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,6 @@ from pipelines.catalog.memory.store import ManualClock
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.records import Assignment, Deployment, StreamRecord
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.catalog.server.home_databases import create_home, drop_home
 from pipelines.sources.landing import read_landed
 from pipelines.sources.live.anchors import read_anchors
 from pipelines.sources.live.live_source import LiveSource, Polled
@@ -35,6 +35,7 @@ from pipelines.sources.live.shared_feeds import DIRECTORY, SPARK
 from pipelines.sources.live.source_declaration import parse_declaration
 from pipelines.sources.live.source_factory import Declared, Place, open_sources
 from pipelines.storage.arrow_schema import columns_of
+from tests.home_pool import lent_homes
 from tests.sources.live.building import NOW_MS, SOLO, WIDTH_US, S
 from tests.sweeps import long_but
 
@@ -417,10 +418,10 @@ def test_an_invalid_where_is_refused(where: object) -> None:
 def test_a_feed_lands_in_postgres_as_it_does_in_memory(
     tmp_path: Path, spark: SparkSession, postgres_server: EmbeddedServer
 ) -> None:
-    admin_url = postgres_server.superuser_url()
-    urls = create_home(admin_url, SOLO, "medusa_shared")
-    catalog = PostgresCatalog(urls.job, SOLO)
-    try:
+    with (
+        lent_homes(postgres_server, SOLO) as homes,
+        closing(PostgresCatalog(homes[SOLO].job, SOLO)) as catalog,
+    ):
         found = []
         for home in (
             Home(tmp_path / "memory", spark),
@@ -447,9 +448,6 @@ def test_a_feed_lands_in_postgres_as_it_does_in_memory(
             )
         assert found[0] == found[1]
         assert found[0][0][0][0] > 0
-    finally:
-        catalog.close()
-        drop_home(admin_url, "medusa_shared")
 
 
 @settings(max_examples=15, deadline=None)

@@ -1,0 +1,386 @@
+"""The other documents of the protocol: acknowledgements, envelopes, offered streams, health.
+
+The sender of a request is not in its document: it is the participant to which the access token
+was issued.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from medusa_core.frozen import freeze
+from medusa_core.grid import BEGINNING_US
+from medusa_core.market.envelopes import (
+    BODY_BYTES_MAX,
+    LIFETIME_MS_MAX,
+    SIGNATURE_BYTES,
+    Envelope,
+    EnvelopeKind,
+)
+from medusa_core.names import Participant, StreamName
+from medusa_core.protocol.document_fields import (
+    INT64_MAX,
+    ChoiceField,
+    Document,
+    IntegerField,
+    ListField,
+    RecordField,
+    TextField,
+    WrongField,
+    shown,
+)
+from medusa_core.protocol.news_documents import NAME, REPLICA_MAX, STREAM, TO_DO
+
+SMALL_BYTES_MAX = 64 << 10
+OFFERS_BYTES_MAX = 16 << 20
+ENVELOPES_MAX = 64
+ENVELOPES_BYTES_MAX = 16 << 20
+HOLD_MS_MAX = 31 * 86_400_000
+STREAMS_MAX, COLUMNS_MAX, REPLICAS_MAX = 10_000, 1_000, 1_000
+TIME_MS = IntegerField(0, 2**53 - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Base64Field:
+    """Bytes of a limited number, as base64 in its one canonical form."""
+
+    bytes_max: int
+
+    def check(self, value: Any) -> None:
+        """See `Field.check`."""
+        if type(value) is not str:
+            raise WrongField(f"is {shown(value)}, not text")
+        if len(value) > (self.bytes_max + 2) // 3 * 4:
+            raise WrongField(f"has {len(value)} characters, more than {self.bytes_max} bytes")
+        try:
+            content = base64.b64decode(value, validate=True)
+        except (binascii.Error, ValueError):
+            raise WrongField(f"is {shown(value)}, not base64") from None
+        if base64.b64encode(content).decode() != value or len(content) > self.bytes_max:
+            raise WrongField(f"is {shown(value)}, not base64 of {self.bytes_max} bytes at most")
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """See `Field.schema`."""
+        return {
+            "type": "string",
+            "contentEncoding": "base64",
+            "maxLength": (self.bytes_max + 2) // 3 * 4,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledgement:
+    """Buckets of a stream before `through_us` are durable at the reader, which holds the rest."""
+
+    stream: StreamName
+    through_us: int
+    limit_ms: int
+    path_ms: int
+
+
+ACKNOWLEDGEMENT = Document(
+    "the acknowledgement",
+    "send another",
+    RecordField(
+        {
+            "stream": STREAM,
+            "through_us": IntegerField(BEGINNING_US, INT64_MAX),
+            "limit_ms": IntegerField(1, HOLD_MS_MAX),
+            "path_ms": IntegerField(0, HOLD_MS_MAX),
+        },
+        is_closed=True,
+    ),
+    SMALL_BYTES_MAX,
+)
+
+
+def write_acknowledgement(value: Acknowledgement) -> bytes:
+    """The document of an acknowledgement."""
+    return ACKNOWLEDGEMENT.write(
+        {
+            "stream": value.stream,
+            "through_us": value.through_us,
+            "limit_ms": value.limit_ms,
+            "path_ms": value.path_ms,
+        }
+    )
+
+
+def read_acknowledgement(content: bytes) -> Acknowledgement:
+    """The acknowledgement that a reader sent; Refused if it is none."""
+    return Acknowledgement(**ACKNOWLEDGEMENT.read(content))
+
+
+ENVELOPE = RecordField(
+    {
+        "kind": ChoiceField(tuple(kind.value for kind in EnvelopeKind)),
+        "sender": NAME,
+        "receiver": NAME,
+        "nonce": TextField(32, "[0-9a-f]{32}", "a nonce of 32 hexadecimal digits"),
+        "sent_at_ms": TIME_MS,
+        "expires_at_ms": TIME_MS,
+        "body": Base64Field(BODY_BYTES_MAX),
+        "signature": TextField(2 * SIGNATURE_BYTES, "[0-9a-f]{128}", "a signature of 64 bytes"),
+    },
+    is_closed=True,
+)
+ENVELOPES = Document(
+    "the envelopes",
+    "send others",
+    RecordField({"envelopes": ListField(ENVELOPE, ENVELOPES_MAX)}, is_closed=True),
+    ENVELOPES_BYTES_MAX,
+)
+
+
+def write_envelopes(envelopes: Sequence[Envelope]) -> bytes:
+    """The document of envelopes; Refused if one of them may not be sent."""
+    fields = [
+        {
+            "kind": one.kind.value,
+            "sender": one.sender,
+            "receiver": one.receiver,
+            "nonce": one.nonce,
+            "sent_at_ms": one.sent_at_ms,
+            "expires_at_ms": one.expires_at_ms,
+            "body": base64.b64encode(one.body).decode(),
+            "signature": one.signature.hex(),
+        }
+        for one in envelopes
+    ]
+    _check_times(envelopes)
+    return ENVELOPES.write({"envelopes": fields})
+
+
+def read_envelopes(content: bytes) -> tuple[Envelope, ...]:
+    """The envelopes that a partner sent; Refused if one of them is none.
+
+    Whose they are, and whether they are signed, is checked by others.
+    """
+    envelopes = tuple(
+        Envelope(
+            kind=EnvelopeKind(one["kind"]),
+            sender=Participant(one["sender"]),
+            receiver=Participant(one["receiver"]),
+            nonce=one["nonce"],
+            sent_at_ms=one["sent_at_ms"],
+            expires_at_ms=one["expires_at_ms"],
+            body=base64.b64decode(one["body"]),
+            signature=bytes.fromhex(one["signature"]),
+        )
+        for one in ENVELOPES.read(content)["envelopes"]
+    )
+    _check_times(envelopes)
+    return envelopes
+
+
+def _check_times(envelopes: Sequence[Envelope]) -> None:
+    for at, one in enumerate(envelopes):
+        if not 0 <= one.expires_at_ms - one.sent_at_ms <= LIFETIME_MS_MAX:
+            raise ENVELOPES.refusal(
+                f"envelopes[{at}] is sent at {one.sent_at_ms} and expires at {one.expires_at_ms}"
+            )
+        if one.sender == one.receiver:
+            raise ENVELOPES.refusal(f"envelopes[{at}] is sent by {one.sender} to itself")
+
+
+DELIVERIES = Document(
+    "the answer about envelopes",
+    TO_DO,
+    RecordField({"answers": ListField(TextField(2_000), ENVELOPES_MAX)}),
+    OFFERS_BYTES_MAX,
+)
+
+
+def write_deliveries(answers: Sequence[str]) -> bytes:
+    """The document of what became of each envelope."""
+    return DELIVERIES.write({"answers": list(answers)})
+
+
+def read_deliveries(content: bytes, count: int) -> tuple[str, ...]:
+    """What a partner answered about so many envelopes; Refused if it is another number."""
+    answers = tuple(DELIVERIES.read(content)["answers"])
+    if len(answers) != count:
+        raise DELIVERIES.refusal(f"has {len(answers)} answers about {count} envelopes")
+    return answers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferedStream:
+    """A stream that the reader may read: its columns, its bucket width, and who produces it."""
+
+    name: StreamName
+    kind: str
+    width_us: int
+    columns: Mapping[str, str]
+    key: tuple[str, ...]
+    replicas: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        freeze(self, "columns")
+
+
+COLUMN = TextField(63, r"[A-Za-z_][A-Za-z0-9_]{0,62}", "a column's name")
+COLUMN_AND_TYPE = RecordField({"name": COLUMN, "type": TextField(1_000)})
+OFFERS = Document(
+    "the list of offered streams",
+    TO_DO,
+    RecordField(
+        {
+            "participant": NAME,
+            "streams": ListField(
+                RecordField(
+                    {
+                        "name": STREAM,
+                        "kind": ChoiceField(("source", "derived")),
+                        "width_us": IntegerField(1, INT64_MAX),
+                        "columns": ListField(
+                            RecordField({"name": COLUMN, "type": TextField(1_000)}), COLUMNS_MAX
+                        ),
+                        "key": ListField(COLUMN, COLUMNS_MAX),
+                        "replicas": ListField(IntegerField(0, REPLICA_MAX), REPLICAS_MAX),
+                    }
+                ),
+                STREAMS_MAX,
+            ),
+        }
+    ),
+    OFFERS_BYTES_MAX,
+)
+
+
+def write_offers(participant: Participant, streams: Sequence[OfferedStream]) -> bytes:
+    """The document of the streams that a participant offers to one partner."""
+    _check_streams(streams)
+    return OFFERS.write(
+        {
+            "participant": participant,
+            "streams": [
+                {
+                    "name": one.name,
+                    "kind": one.kind,
+                    "width_us": one.width_us,
+                    "columns": [{"name": n, "type": t} for n, t in one.columns.items()],
+                    "key": list(one.key),
+                    "replicas": list(one.replicas),
+                }
+                for one in streams
+            ],
+        }
+    )
+
+
+def read_offers(content: bytes) -> tuple[Participant, tuple[OfferedStream, ...]]:
+    """Who offers which streams; Refused if the document is none of that."""
+    fields = OFFERS.read(content)
+    for one in fields["streams"]:
+        names = [column["name"] for column in one["columns"]]
+        if len(set(names)) != len(names):
+            raise OFFERS.refusal(f"stream {one['name']} has two columns of one name")
+    streams = tuple(
+        OfferedStream(
+            name=StreamName(one["name"]),
+            kind=one["kind"],
+            width_us=one["width_us"],
+            columns={column["name"]: column["type"] for column in one["columns"]},
+            key=tuple(one["key"]),
+            replicas=tuple(one["replicas"]),
+        )
+        for one in fields["streams"]
+    )
+    _check_streams(streams)
+    return Participant(fields["participant"]), streams
+
+
+def _check_streams(streams: Sequence[OfferedStream]) -> None:
+    if len({one.name for one in streams}) != len(streams):
+        raise OFFERS.refusal("one stream is offered twice")
+    for one in streams:
+        if not set(one.key) <= one.columns.keys() or len(set(one.key)) != len(one.key):
+            raise OFFERS.refusal(f"the key of {one.name} is not made of its columns")
+        if len(set(one.replicas)) != len(one.replicas):
+            raise OFFERS.refusal(f"stream {one.name} names a replica twice")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessToken:
+    """A token as its holder receives it, once; its text never shows it."""
+
+    token: str
+    lifetime_s: int
+
+    def __repr__(self) -> str:
+        return f"AccessToken(lifetime_s={self.lifetime_s})"
+
+
+TOKEN = Document(
+    "the access token",
+    TO_DO,
+    RecordField(
+        {
+            "access_token": TextField(128, "[0-9A-Za-z_-]{32,128}", "a token"),
+            "token_type": ChoiceField(("Bearer",)),
+            "expires_in": IntegerField(1, 3_600),
+        }
+    ),
+    SMALL_BYTES_MAX,
+)
+
+
+def write_token(issued: AccessToken) -> bytes:
+    """The document of an issued token, with the names of OAuth 2.0."""
+    return TOKEN.write(
+        {
+            "access_token": issued.token,
+            "token_type": "Bearer",
+            "expires_in": issued.lifetime_s,
+        }
+    )
+
+
+def read_token(content: bytes) -> AccessToken:
+    """The token that a partner's server issued; Refused if the document is none."""
+    fields = TOKEN.read(content)
+    return AccessToken(token=fields["access_token"], lifetime_s=fields["expires_in"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """A home that answers: whose it is, its program's version, and its clock in Unix ms."""
+
+    participant: Participant
+    version: str
+    clock_ms: int
+
+
+HEALTH = Document(
+    "the report of health",
+    TO_DO,
+    RecordField({"participant": NAME, "version": TextField(100), "clock_ms": TIME_MS}),
+    SMALL_BYTES_MAX,
+)
+
+
+def write_health(health: Health) -> bytes:
+    """The document of a home's health."""
+    return HEALTH.write(
+        {
+            "participant": health.participant,
+            "version": health.version,
+            "clock_ms": health.clock_ms,
+        }
+    )
+
+
+def read_health(content: bytes) -> Health:
+    """The health that a partner reports; Refused if it is none."""
+    fields = HEALTH.read(content)
+    return Health(
+        participant=Participant(fields["participant"]),
+        version=fields["version"],
+        clock_ms=fields["clock_ms"],
+    )

@@ -1,0 +1,109 @@
+"""A home as its own exchange server sees it: the login `exchange`, which calls a few functions.
+
+Each call names the partner for which it is made, and the catalog decides what that partner may see.
+What is not granted to it and what does not exist have the same answer: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from medusa_core.exchange import LineNews
+from medusa_core.names import Participant, StreamName, Version
+from medusa_core.protocol.call_documents import Acknowledgement, OfferedStream
+from medusa_core.segments import Producer, SegmentFile
+from pipelines.catalog.postgres.home_database import HomeDatabase
+from pipelines.catalog.postgres.news import news_of
+
+if TYPE_CHECKING:
+    from medusa_core.market.envelopes import Envelope
+
+
+class ExchangeHome(HomeDatabase):
+    """Access of partners to one home, and what the home publishes to each.
+
+    Raises Unavailable while the home cannot be reached, and Refused for what its functions refuse.
+    """
+
+    def partner_key(self, partner: Participant) -> bytes | None:
+        """The key that a partner's assertions are verified with; None if it is no partner."""
+        key = self._value("partner_key", partner=partner)
+        return None if key is None else bytes(key)
+
+    def issue_token(self, partner: Participant, public_key: bytes, nonce: str, *, keep_ms: int,
+                    token_hash: bytes, lifetime_ms: int) -> bool:  # fmt: skip
+        """Store the hash of a token; the nonce counts once. False: too many were requested."""
+        return bool(
+            self._value(
+                "issue_token",
+                committing=True,
+                partner=partner,
+                public_key=public_key,
+                nonce=nonce,
+                keep_ms=keep_ms,
+                token_hash=token_hash,
+                lifetime_ms=lifetime_ms,
+            )
+        )
+
+    def token_holder(self, token_hash: bytes) -> Participant | None:
+        """The partner that a token was issued to; None if it is over, revoked or unknown."""
+        partner = self._value("token_holder", token_hash=token_hash)
+        return None if partner is None else Participant(partner)
+
+    def published_streams(self, partner: Participant) -> tuple[OfferedStream, ...]:
+        """The streams that a partner may read and this home computes, in order of their names."""
+        return tuple(
+            OfferedStream(
+                name=StreamName(one["name"]),
+                kind=one["kind"],
+                width_us=one["width_us"],
+                columns=dict(one["columns"]),
+                key=tuple(one["key"]),
+                replicas=tuple(one["replicas"]),
+            )
+            for one in self._value("published_streams", partner=partner)
+        )
+
+    def published_news(self, partner: Participant, stream: StreamName, replica: int,
+                       after: Version, *, segments_max: int) -> LineNews | None:  # fmt: skip
+        """What happened to a line of this home after a version; None: nothing for this partner."""
+        document = self._value(
+            "published_news",
+            partner=partner,
+            stream=stream,
+            replica=replica,
+            after=after,
+            segments_max=segments_max,
+        )
+        if document is None:
+            return None
+        return news_of(document, stream, Producer(self.participant, replica), after)
+
+    def published_file(self, partner: Participant, sha256: str) -> SegmentFile | None:
+        """The file with a hash, under this home's storage root; None: none for this partner."""
+        found = self._value("published_file", partner=partner, sha256=sha256)
+        return None if found is None else SegmentFile(**found)
+
+    def acknowledge(self, partner: Participant, acknowledgement: Acknowledgement) -> bool:
+        """Move the partner's hold; False: the stream is not there for this partner."""
+        return bool(
+            self._value(
+                "acknowledge_as",
+                partner=partner,
+                stream=acknowledgement.stream,
+                through_us=acknowledgement.through_us,
+                limit_ms=acknowledgement.limit_ms,
+                path_ms=acknowledgement.path_ms,
+            )
+        )
+
+    def deliver(self, partner: Participant, envelopes: Sequence[Envelope]) -> tuple[str, ...]:
+        """Put envelopes that the partner has sent itself into the inbox; an answer to each."""
+        from pipelines.catalog.postgres.envelope_rows import answers_of, envelopes_document
+
+        answers = self._value(
+            "deliver_envelopes", partner=partner, envelopes=envelopes_document(envelopes)
+        )
+        return answers_of(answers, len(envelopes), self.participant)

@@ -1,0 +1,96 @@
+"""Access tokens: issued for a signed assertion, stored as a hash, and looked up with each request.
+
+A token is 32 random bytes, so nothing about it can be computed or altered. Whoever reads the
+catalog reads hashes. The home's clock decides what has expired, for assertions as for tokens, so
+that an assertion is remembered for exactly as long as it could be accepted.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Protocol
+
+from medusa_core.errors import Refused, Unavailable
+from medusa_core.names import Participant
+from medusa_core.protocol.assertions import TOKEN_LIFETIME_S, check_claims
+from medusa_core.protocol.call_documents import AccessToken
+from pipelines.exchange.signed_assertions import NOT_SIGNED, issuer_of, verified_claims
+
+TOKEN_BYTES = 32
+TOKEN_CHARACTERS = 43
+
+
+class AccessRecords(Protocol):
+    """What a home stores of its partners' access."""
+
+    def read_clock_ms(self) -> int:
+        """The home's clock."""
+
+    def partner_key(self, partner: Participant) -> bytes | None:
+        """The key that a partner's assertions are verified with; None if it is no partner."""
+
+    def issue_token(self, partner: Participant, public_key: bytes, nonce: str, *, keep_ms: int,
+                    token_hash: bytes, lifetime_ms: int) -> bool:  # fmt: skip
+        """Store the hash of a token; the nonce counts once. False: too many were requested."""
+
+    def token_holder(self, token_hash: bytes) -> Participant | None:
+        """The partner that a token was issued to; None if it is over, revoked or unknown."""
+
+
+class AccessTokens:
+    """Issues the access tokens of one exchange server, and finds their holders.
+
+    `audience` is what assertions for this server name (see `audience_of`).
+    """
+
+    def __init__(
+        self,
+        records: AccessRecords,
+        audience: str,
+        *,
+        draw: Callable[[int], str] = secrets.token_urlsafe,
+    ) -> None:
+        self._records = records
+        self._audience = audience
+        self._draw = draw
+
+    def issue(self, assertion: str) -> AccessToken:
+        """A token for the partner that signed an assertion.
+
+        Raises Refused for an assertion that does not count, and Unavailable while the partner
+        requests too many tokens or the home cannot be reached.
+        """
+        partner = issuer_of(assertion)
+        key = self._records.partner_key(partner)
+        if key is None:
+            raise Refused(NOT_SIGNED)
+        claims = verified_claims(assertion, key)
+        accepted = check_claims(claims, self._audience, self._records.read_clock_ms())
+        if accepted.partner != partner:
+            raise Refused(NOT_SIGNED)
+        token = self._draw(TOKEN_BYTES)
+        is_issued = self._records.issue_token(
+            partner,
+            key,
+            accepted.nonce,
+            keep_ms=accepted.keep_ms,
+            token_hash=_hash_of(token),
+            lifetime_ms=TOKEN_LIFETIME_S * 1_000,
+        )
+        if not is_issued:
+            raise Unavailable(
+                f"{partner} has requested too many tokens: use one until it expires, and try later"
+            )
+        return AccessToken(token=token, lifetime_s=TOKEN_LIFETIME_S)
+
+    def holder(self, token: str) -> Participant | None:
+        """The partner that a token was issued to; None if it counts for nobody."""
+        if len(token) != TOKEN_CHARACTERS or not token.isascii():
+            return None
+        return self._records.token_holder(_hash_of(token))
+
+
+def _hash_of(token: str) -> bytes:
+    return sha256(token.encode()).digest()

@@ -1,0 +1,303 @@
+"""The exchange server as an ASGI application: the calls of the protocol under `/v1`.
+
+Each call finds the partner by its access token and asks the catalog for that partner alone. What is
+not granted and what does not exist have one answer, 404. The catalog is called in threads, so that
+one slow call delays no other; each partner has a budget of its own. Every answer says in the header
+`Server-Timing` how long it took inside.
+
+Limit: TLS, the number of connections and the size of headers are for the HTTP server to keep.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from medusa_core.errors import MedusaError, Refused
+from medusa_core.exchange import LineNews
+from medusa_core.names import Participant, StreamName, Version
+from medusa_core.protocol import call_documents as calls
+from medusa_core.protocol.assertions import ASSERTION_TYPE, GRANT_TYPE
+from medusa_core.protocol.document_fields import Field, WrongField
+from medusa_core.protocol.news_documents import HASH, STREAM, write_news
+from medusa_core.protocol.problems import MEDIA_TYPE, ProblemKind, kind_of, write_problem
+from medusa_core.segments import SegmentFile
+from pipelines.base import clock
+from pipelines.exchange.server.access_tokens import AccessRecords, AccessTokens
+from pipelines.exchange.server.file_answer import FileAnswer, opened_file
+from pipelines.exchange.server.openapi import SEGMENTS_MAX
+from pipelines.exchange.server.partner_budgets import (
+    PartnerBudgets,
+    ServerLimits,
+    TooManyRequests,
+)
+from pipelines.exchange.server.request_parts import (
+    BodyTooLarge,
+    bearer_of,
+    body_of,
+    form_of,
+    numbers_of,
+    range_of,
+    text_of,
+)
+
+if TYPE_CHECKING:
+    from medusa_core.market.envelopes import Envelope
+
+JSON = "application/json"
+
+NOT_FOUND = "there is nothing of this name for you: ask the operator for a grant"
+
+
+class PublishingHome(AccessRecords, Protocol):
+    """What the server calls of its home."""
+
+    @property
+    def participant(self) -> Participant:
+        """Whose home this is."""
+
+    def published_streams(self, partner: Participant) -> tuple[calls.OfferedStream, ...]:
+        """The streams that a partner may read."""
+
+    def published_news(self, partner: Participant, stream: StreamName, replica: int,
+                       after: Version, *, segments_max: int) -> LineNews | None:  # fmt: skip
+        """What happened to a line after a version; None: nothing for this partner."""
+
+    def published_file(self, partner: Participant, sha256: str) -> SegmentFile | None:
+        """The file with a hash; None: none for this partner."""
+
+    def acknowledge(self, partner: Participant, acknowledgement: calls.Acknowledgement) -> bool:
+        """Move the partner's hold; False: the stream is not there for this partner."""
+
+    def deliver(self, partner: Participant, envelopes: Sequence[Envelope]) -> tuple[str, ...]:
+        """Put envelopes of the partner into the inbox; an answer to each."""
+
+
+class Progress(Protocol):
+    """What happens in the home."""
+
+    def next(self) -> asyncio.Event:
+        """What is set when something happens from now on."""
+
+
+class _Problem(Exception):
+    """An answer that is a problem of a kind that no error has."""
+
+    def __init__(self, kind: ProblemKind, detail: str) -> None:
+        super().__init__(detail)
+        self.kind = kind
+        self.detail = detail
+
+
+Call = Callable[[Request], Awaitable[Response]]
+PartnerCall = Callable[[Request, Participant], Awaitable[Response]]
+
+
+class ExchangeServer:
+    """The calls of one home's exchange server; `application` is the ASGI application."""
+
+    def __init__(
+        self,
+        home: PublishingHome,
+        storage: Path,
+        audience: str,
+        version: str,
+        progress: Progress,
+        limits: ServerLimits | None = None,
+    ) -> None:
+        self._progress = progress
+        self._home = home
+        self._storage = storage
+        self._version = version
+        self._limits = limits or ServerLimits()
+        self._tokens = AccessTokens(home, audience)
+        self._budgets = PartnerBudgets(self._limits)
+        self._call = self._budgets.call
+        partners_calls: tuple[tuple[str, str, PartnerCall], ...] = (
+            ("GET", "/v1/streams", self._streams),
+            ("GET", "/v1/news", self._news),
+            ("GET", "/v1/files/{sha256}", self._file),
+            ("POST", "/v1/acknowledgements", self._acknowledge),
+            ("POST", "/v1/envelopes", self._deliver),
+            ("GET", "/v1/health", self._health),
+        )
+        routes = [Route("/v1/token", self._timed(self._token), methods=["POST"])]
+        routes += [
+            Route(path, self._timed(self._for_partner(call)), methods=[method])
+            for method, path, call in partners_calls
+        ]
+        self.application = Starlette(
+            routes=routes,
+            exception_handlers={HTTPException: _unknown_call, Exception: _fault},
+        )
+        self.application.router.redirect_slashes = False
+
+    # Around each call
+
+    def _timed(self, call: Call) -> Call:
+        """The call with its time, and with its errors as problems."""
+
+        async def answer(request: Request) -> Response:
+            began_s = clock.monotonic_s()
+            try:
+                response = await call(request)
+            except _Problem as problem:
+                response = _problem(problem.kind, problem.detail)
+            except BodyTooLarge:
+                response = _problem(ProblemKind.TOO_LARGE, "the body is too large: send less")
+            except TooManyRequests:
+                detail = "too many requests at once: wait for the answers to the others"
+                response = _problem(ProblemKind.TOO_MANY_REQUESTS, detail)
+            except MedusaError as error:
+                response = _problem(kind_of(error), str(error))
+            took_ms = (clock.monotonic_s() - began_s) * 1_000
+            response.headers["Server-Timing"] = f"inside;dur={took_ms:.1f}"
+            return response
+
+        return answer
+
+    def _for_partner(self, call: PartnerCall) -> Call:
+        """The call for the partner that a request's token was issued to, within its budget."""
+
+        async def answer(request: Request) -> Response:
+            token = bearer_of(request)
+            partner = None
+            if token is not None:
+                with self._budgets.request(None):
+                    partner = await self._budgets.call(None, self._tokens.holder, token)
+            if partner is None:
+                raise _Problem(
+                    ProblemKind.UNAUTHORIZED, "there is no valid access token: request one"
+                )
+            with ExitStack() as held:
+                held.enter_context(self._budgets.request(partner))
+                response = await call(request, partner)
+                if isinstance(response, FileAnswer):
+                    # Its budget is held until the last byte is sent.
+                    response.holds(held.pop_all())
+                return response
+
+        return answer
+
+    # The calls
+
+    async def _token(self, request: Request) -> Response:
+        with self._budgets.request(None):
+            body = await body_of(request, calls.SMALL_BYTES_MAX, self._limits.body_s_max)
+            form = form_of(request, body)
+            if form.get("grant_type") != GRANT_TYPE:
+                raise Refused(f"the grant type is not {GRANT_TYPE}")
+            if form.get("client_assertion_type") != ASSERTION_TYPE:
+                raise Refused(f"the type of the assertion is not {ASSERTION_TYPE}")
+            assertion = form.get("client_assertion", "")
+            issued = await self._budgets.call(None, self._tokens.issue, assertion)
+        response = _document(calls.write_token(issued))
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
+    async def _streams(self, request: Request, partner: Participant) -> Response:
+        streams = await self._call(partner, self._home.published_streams, partner)
+        return _document(calls.write_offers(self._home.participant, streams))
+
+    async def _news(self, request: Request, partner: Participant) -> Response:
+        defaults = {"replica": 0, "after": None, "segments_max": SEGMENTS_MAX, "wait_ms": 0}
+        given = numbers_of(request, defaults)
+        stream = StreamName(_named(STREAM, text_of(request, "stream")))
+        known = text_of(request, "known", "")
+        if not 0 <= given["wait_ms"] <= self._limits.wait_ms_max:
+            raise Refused(f"wait_ms is not between 0 and {self._limits.wait_ms_max}")
+        if not -1 <= given["replica"] < 2**31 or not 0 <= given["after"] < 2**63:
+            raise Refused("the replica or the version is out of range")
+        if not 1 <= given["segments_max"] <= SEGMENTS_MAX:
+            raise Refused(f"segments_max is not between 1 and {SEGMENTS_MAX}")
+        ends_s = clock.monotonic_s() + given["wait_ms"] / 1_000
+        while True:
+            happens = self._progress.next()
+            news = await self._call(
+                partner, self._home.published_news, partner, stream, given["replica"],
+                Version(given["after"]), segments_max=given["segments_max"],
+            )  # fmt: skip
+            if news is None:
+                raise _Problem(ProblemKind.NOT_FOUND, NOT_FOUND)
+            if news.key != known or clock.monotonic_s() >= ends_s:
+                break
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(ends_s - clock.monotonic_s(), 0)):
+                    await happens.wait()
+        response = _document(await self._call(partner, write_news, news))
+        response.headers["ETag"] = f'"{news.key}"'
+        return response
+
+    async def _file(self, request: Request, partner: Participant) -> Response:
+        digest = _named(HASH, request.path_params["sha256"])
+        file = await self._call(partner, self._home.published_file, partner, digest)
+        if file is None:
+            raise _Problem(ProblemKind.NOT_FOUND, NOT_FOUND)
+        part = range_of(request, file.size_bytes)
+        first, end = part or (0, file.size_bytes)
+        headers = {"Accept-Ranges": "bytes", "ETag": f'"{file.sha256}"'}
+        if first >= end:
+            headers["Content-Range"] = f"bytes */{file.size_bytes}"
+            return Response(status_code=416, headers=headers)
+        if part is not None:
+            headers["Content-Range"] = f"bytes {first}-{end - 1}/{file.size_bytes}"
+        opened = await self._call(partner, opened_file, self._storage / file.path, file, first)
+        status = 200 if part is None else 206
+        return FileAnswer(opened, end - first, status, headers, self._limits.file_s_max)
+
+    async def _acknowledge(self, request: Request, partner: Participant) -> Response:
+        body = await body_of(request, calls.SMALL_BYTES_MAX, self._limits.body_s_max)
+        acknowledgement = calls.read_acknowledgement(body)
+        if not await self._call(partner, self._home.acknowledge, partner, acknowledgement):
+            raise _Problem(ProblemKind.NOT_FOUND, NOT_FOUND)
+        return Response(status_code=204)
+
+    async def _deliver(self, request: Request, partner: Participant) -> Response:
+        body = await body_of(request, calls.ENVELOPES_BYTES_MAX, self._limits.body_s_max)
+        envelopes = await self._call(partner, calls.read_envelopes, body)
+        answers = await self._call(partner, self._home.deliver, partner, envelopes)
+        return _document(calls.write_deliveries(answers))
+
+    async def _health(self, request: Request, partner: Participant) -> Response:
+        clock_ms = await self._call(partner, self._home.read_clock_ms)
+        health = calls.Health(
+            participant=self._home.participant, version=self._version, clock_ms=clock_ms
+        )
+        return _document(calls.write_health(health))
+
+
+def _named(field: Field, name: str) -> str:
+    """The name, if it is one that something may have: else there is nothing of this name."""
+    try:
+        field.check(name)
+    except WrongField:
+        raise _Problem(ProblemKind.NOT_FOUND, NOT_FOUND) from None
+    return name
+
+
+def _document(content: bytes) -> Response:
+    return Response(content, media_type=JSON)
+
+
+def _problem(kind: ProblemKind, detail: str) -> Response:
+    headers = {"WWW-Authenticate": "Bearer"} if kind is ProblemKind.UNAUTHORIZED else {}
+    return Response(write_problem(kind, detail), kind.status, headers, media_type=MEDIA_TYPE)
+
+
+async def _unknown_call(request: Request, error: Exception) -> Response:
+    """A path or a method that is no call: not there either."""
+    return _problem(ProblemKind.NOT_FOUND, NOT_FOUND)
+
+
+async def _fault(request: Request, error: Exception) -> Response:
+    """A fault of this program: it says nothing of what is inside, and the server logs it."""
+    return _problem(ProblemKind.UNAVAILABLE, "the server cannot answer this now: try later")

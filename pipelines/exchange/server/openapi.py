@@ -1,0 +1,165 @@
+"""The OpenAPI document of the exchange server, made from the declarations of the protocol.
+
+`docs/exchange.openapi.json` holds it; a test compares the two, and each call with what is served.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from medusa_core.protocol import call_documents as calls
+from medusa_core.protocol.assertions import ASSERTION_TYPE, GRANT_TYPE
+from medusa_core.protocol.document_fields import INT64_MAX, Document, Schema
+from medusa_core.protocol.news_documents import HASH, NEWS, REPLICA_MAX, STREAM
+from medusa_core.protocol.problems import MEDIA_TYPE, PROBLEM, ProblemKind
+from pipelines.exchange.server.file_answer import PARQUET
+from pipelines.exchange.server.partner_budgets import ServerLimits
+
+JSON = "application/json"
+SEGMENTS_MAX = 1_024
+DOCUMENTS = {
+    "Acknowledgement": calls.ACKNOWLEDGEMENT,
+    "Deliveries": calls.DELIVERIES,
+    "Envelopes": calls.ENVELOPES,
+    "Health": calls.HEALTH,
+    "News": NEWS,
+    "Offers": calls.OFFERS,
+    "Problem": PROBLEM,
+    "Token": calls.TOKEN,
+}
+
+
+def openapi_document(limits: ServerLimits) -> dict[str, Any]:
+    """Every call with its parameters, its bodies and its answers."""
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Medusa exchange",
+            "version": "1",
+            "description": "What a participant's home publishes to its partners. What is not "
+            "granted and what does not exist have one answer, 404.",
+        },
+        "paths": {
+            "/v1/token": {"post": _token()},
+            "/v1/streams": {"get": _call("Streams that this partner may read.", "Offers")},
+            "/v1/news": {"get": _news(limits)},
+            "/v1/files/{sha256}": {"get": _file()},
+            "/v1/acknowledgements": {"post": _acknowledge()},
+            "/v1/envelopes": {
+                "post": {
+                    **_call("Put envelopes of this partner into the inbox.", "Deliveries"),
+                    "requestBody": _body("Envelopes"),
+                }
+            },
+            "/v1/health": {"get": _call("Whose home this is, and its clock.", "Health")},
+        },
+        "components": {
+            "schemas": {name: one.record.schema for name, one in DOCUMENTS.items()},
+            "securitySchemes": {
+                "token": {
+                    "type": "oauth2",
+                    "flows": {"clientCredentials": {"tokenUrl": "/v1/token", "scopes": {}}},
+                }
+            },
+        },
+        "security": [{"token": []}],
+    }
+
+
+def _call(summary: str, answer: str) -> dict[str, Any]:
+    """A call that is answered with a document."""
+    return {"summary": summary, "responses": {"200": _answer(answer), **_problems()}}
+
+
+def _answer(name: str) -> dict[str, Any]:
+    return {"description": DOCUMENTS[name].what, "content": _content(name)}
+
+
+def _content(name: str, media_type: str = JSON) -> dict[str, Any]:
+    return {media_type: {"schema": {"$ref": f"#/components/schemas/{name}"}}}
+
+
+def _body(name: str) -> dict[str, Any]:
+    """A body of a limited size."""
+    document: Document = DOCUMENTS[name]
+    return {
+        "required": True,
+        "description": f"{document.bytes_max} bytes at most",
+        "content": _content(name),
+    }
+
+
+def _problems() -> dict[str, Any]:
+    """The problems that each call may be answered with, by status."""
+    return {
+        str(kind.status): {"description": kind.value, "content": _content("Problem", MEDIA_TYPE)}
+        for kind in sorted(ProblemKind, key=lambda kind: kind.status)
+    }
+
+
+def _parameter(name: str, schema: Schema, place: str = "query", **more: Any) -> dict[str, Any]:
+    return {"name": name, "in": place, "schema": schema, "required": False, **more}
+
+
+def _whole(least: int, most: int, **more: Any) -> Schema:
+    return {"type": "integer", "minimum": least, "maximum": most, **more}
+
+
+def _token() -> dict[str, Any]:
+    fields = {
+        "grant_type": {"const": GRANT_TYPE},
+        "client_assertion_type": {"const": ASSERTION_TYPE},
+        "client_assertion": {"type": "string"},
+    }
+    schema = {"type": "object", "properties": fields, "required": list(fields)}
+    return {
+        **_call("An access token for a signed assertion (RFC 7523).", "Token"),
+        "security": [],
+        "requestBody": {
+            "required": True,
+            "content": {"application/x-www-form-urlencoded": {"schema": schema}},
+        },
+    }
+
+
+def _news(limits: ServerLimits) -> dict[str, Any]:
+    return {
+        **_call("What happened to a line of this home after a version.", "News"),
+        "parameters": [
+            _parameter("stream", STREAM.schema, required=True),
+            _parameter("after", _whole(0, INT64_MAX), required=True),
+            _parameter("replica", _whole(-1, REPLICA_MAX, default=0)),
+            _parameter("segments_max", _whole(1, SEGMENTS_MAX, default=SEGMENTS_MAX)),
+            _parameter(
+                "wait_ms",
+                _whole(0, limits.wait_ms_max, default=0),
+                description="How long to wait while the news is what the parameter known names.",
+            ),
+            _parameter("known", {"type": "string"}, description="The ETag of an earlier answer."),
+        ],
+    }
+
+
+def _file() -> dict[str, Any]:
+    content = {PARQUET: {"schema": {"type": "string", "format": "binary"}}}
+    return {
+        "summary": "The file with a SHA-256, or one range of its bytes.",
+        "parameters": [
+            _parameter("sha256", HASH.schema, "path", required=True),
+            _parameter("Range", {"type": "string"}, "header"),
+        ],
+        "responses": {
+            "200": {"description": "the whole file", "content": content},
+            "206": {"description": "the requested bytes", "content": content},
+            "416": {"description": "the file ends before the requested bytes"},
+            **_problems(),
+        },
+    }
+
+
+def _acknowledge() -> dict[str, Any]:
+    return {
+        "summary": "Note up to where the partner's copy of a stream is durable.",
+        "requestBody": _body("Acknowledgement"),
+        "responses": {"204": {"description": "the acknowledgement is noted"}, **_problems()},
+    }

@@ -1,0 +1,16 @@
+CREATE OR REPLACE FUNCTION medusa.acknowledge_as(
+    partner text, stream text, through_us bigint, limit_ms bigint, path_ms bigint
+) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
+AS $$
+BEGIN
+    IF medusa.may_read(acknowledge_as.partner, acknowledge_as.stream) IS NOT TRUE THEN
+        RETURN false;
+    END IF;
+    PERFORM medusa.acknowledge(acknowledge_as.stream, acknowledge_as.partner,
+        acknowledge_as.through_us, acknowledge_as.limit_ms, acknowledge_as.path_ms);
+    RETURN true;
+END $$;
+COMMENT ON FUNCTION medusa.acknowledge_as(text, text, bigint, bigint, bigint) IS
+    'For the exchange server: acknowledge under the partner''s own name. False: the stream is not '
+    'granted to it, or is not there.';

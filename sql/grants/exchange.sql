@@ -1,0 +1,11 @@
+-- What the exchange server may do, by functions alone that name the partner for which they are
+-- called: publish what is granted to it, take its acknowledgements and envelopes, and issue and
+-- check access tokens. The tables say whose home it is, and which version.
+GRANT USAGE ON SCHEMA medusa, medusa_market TO :"role";
+
+GRANT SELECT ON medusa.home, medusa.schema_file, medusa.schema_migration, medusa.schema_version TO
+    :"role";
+GRANT EXECUTE ON FUNCTION medusa.acknowledge_as, medusa.published_file, medusa.published_news,
+    medusa.published_streams, medusa.to_ms TO :"role";
+GRANT EXECUTE ON FUNCTION medusa_market.deliver_envelopes, medusa_market.issue_token,
+    medusa_market.partner_key, medusa_market.token_holder TO :"role";

@@ -1,0 +1,56 @@
+-- Access of partners: how long each has proved its identity, and which streams it may read.
+--
+-- A partner proves its identity to the exchange server with an assertion that it signs and that
+-- counts once; it receives a random token, of which only the hash is stored. A token ends with its
+-- time, when it is revoked, and as soon as the key no longer counts under which it was issued.
+
+CREATE TABLE medusa_market.access_token (
+    hash       bytea PRIMARY KEY,
+    partner    text COLLATE "C" NOT NULL,
+    public_key bytea NOT NULL,
+    issued_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    expires_at timestamptz NOT NULL,
+    CONSTRAINT token_is_a_hash CHECK (octet_length(hash) = 32),
+    CONSTRAINT token_is_of_a_participant CHECK (medusa_market.is_name(partner)),
+    CONSTRAINT token_is_of_a_key CHECK (octet_length(public_key) = 32),
+    CONSTRAINT token_is_short_lived
+        CHECK (expires_at > issued_at AND expires_at <= issued_at + interval '1 hour')
+);
+COMMENT ON TABLE medusa_market.access_token IS
+    'Access tokens of partners, as SHA-256 of what they were given; a row is removed when the token '
+    'is revoked or has expired.';
+COMMENT ON COLUMN medusa_market.access_token.public_key IS
+    'The key by which the partner proved its identity.';
+CREATE INDEX access_token_of_partner ON medusa_market.access_token (partner, expires_at);
+COMMENT ON INDEX medusa_market.access_token_of_partner IS 'The tokens of a partner, oldest first.';
+
+CREATE TABLE medusa_market.used_assertion (
+    partner    text COLLATE "C" NOT NULL,
+    nonce      text COLLATE "C" NOT NULL,
+    expires_at timestamptz NOT NULL,
+    PRIMARY KEY (partner, nonce),
+    CONSTRAINT assertion_is_of_a_participant CHECK (medusa_market.is_name(partner)),
+    CONSTRAINT assertion_has_a_short_nonce CHECK (char_length(nonce) BETWEEN 1 AND 64),
+    CONSTRAINT assertion_is_forgotten CHECK (expires_at < 'infinity')
+);
+COMMENT ON TABLE medusa_market.used_assertion IS
+    'Assertions that a token was issued for, until they are stale: one counts once.';
+CREATE INDEX used_assertion_expires ON medusa_market.used_assertion (partner, expires_at);
+COMMENT ON INDEX medusa_market.used_assertion_expires IS 'The stale assertions of a partner.';
+
+CREATE TABLE medusa.stream_grant (
+    stream     text COLLATE "C" NOT NULL,
+    partner    text COLLATE "C" NOT NULL,
+    granted_by text NOT NULL DEFAULT session_user,
+    granted_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (stream, partner),
+    CONSTRAINT grant_is_of_a_participant CHECK (partner ~ '^[a-z][a-z0-9_]{0,62}$')
+);
+COMMENT ON TABLE medusa.stream_grant IS
+    'Which partner may read which stream through the exchange server: a stream without a row is not '
+    'there for a partner.';
+CREATE INDEX stream_grant_of_partner ON medusa.stream_grant (partner, stream);
+COMMENT ON INDEX medusa.stream_grant_of_partner IS 'What a partner may read.';
+
+CREATE INDEX file_of_hash ON medusa.file (sha256);
+COMMENT ON INDEX medusa.file_of_hash IS 'Partners request files by their hash.';

@@ -1,0 +1,418 @@
+"""The calls of the exchange server: what a partner may, and that nobody else learns of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import closing
+from hashlib import sha256
+from pathlib import Path
+
+import httpx
+import psycopg2
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from medusa_core.commits import OutputSegment
+from medusa_core.digest import Digest
+from medusa_core.names import NetworkName, Participant, Version
+from medusa_core.plans import fingerprint_of
+from medusa_core.protocol import call_documents as calls
+from medusa_core.protocol.assertions import ASSERTION_TYPE, GRANT_TYPE, audience_of, claims_of
+from medusa_core.protocol.news_documents import read_news
+from medusa_core.protocol.problems import read_problem
+from medusa_core.segments import SegmentFile
+from pipelines.catalog.postgres.exchange_home import ExchangeHome
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
+from pipelines.catalog.records import Deployment
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
+from pipelines.exchange.server.application import ExchangeServer
+from pipelines.exchange.server.home_progress import HomeProgress
+from pipelines.exchange.server.partner_budgets import ServerLimits
+from pipelines.exchange.signed_assertions import sign_claims
+from tests.catalog import building as a
+
+ALPHA, BETA, GAMMA = a.ALPHA, Participant("beta"), Participant("gamma")
+KEYS = {
+    name: Ed25519PrivateKey.from_private_bytes(sha256(name.encode()).digest())
+    for name in (ALPHA, BETA, GAMMA)
+}
+AUDIENCE = audience_of(ALPHA, KEYS[ALPHA].public_key().public_bytes_raw())
+ROWS = secrets.token_bytes(700_000)
+CANARY = b"canary " * 1_000
+PLAN = fingerprint_of("{}")
+LIMITS = ServerLimits(body_s_max=0.3, requests_max=8)
+
+
+def stored(storage: Path, name: str, content: bytes) -> SegmentFile:
+    (storage / name).write_bytes(content)
+    digest = sha256(content).hexdigest()
+    return SegmentFile(path=name, size_bytes=len(content), sha256=digest, rows=2)
+
+
+@pytest.fixture(scope="module")
+def storage(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("storage")
+
+
+@pytest.fixture(scope="module")
+def urls(postgres_server: EmbeddedServer, storage: Path) -> Iterator[HomeUrls]:
+    """The home of alpha with rows of `sums`, granted to beta, and of `big`, granted to nobody."""
+    admin_url = postgres_server.superuser_url()
+    urls = create_home(admin_url, ALPHA, "medusa_served")
+    with closing(psycopg2.connect(urls.owner.replace("+psycopg2", ""))) as connection:
+        with closing(PostgresCatalog(urls.job, ALPHA)) as catalog:
+            given = a.a_deployment()
+            assignments = tuple(
+                a.an_assignment(name, plan=PLAN) for name in (a.LANDING, a.MAIN, a.TAIL)
+            )
+            catalog.deploy(
+                Deployment(
+                    network=NetworkName("example"),
+                    document="{}",
+                    plan=PLAN,
+                    plan_document="{}",
+                    streams=given.streams,
+                    fragments=given.fragments,
+                    assignments=assignments,
+                )
+            )
+            for fragment in (a.MAIN, a.TAIL):
+                catalog.acquire_lease(a.a_key(fragment), a.FIRST, "me", a.HOUR_MS)
+            write(catalog, a.MAIN, 0, stored(storage, "sums.parquet", ROWS))
+            write(catalog, a.TAIL, 0, stored(storage, "big.parquet", CANARY))
+        connection.autocommit = True
+        with connection.cursor() as cursor:
+            for name in (ALPHA, BETA, GAMMA):
+                key = KEYS[name].public_key().public_bytes_raw().hex()
+                cursor.execute("SELECT medusa_api.learn_key(%s, %s)", (name, key))
+            cursor.execute("SELECT medusa_api.grant_stream('sums', 'beta')")
+    yield urls
+    drop_home(admin_url, urls.database)
+
+
+def write(catalog: PostgresCatalog, fragment: str, at: int, file: SegmentFile) -> None:
+    segment = OutputSegment(
+        stream=a.WRITES[fragment],
+        range=a.buckets(at, at + 1),
+        stability=a.Stability.STABLE,
+        buckets={at * a.WIDTH_US: Digest(2, 7, 9)},
+        files=(file,),
+    )
+    catalog.commit(a.a_commit(segment, lease=a.a_lease(fragment), plan=PLAN))
+
+
+@pytest.fixture(scope="module")
+def home(urls: HomeUrls) -> Iterator[ExchangeHome]:
+    with closing(ExchangeHome(urls.exchange, ALPHA)) as home:
+        yield home
+
+
+Test = Callable[[httpx.AsyncClient], Awaitable[None]]
+
+
+def serving(home: ExchangeHome, storage: Path, url: str, test: Test) -> None:
+    """Run a test against the server, without a network."""
+    progress = HomeProgress(url)
+    server = ExchangeServer(home, storage, AUDIENCE, "0.1.0", progress, LIMITS)
+
+    async def run() -> None:
+        transport = httpx.ASGITransport(server.application, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="https://alpha") as client:
+            await test(client)
+
+    with progress.listening():
+        asyncio.run(run())
+
+
+Serve = Callable[[Test], None]
+
+
+@pytest.fixture
+def serve(home: ExchangeHome, storage: Path, urls: HomeUrls) -> Serve:
+    return lambda test: serving(home, storage, urls.exchange, test)
+
+
+def form_for(home: ExchangeHome, client: Participant) -> dict[str, str]:
+    claims = claims_of(client, AUDIENCE, secrets.token_urlsafe(24), home.read_clock_ms())
+    return {
+        "grant_type": GRANT_TYPE,
+        "client_assertion_type": ASSERTION_TYPE,
+        "client_assertion": sign_claims(claims, KEYS[client]),
+    }
+
+
+async def log_in(client: httpx.AsyncClient, home: ExchangeHome, who: Participant = BETA) -> None:
+    """Send the token of a partner with each request from now on."""
+    answer = await client.post("/v1/token", data=form_for(home, who))
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["cache-control"] == "no-store"
+    client.headers["Authorization"] = f"Bearer {calls.read_token(answer.content).token}"
+
+
+def test_a_partner_reads_news_and_the_files_that_it_names(
+    serve: Serve, home: ExchangeHome, urls: HomeUrls
+) -> None:
+    async def test(client: httpx.AsyncClient) -> None:
+        await log_in(client, home)
+        answer = await client.get("/v1/news", params={"stream": "sums", "after": 0})
+        assert answer.status_code == 200, answer.text
+        assert answer.headers["server-timing"].startswith("inside;dur=")
+        news = read_news(answer.content)
+        expected = home.published_news(BETA, a.SUMS, 0, Version(0), segments_max=10)
+        assert expected is not None
+        assert news.key == expected.key
+        (segment,) = news.segments
+        (file,) = segment.segment.files
+        assert "sums.parquet" not in answer.text, "a path is no partner's business"
+        content = await client.get(f"/v1/files/{file.sha256}")
+        assert content.content == ROWS
+        assert content.headers["etag"] == f'"{file.sha256}"'
+
+    serve(test)
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "part"),
+    [
+        ("bytes=0-9", 206, slice(0, 10)),
+        ("bytes=300000-", 206, slice(300_000, None)),
+        ("bytes=699999-800000", 206, slice(699_999, None)),
+        ("bytes=5-4", 200, slice(None)),
+        ("bytes=0-1,5-6", 200, slice(None)),
+        ("bytes=-5", 200, slice(None)),
+        ("lines=0-5", 200, slice(None)),
+        ("bytes=700000-", 416, slice(0, 0)),
+    ],
+)
+def test_a_file_is_resumed_by_a_range(
+    serve: Serve, home: ExchangeHome, asked: str, status: int, part: slice
+) -> None:
+    async def test(client: httpx.AsyncClient) -> None:
+        await log_in(client, home)
+        url = f"/v1/files/{sha256(ROWS).hexdigest()}"
+        answer = await client.get(url, headers={"Range": asked})
+        assert (answer.status_code, answer.content) == (status, ROWS[part])
+        assert int(answer.headers["content-length"]) == len(ROWS[part])
+
+    serve(test)
+
+
+PLACES = (
+    "/v1/news?stream=big&after=0",
+    "/v1/news?stream=src&after=0",
+    "/v1/news?stream=none&after=0",
+    "/v1/news?stream=sums&after=0&replica=1",
+    "/v1/news?stream=sums&after=0&replica=-1",
+    f"/v1/files/{sha256(CANARY).hexdigest()}",
+    f"/v1/files/{'0' * 64}",
+    "/v1/files/..%2f..%2fetc%2fpasswd",
+    "/v1/files/big.parquet",
+    "/v1/",
+    "/v2/news",
+    "/",
+    "/docs",
+    "/openapi.json",
+)
+
+
+def test_what_is_not_granted_and_what_does_not_exist_have_one_answer(
+    serve: Serve, home: ExchangeHome
+) -> None:
+    async def test(client: httpx.AsyncClient) -> None:
+        await log_in(client, home)
+        answers = [await client.get(place) for place in PLACES]
+        body = calls.write_acknowledgement(
+            calls.Acknowledgement(stream=a.BIG, through_us=0, limit_ms=1, path_ms=0)
+        )
+        answers.append(await client.post("/v1/acknowledgements", content=body))
+        answers.append(await client.delete("/v1/news"))
+        assert {answer.status_code for answer in answers} == {404}
+        assert len({answer.content for answer in answers}) == 1
+        assert len({tuple(sorted(answer.headers.keys() - {"server-timing"}))
+                    for answer in answers}) == 1  # fmt: skip
+
+    serve(test)
+
+
+@pytest.mark.parametrize("place", ["/v1/streams", "/v1/news?stream=sums&after=0", "/v1/health",
+                                   f"/v1/files/{sha256(ROWS).hexdigest()}"])  # fmt: skip
+@pytest.mark.parametrize("header", ["", "Bearer x", "Basic YWxwaGE6", "Bearer " + "x" * 43])
+def test_without_a_valid_token_nothing_is_answered(serve: Serve, place: str, header: str) -> None:
+    async def test(client: httpx.AsyncClient) -> None:
+        answer = await client.get(place, headers={"Authorization": header} if header else {})
+        assert answer.status_code == 401
+        assert answer.headers["www-authenticate"] == "Bearer"
+        assert "no valid access token" in str(read_problem(answer.content, 401, "alpha"))
+
+    serve(test)
+
+
+def test_each_partner_sees_its_own_streams(serve: Serve, home: ExchangeHome) -> None:
+    async def test(client: httpx.AsyncClient) -> None:
+        for who, expected in ((BETA, [a.SUMS]), (GAMMA, [])):
+            await log_in(client, home, who)
+            offered = calls.read_offers((await client.get("/v1/streams")).content)
+            assert (offered[0], [one.name for one in offered[1]]) == (ALPHA, expected)
+
+    serve(test)
+
+
+def test_an_acknowledgement_and_the_health_of_the_home(serve: Serve, home: ExchangeHome) -> None:
+    async def test(client: httpx.AsyncClient) -> None:
+        await log_in(client, home)
+        body = calls.write_acknowledgement(
+            calls.Acknowledgement(stream=a.SUMS, through_us=0, limit_ms=1_000, path_ms=0)
+        )
+        assert (await client.post("/v1/acknowledgements", content=body)).status_code == 204
+        health = calls.read_health((await client.get("/v1/health")).content)
+        assert (health.participant, health.version) == (ALPHA, "0.1.0")
+
+    serve(test)
+
+
+def test_a_request_that_waits_is_answered_by_the_next_commit(
+    serve: Serve, home: ExchangeHome, urls: HomeUrls, storage: Path
+) -> None:
+    async def test(client: httpx.AsyncClient) -> None:
+        await log_in(client, home)
+        now = await client.get("/v1/news", params={"stream": "sums", "after": 0})
+        version = read_news(now.content).version
+        query: dict[str, str | int] = {"stream": "sums", "after": version}
+        known = (await client.get("/v1/news", params=query)).headers["etag"].strip('"')
+        query |= {"wait_ms": 20_000, "known": known}
+        waiting = asyncio.create_task(client.get("/v1/news", params=query))
+        for _ in range(3):  # it does not answer by itself
+            await client.get("/v1/health")
+        assert not waiting.done()
+        with closing(PostgresCatalog(urls.job, ALPHA)) as catalog:
+            at = version
+            await asyncio.to_thread(
+                write, catalog, a.MAIN, at, stored(storage, f"{at}.parquet", b"later")
+            )
+        answer = await asyncio.wait_for(waiting, 15)
+        assert read_news(answer.content).version > version
+
+    serve(test)
+
+
+def test_a_request_that_waits_for_nothing_is_answered_with_the_same(
+    serve: Serve, home: ExchangeHome
+) -> None:
+    async def test(client: httpx.AsyncClient) -> None:
+        await log_in(client, home)
+        first = await client.get("/v1/news?stream=sums&after=0")
+        known = first.headers["etag"].strip('"')
+        again = await client.get(f"/v1/news?stream=sums&after=0&wait_ms=50&known={known}")
+        assert again.headers["etag"] == first.headers["etag"]
+
+    serve(test)
+
+
+WRONG = (
+    ("GET", "/v1/news?stream=sums", b"", 400),
+    ("GET", "/v1/news?stream=sums&after=x", b"", 400),
+    ("GET", "/v1/news?stream=sums&after=0&after=1", b"", 400),
+    ("GET", "/v1/news?stream=sums&after=-1", b"", 400),
+    ("GET", "/v1/news?stream=sums&after=9223372036854775808", b"", 400),
+    ("GET", "/v1/news?stream=sums&after=0&replica=99999999999", b"", 400),
+    ("GET", "/v1/news?stream=sums&after=0&segments_max=0", b"", 400),
+    ("GET", "/v1/news?stream=sums&after=0&wait_ms=9999999", b"", 400),
+    ("GET", "/v1/news?stream=sums&after=999", b"", 422),
+    ("GET", "/v1/news?after=0", b"", 400),
+    ("GET", "/v1/news?stream=%00&after=0", b"", 404),
+    ("GET", "/v1/news?stream=%ff%ed%a0%80&after=0", b"", 404),
+    ("GET", "/v1/files/%00", b"", 404),
+    ("POST", "/v1/acknowledgements", b"", 400),
+    ("POST", "/v1/acknowledgements", b"[" * 1_000, 400),
+    ("POST", "/v1/acknowledgements", b" " * 70_000, 413),
+    ("POST", "/v1/envelopes", b'{"envelopes":[1]}', 400),
+    ("POST", "/v1/token", b"", 400),
+    ("POST", "/v1/token", b"x" * 70_000, 413),
+)
+
+
+@pytest.mark.parametrize(("method", "place", "body", "status"), WRONG)
+def test_a_wrong_request_is_refused_in_one_sentence(
+    serve: Serve, home: ExchangeHome, method: str, place: str, body: bytes, status: int
+) -> None:
+    async def test(client: httpx.AsyncClient) -> None:
+        await log_in(client, home)
+        answer = await client.request(method, place, content=body)
+        assert answer.status_code == status, answer.text
+        assert answer.headers["content-type"] == "application/problem+json"
+        sentence = str(read_problem(answer.content, status, "alpha"))
+        assert sentence.isprintable()
+        assert "without a reason" not in sentence
+
+    serve(test)
+
+
+@pytest.mark.parametrize("change", ["grant_type", "client_assertion_type", "client_assertion"])
+def test_a_token_request_of_another_form_is_refused(
+    serve: Serve, home: ExchangeHome, change: str
+) -> None:
+    async def test(client: httpx.AsyncClient) -> None:
+        for value in ("", "password", "%00&x"):
+            form = {**form_for(home, BETA), change: value}
+            answer = await client.post("/v1/token", data=form)
+            assert answer.status_code == 400
+        as_json = json.dumps(form_for(home, BETA))
+        assert (await client.post("/v1/token", content=as_json)).status_code == 400
+
+    serve(test)
+
+
+def test_a_body_that_is_compressed_or_never_ends_is_refused(
+    serve: Serve, home: ExchangeHome
+) -> None:
+    async def slow() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.Event().wait()
+
+    async def test(client: httpx.AsyncClient) -> None:
+        await log_in(client, home)
+        packed = await client.post(
+            "/v1/envelopes", content=b"\x1f\x8b", headers={"Content-Encoding": "gzip"}
+        )
+        assert packed.status_code == 400
+        assert "content encoding" in packed.text
+        endless = await client.post("/v1/envelopes", content=slow())
+        assert endless.status_code == 503
+        assert "did not arrive in 0.3 s" in endless.text
+
+    serve(test)
+
+
+def test_a_partner_that_floods_uses_up_its_own_budget(serve: Serve, home: ExchangeHome) -> None:
+    async def test(client: httpx.AsyncClient) -> None:
+        await log_in(client, home)
+        known = (await client.get("/v1/news?stream=sums&after=0")).headers["etag"].strip('"')
+        place = f"/v1/news?stream=sums&after=0&wait_ms=1500&known={known}"
+        flood = [asyncio.create_task(client.get(place)) for _ in range(20)]
+        done = [task.result().status_code for task in flood if await asyncio.wait([task]) and True]
+        assert done.count(200) == LIMITS.requests_max
+        assert done.count(429) == 20 - LIMITS.requests_max
+        assert (await client.get("/v1/health")).status_code == 200
+        await log_in(client, home, GAMMA)
+        assert (await client.get("/v1/health")).status_code == 200
+
+    serve(test)
+
+
+def test_a_damaged_file_is_unavailable(serve: Serve, home: ExchangeHome, storage: Path) -> None:
+    async def test(client: httpx.AsyncClient) -> None:
+        await log_in(client, home)
+        (storage / "sums.parquet").rename(storage / "away")
+        try:
+            answer = await client.get(f"/v1/files/{sha256(ROWS).hexdigest()}")
+            assert answer.status_code == 503
+            assert "sums.parquet" not in answer.text
+            assert str(storage) not in answer.text
+        finally:
+            (storage / "away").rename(storage / "sums.parquet")
+
+    serve(test)

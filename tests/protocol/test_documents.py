@@ -1,0 +1,161 @@
+"""What a participant sends is what its partner reads; anything else is refused in one sentence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from medusa_core.errors import Diverged, MedusaError, Refused, Unavailable
+from medusa_core.names import Participant
+from medusa_core.protocol import call_documents as calls
+from medusa_core.protocol import news_documents, problems
+from medusa_core.protocol.document_fields import Document, RecordField
+from tests.protocol import drawn_documents as drawn
+from tests.sweeps import examples
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of document: how it is drawn, written and read."""
+
+    document: Document
+    values: st.SearchStrategy[Any]
+    write: Callable[[Any], bytes]
+    read: Callable[[bytes], Any]
+
+
+KINDS: Mapping[str, Kind] = {
+    "news": Kind(
+        news_documents.NEWS,
+        drawn.news(),
+        news_documents.write_news,
+        news_documents.read_news,
+    ),
+    "acknowledgement": Kind(
+        calls.ACKNOWLEDGEMENT,
+        drawn.ACKNOWLEDGEMENTS,
+        calls.write_acknowledgement,
+        calls.read_acknowledgement,
+    ),
+    "envelopes": Kind(
+        calls.ENVELOPES,
+        st.lists(drawn.envelopes(), max_size=3).map(tuple),
+        calls.write_envelopes,
+        calls.read_envelopes,
+    ),
+    "offers": Kind(
+        calls.OFFERS,
+        drawn.offers(),
+        lambda streams: calls.write_offers(Participant("alpha"), streams),
+        lambda content: calls.read_offers(content)[1],
+    ),
+    "token": Kind(calls.TOKEN, drawn.TOKENS, calls.write_token, calls.read_token),
+    "health": Kind(calls.HEALTH, drawn.HEALTHS, calls.write_health, calls.read_health),
+}
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_what_is_written_is_read_again(kind: Kind) -> None:
+    @settings(max_examples=examples(40, 1_000), deadline=None)
+    @given(kind.values)
+    def check(value: Any) -> None:
+        read = kind.read(kind.write(value))
+        assert read == value
+
+    check()
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_an_altered_document_is_refused_in_one_sentence_or_says_what_was_read(kind: Kind) -> None:
+    @settings(max_examples=examples(100, 5_000), deadline=None)
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        content = data.draw(drawn.altered(kind.write(data.draw(kind.values))))
+        try:
+            read = kind.read(content)
+        except (Refused, Diverged) as error:
+            assert_is_one_sentence(error)
+        else:
+            again = json.loads(kind.write(read))
+            fields = _known(json.loads(content), kind.document.record)
+            assert json.dumps(again, sort_keys=True) == json.dumps(fields, sort_keys=True) or (
+                # Who offers is read apart.
+                kind.document is calls.OFFERS and again["streams"] == fields["streams"]
+            )
+
+    check()
+
+
+def assert_is_one_sentence(error: MedusaError) -> None:
+    text = str(error)
+    assert text.isprintable()
+    assert len(text) < 600
+    assert "Traceback" not in text
+
+
+def _known(value: Any, field: Any) -> Any:
+    """A document without the fields that are not declared, which are ignored."""
+    if isinstance(field, RecordField):
+        return {name: _known(value[name], inner) for name, inner in field.fields.items()}
+    item = getattr(field, "item", None)
+    return [_known(one, item) for one in value] if item is not None else value
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\xff\xfe",
+        b"nul",
+        b"[" * 100_000,
+        b'{"a":1,"a":2}',
+        b'{"after":NaN}',
+        b"9" * 5_000,
+        '{"stream":"a"}'.encode("utf-16"),
+    ],
+    ids=lambda content: ascii(content[:12]),
+)
+def test_what_is_no_json_object_is_refused(kind: Kind, content: bytes) -> None:
+    with pytest.raises(Refused) as caught:
+        kind.read(content)
+    assert_is_one_sentence(caught.value)
+
+
+def test_a_document_above_its_size_is_refused_before_it_is_parsed() -> None:
+    with pytest.raises(Refused, match="bytes, not 65536 at most"):
+        calls.read_health(b"[" * (calls.SMALL_BYTES_MAX + 1))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.sampled_from(list(problems.ProblemKind)), st.text(max_size=3_000))
+def test_a_problem_becomes_the_error_that_it_was(kind: problems.ProblemKind, text: str) -> None:
+    error = problems.read_problem(problems.write_problem(kind, text), kind.status, "beta")
+    assert type(error) is kind.error
+    assert str(error).isprintable()
+
+
+FIRST = problems.write_problem(problems.ProblemKind.CONFLICT, "another was first")
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.binary(max_size=200) | drawn.altered(FIRST), st.integers(100, 599))
+def test_whatever_a_partner_answers_as_a_problem_is_an_error(content: bytes, status: int) -> None:
+    error = problems.read_problem(content, status, "beta")
+    assert isinstance(error, MedusaError)
+    assert str(error).isprintable()
+
+
+def test_a_problem_of_a_type_that_is_not_known_is_unavailable() -> None:
+    fields = {"type": "urn:medusa:problem:new", "title": "New", "status": 418, "detail": "tea"}
+    error = problems.read_problem(json.dumps(fields).encode(), 418, "beta")
+    assert isinstance(error, Unavailable)
+    assert "tea" in str(error)

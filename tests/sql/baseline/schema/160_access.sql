@@ -1,0 +1,1 @@
+-- Access of partners came with a migration: a home of the baseline has no tables for it.
