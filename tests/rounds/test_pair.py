@@ -247,6 +247,7 @@ def test_an_offer_that_lay_there_for_longer_than_a_round_is_declined(
 def test_an_offer_under_a_revision_that_is_not_active_here_is_declined_with_the_document(
     alpha: Trader, beta: Trader
 ) -> None:
+    """`medusa_market.give_answer` sends the revision that is active here anew."""
     agree_on(alpha, beta, a_price("10"))
     for trader, carried in ((alpha, parts(9)), (beta, parts(3))):
         trader.declares(1.0, 0.9)
