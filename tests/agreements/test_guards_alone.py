@@ -216,3 +216,24 @@ def test_a_silent_partner_has_missed_an_offer(alpha: Party, watchers: Watchers) 
         with pytest.raises(IntegrityError, match="missed"):
             connection.execute(text(silent.format(0)))
         connection.execute(text(silent.format(1)))
+
+
+def test_what_is_proposed_for_the_first_void_number_stays_open(
+    alpha: Party, beta: Party, watchers: Watchers
+) -> None:
+    agree(alpha, beta)
+    alpha.sql("UPDATE medusa_api.contract SET price_high = price_high + 1")
+    open_numbers = """
+        SELECT r.number FROM medusa_market.contract_proposal AS p
+        JOIN medusa_market.contract_revision AS r USING (revision) WHERE p.state = 'open'
+    """
+    assert alpha.sql(open_numbers, role="job") == [(2,)]
+    void = f"SELECT medusa_market.void_agreements('{some_terms().contract}', {{}}, 'a test')"
+    with watchers[ALPHA].connect() as connection:
+        # Nothing is agreed from 2 on: the tables' guard, which allows what is void, would refuse.
+        connection.execute(text("SET session_replication_role = replica"))
+        connection.execute(text(void.format(2)))
+        assert alpha.sql(open_numbers, role="job") == [(2,)]
+        connection.execute(text(void.format(1)))
+        connection.execute(text("RESET session_replication_role"))
+    assert alpha.sql(open_numbers, role="job") == []

@@ -22,8 +22,8 @@ from tests.mutation.sql_mutants import mutants_of as sql_mutants_of
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED, MINUTES = 1, 6.0
-SAMPLES = {"medusa_core": 60, "sql": 24}
-RUN_MIN = 15
+SAMPLES = {"medusa_core": 60, "sql": 18}
+RUN_MIN = 12
 
 PYTHON = '''
 LIMIT = 3
