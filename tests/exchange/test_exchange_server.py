@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import closing
@@ -41,7 +42,7 @@ KEYS = {
     for name in (ALPHA, BETA, GAMMA)
 }
 AUDIENCE = audience_of(ALPHA, KEYS[ALPHA].public_key().public_bytes_raw())
-ROWS = secrets.token_bytes(700_000)
+ROWS = random.Random(7).randbytes(700_000)
 CANARY = b"canary " * 1_000
 PLAN = fingerprint_of("{}")
 LIMITS = ServerLimits(body_s_max=0.3, requests_max=8)
