@@ -20,7 +20,7 @@ from pipelines.cli.main import main
 from pipelines.sources.live.live_source import Polled
 from pipelines.watching.backlog import BacklogFile
 from tests.catalog import building as a
-from tests.cli.watched import BETA, Watched, watched_homes
+from tests.cli.watched import BETA, Watched, own_watched_homes
 from tests.waiting import until
 
 Status = Callable[..., tuple[int, str, str]]
@@ -135,7 +135,7 @@ def test_an_unavailable_home_is_shown_with_the_available_ones(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with watched_homes(postgres_server, tmp_path) as homes:
+    with own_watched_homes(postgres_server, tmp_path) as homes:
         # What a newer program leaves when it has migrated the home.
         homes.change(
             "INSERT INTO medusa.schema_migration (name, sha256) VALUES ('9999_newer', '');"

@@ -183,6 +183,7 @@ def test_a_standby_outlives_driver_and_catalog_computes_with_its_spark_and_ends_
             "the standby brings the catalog back",
             seconds_max=60,
         )
+        installed.server.stop()  # it has ended; the standby would wait for its user at its own end
         until(reached_again.exists, "the standby is about to make its second step", seconds_max=150)
         assert [pid for pid, _ in jvms_of(standby.pid)] == [jvm]
         kill_jvm_of(standby)

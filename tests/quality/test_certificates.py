@@ -79,10 +79,10 @@ def test_a_window_is_checked_alone(netmon: Checked) -> None:
 
 
 def test_buckets_are_recomputed_from_the_records_that_they_need_alone(
-    netmon: Checked, monkeypatch: pytest.MonkeyPatch
+    road_sensors: Checked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = netmon.home
-    line = next(one for one in home.catalog.lines() if one.stream.name == "busy_sources")
+    home = road_sensors.home
+    line = next(one for one in home.catalog.lines() if one.stream.name == "busy_segments")
     starts = sorted(at for s in home.catalog.segments(line.stream.name) for at in s.buckets)
     buckets = [Range(at, at + line.stream.width_us) for at in (starts[0], starts[-1])]
     read: list[Range] = []
@@ -93,7 +93,7 @@ def test_buckets_are_recomputed_from_the_records_that_they_need_alone(
 
     monkeypatch.setattr(recompute_jobs, "source_records", records)
     subjects = [Subject(status=line, window=bucket) for bucket in buckets]
-    found = gather(home, subjects, spark_batch(lambda: netmon.spark))
+    found = gather(home, subjects, spark_batch(lambda: road_sensors.spark))
     for bucket, facts in zip(buckets, found, strict=True):
         assert facts.recomputed is not None
         assert facts.recomputed.num_rows == facts.stable.num_rows > 0

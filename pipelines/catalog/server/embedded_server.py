@@ -153,7 +153,8 @@ class EmbeddedServer:
     def stop(self) -> None:
         """Stop the server if this process started it; twice is once.
 
-        Commands that attached to it are waited for, up to USERS_MS_MAX.
+        Commands that attached to it are waited for, up to USERS_MS_MAX. A server that has ended is
+        not waited for: whoever has started it again owns it.
         """
         child, self._child = self._child, None
         users, self._users = self._users, None
@@ -167,7 +168,8 @@ class EmbeddedServer:
         while True:
             # Nobody can begin to use the server between the look and the stop: both need the lock.
             with self._lock():
-                if not self._is_used() or clock.monotonic_s() > waits_until_s:
+                is_over = child.ended.is_set() or clock.monotonic_s() > waits_until_s
+                if is_over or not self._is_used():
                     child.stop()
                     return
             clock.sleep_s(TRY_AGAIN_MS / 1000)
