@@ -100,6 +100,7 @@ def test_all_dags_are_there_with_tags_words_for_the_operator_and_typed_forms(
         assert dag["file"] in {f"{name}.py", "medusa_quality.py"}
 
 
+@pytest.mark.long
 def test_a_folder_elsewhere_is_refused_where_the_operator_looks(airflow: Airflow) -> None:
     run = airflow.run("medusa_deploy", contracts="../../etc")
     assert run.state == "failed"
@@ -320,6 +321,7 @@ def test_a_job_that_is_given_up_is_reported_with_reason_and_log(
 
 
 @pytest.mark.usefixtures("deployment")
+@pytest.mark.long
 def test_an_intent_that_nobody_took_up_is_followed_by_the_task_that_waited_for_it(
     airflow: Airflow, settings: Settings
 ) -> None:

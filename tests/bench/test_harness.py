@@ -97,6 +97,7 @@ def test_contenders_compute_what_another_engine_computes(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_ticks_over_a_filled_catalog_each_compute_the_next_window() -> None:
     folder = folder_on_memory("medusa-bench-")
     try:

@@ -94,6 +94,7 @@ def test_a_process_is_counted_with_all_that_it_started() -> None:
 @pytest.mark.parametrize(
     "running", long_but(1, [["alpha"], ["alpha", "beta"]]), ids=["one lands", "one computes too"]
 )
+@pytest.mark.long
 def test_a_participant_is_sampled_together_with_its_server_while_it_runs(
     running: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

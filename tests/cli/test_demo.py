@@ -105,6 +105,7 @@ def test_two_demos_at_once_are_a_conflict(
     assert "another demo" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_the_recount_sees_a_row_that_is_wrong_twice_or_missing(
     netmon_kept: Kept, tmp_path: Path
 ) -> None:

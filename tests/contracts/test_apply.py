@@ -272,6 +272,7 @@ def test_a_home_without_a_contract_is_left_alone_and_named(
     assert set(known_homes(settings.directory)) == {"alpha", "beta", "gamma"}
 
 
+@pytest.mark.long
 def test_a_storage_root_of_its_own_is_made_and_kept(apply: Apply, settings: Settings) -> None:
     own = {**FILES, "participants/alpha.yaml": ALPHA + "storage: rooms/one\n"}
     apply(files=own)
@@ -343,6 +344,7 @@ def test_two_at_once_are_a_conflict(apply: Apply, settings: Settings) -> None:
 
 
 @pytest.mark.usefixtures("made")
+@pytest.mark.long
 def test_retentions_come_into_every_home_that_holds_the_stream(
     apply: Apply, settings: Settings
 ) -> None:

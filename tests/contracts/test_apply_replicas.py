@@ -48,6 +48,7 @@ def holders(catalog: Catalog, stream: StreamName) -> set[str]:
 
 
 @pytest.mark.usefixtures("made")
+@pytest.mark.long
 def test_replicas_come_into_all_homes_and_the_same_again_is_nothing(
     apply: Apply, settings: Settings
 ) -> None:
@@ -117,6 +118,7 @@ def test_explaining_replicas_says_it_all_and_makes_nothing(
 
 
 @pytest.mark.usefixtures("made")
+@pytest.mark.long
 def test_how_many_must_agree_can_be_changed_at_any_time(apply: Apply, settings: Settings) -> None:
     assert apply(files=TWO).code == 0
     ran = apply(files=REPLICATED)

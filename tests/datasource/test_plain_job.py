@@ -51,6 +51,7 @@ query.awaitTermination()
 '''
 
 
+@pytest.mark.long
 def test_the_documented_job_joins_two_streams_and_streams_one(
     replayed: Replayed,
     spark: Any,

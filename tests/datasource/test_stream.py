@@ -60,6 +60,7 @@ def test_a_stream_that_has_not_begun_is_read_once_it_has(
 
 
 @pytest.mark.parametrize("breaks_at", long_but(1, [1, 0]))
+@pytest.mark.long
 def test_a_retried_batch_has_the_same_rows_although_data_arrived_meanwhile(
     store: Store, medusa: Medusa, tmp_path: Path, breaks_at: int
 ) -> None:

@@ -21,16 +21,12 @@ from pipelines.base.settings import REPOSITORY
 from pipelines.cli.main import parser
 from tests.conftest import folder_on_memory
 from tests.docs.pages import DOCS, Block, blocks_of, difference, page
-from tests.sweeps import IS_LONG, examples, long_but
 
 PAGES = ("own-query", "own-source", "operate", "recover", "drills")
 """In the order in which they are read: the later ones go on with the projects of the first."""
 
 FROM_NOTHING = ("own-query", "own-source", "drills")
 """Pages that make a project and need no other."""
-
-RUN_MAX = examples(1, len(PAGES))
-"""Pages that are run: each starts several processes with a JVM of its own."""
 
 SECONDS_MAX = 600
 BLOCK, FAILED = "@@ block", "@@ failed"
@@ -61,25 +57,15 @@ def projects() -> Iterator[Path]:
 def ran(projects: Path) -> Mapping[str, Sequence[Ran]]:
     """Each page that is run here, once; at the same time those that need no other's project."""
     with ThreadPoolExecutor() as pool:
-        begun = {name: pool.submit(run_page, projects, name) for name in FROM_NOTHING[:RUN_MAX]}
+        begun = {name: pool.submit(run_page, projects, name) for name in FROM_NOTHING}
         found = {name: running.result() for name, running in begun.items()}
-    rest = [name for name in PAGES[:RUN_MAX] if name not in found]
+    rest = [name for name in PAGES if name not in found]
     return found | {name: run_page(projects, name) for name in rest}
-
-
-def blocks_run_of(name: str) -> list[Block]:
-    """The blocks of a page that are run here: `medusa replay` is run by other tests already, and
-    starts a JVM of its own."""
-    return [
-        block
-        for block in blocks_of(page(name))
-        if block.is_run and (IS_LONG or not block.commands.startswith("medusa replay "))
-    ]
 
 
 def run_page(folder: Path, name: str) -> list[Ran]:
     """The blocks of a page in one bash, as a reader would type them."""
-    blocks = blocks_run_of(name)
+    blocks = [block for block in blocks_of(page(name)) if block.is_run]
     script = [f"trap 'code=$?; echo; echo \"{FAILED} $code\"' ERR"]
     for block in blocks:
         script.append(f"echo; echo '{BLOCK}'")
@@ -112,8 +98,8 @@ def run_page(folder: Path, name: str) -> list[Ran]:
     ]
 
 
-@pytest.mark.sweep
-@pytest.mark.parametrize("name", long_but(RUN_MAX, PAGES))
+@pytest.mark.long  # each page starts several processes with a JVM of its own
+@pytest.mark.parametrize("name", PAGES)
 def test_every_command_of_a_page_ends_as_the_page_says(
     ran: Mapping[str, Sequence[Ran]], name: str
 ) -> None:
@@ -123,15 +109,15 @@ def test_every_command_of_a_page_ends_as_the_page_says(
         assert done.failed == expected, f"{done.block.commands}{done.printed}"
 
 
-@pytest.mark.sweep
-@pytest.mark.parametrize("name", long_but(RUN_MAX, PAGES))
+@pytest.mark.long  # each page starts several processes with a JVM of its own
+@pytest.mark.parametrize("name", PAGES)
 def test_what_a_page_shows_is_what_is_printed(ran: Mapping[str, Sequence[Ran]], name: str) -> None:
     for done in ran[name]:
         line = difference(done.block.shown, done.printed)
         assert line is None, f"the page shows\n{line}\nbut this was printed:\n{done.printed}"
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 def test_the_readme_of_a_new_project_says_what_has_been_run(
     ran: Mapping[str, Sequence[Ran]], projects: Path
 ) -> None:

@@ -159,6 +159,7 @@ def test_netmon_gives_the_expected_rows_in_steps_of_any_size(
 
 @needs_data
 @pytest.mark.parametrize(("suffix", "width_s"), long_but(1, [("csv.gz", 900), ("parquet", 60)]))
+@pytest.mark.long
 def test_road_sensors_gives_the_expected_rows(
     replayer: Replayer, suffix: str, width_s: int
 ) -> None:

@@ -95,6 +95,7 @@ def of_the_market(report: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
+@pytest.mark.long
 def test_a_loop_opens_the_market_with_its_first_contract_and_not_before(
     installed: Installation,
 ) -> None:

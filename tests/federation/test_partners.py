@@ -113,6 +113,7 @@ def test_a_partner_is_named_and_passed_by(
         assert bool(segments) is has_come, character
 
 
+@pytest.mark.long
 def test_a_loop_notices_that_it_is_to_do_something_else(
     delta: Running, settings: Settings, contracts: Path
 ) -> None:

@@ -200,6 +200,7 @@ def test_a_folder_that_was_not_given_to_the_user_of_postgres_yet_is_given_later(
 
 @pytest.mark.parametrize("place", ["the folder's own server"], indirect=True)
 @pytest.mark.parametrize("victims", long_but(1, ["both", "the command", "initdb"]))
+@pytest.mark.long
 def test_after_a_kill_while_the_server_is_made_the_next_command_makes_it(
     place: Place, run: Run, victims: str
 ) -> None:

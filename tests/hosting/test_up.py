@@ -191,6 +191,7 @@ def test_after_all_of_it_each_participant_goes_on_and_what_it_answered_is_right(
     assert not observer.wrong, observer.wrong
 
 
+@pytest.mark.long
 def test_after_a_lost_supervisor_down_ends_all_that_it_had_started_and_nothing_else(
     up: Up,
 ) -> None:

@@ -124,6 +124,7 @@ def test_two_runs_do_not_share_a_file(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.long
 def test_a_killed_process_is_reported_and_finished_work_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

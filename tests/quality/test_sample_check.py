@@ -177,6 +177,7 @@ def test_a_result_that_is_wrong_is_named_with_stream_and_bucket(
     )
 
 
+@pytest.mark.long
 def test_a_box_that_duckdb_does_not_compute_is_named_and_other_outputs_are_checked(
     replayer: Replayer,
 ) -> None:

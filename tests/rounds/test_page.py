@@ -16,6 +16,7 @@ __all__ = ["homes"]
 BLOCK = re.compile(r"```(sql|sh|text)\n(.*?)```\n", re.DOTALL)
 
 
+@pytest.mark.long
 def test_what_the_page_shows_is_what_is_printed(
     homes: Homes,
     capsys: pytest.CaptureFixture[str],

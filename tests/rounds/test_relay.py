@@ -69,6 +69,7 @@ def test_load_flows_over_a_full_home_to_a_third(chain: tuple[Trader, ...]) -> No
     rounds_to([10, 9, 9], a_price("14", "28", "14"), chain)
 
 
+@pytest.mark.long
 def test_a_full_home_hands_on_for_a_partner_what_it_would_not_for_itself(
     chain: tuple[Trader, ...],
 ) -> None:

@@ -69,6 +69,7 @@ def test_a_bucket_of_wide_rows_is_delivered_in_bounded_memory(
     assert file.stat().st_size > (LIMIT_BYTES if kind == "csv" else LIMIT_BYTES // 2)
 
 
+@pytest.mark.long
 def test_texts_that_are_written_down_once_and_meant_a_thousand_times_are_no_burst(
     tmp_path: Path,
 ) -> None:

@@ -153,6 +153,7 @@ def test_a_target_that_is_away_holds_up_neither_steps_nor_other_sinks(
     assert database.run("SELECT count(*) FROM seen") == [(RECORDS,)]
 
 
+@pytest.mark.long
 def test_a_sink_that_cannot_go_on_is_an_error_where_all_is_to_be_delivered(lands: Lands) -> None:
     lands.lake.mkdir()
     (lands.lake / "mine.txt").write_text("mine")
@@ -161,6 +162,7 @@ def test_a_sink_that_cannot_go_on_is_an_error_where_all_is_to_be_delivered(lands
         lands.run(running)
 
 
+@pytest.mark.long
 def test_sinks_are_added_and_withdrawn_while_a_participant_runs(lands: Lands) -> None:
     lands.apply("[]")
     with seated(lands.settings, "alpha", no_spark) as running:

@@ -76,6 +76,7 @@ def test_a_small_file_may_hold_as_many_equal_rows_as_is_free(
 
 
 @pytest.mark.usefixtures("little_is_free")
+@pytest.mark.long
 def test_recorded_rows_are_far_from_the_bound(tmp_path: Path) -> None:
     random = np.random.default_rng(7)
     rows = 200_000
@@ -126,6 +127,7 @@ def test_a_file_of_which_hardly_anything_can_be_used_is_refused(tmp_path: Path) 
         landed(a_file(tmp_path, HEADER + GOOD + bad))
 
 
+@pytest.mark.long
 def test_a_file_of_which_a_tenth_can_be_used_is_read(tmp_path: Path) -> None:
     some = (b"soon,a\n" * 8 + GOOD * 2) * 12_600
     assert landed(a_file(tmp_path, HEADER + some)) == 25_200

@@ -76,6 +76,7 @@ def test_a_folder_that_java_would_read_as_two_is_refused(tmp_path: Path) -> None
     assert not folder.exists()
 
 
+@pytest.mark.long
 def test_the_jvm_of_a_session_has_mapped_its_archive(spark: SparkSession, tmp_path: Path) -> None:
     archive = classes.archive_for(java_home(tmp_path))
     if not archive.exists() or not sys.platform.startswith("linux"):

@@ -54,6 +54,7 @@ def answer(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("interpreted")
+@pytest.mark.long
 def test_counts_beside_a_distinct_count_are_those_of_all_records(replayer: Replayer) -> None:
     edges = [0.0, -0.0, math.nan, -math.nan, None, 1.5, 1.5, math.inf]
     rows = [

@@ -244,6 +244,7 @@ def test_i2_a_bucket_has_the_same_digest_computed_alone_or_in_any_range(
 
 
 @pytest.mark.parametrize("width_s", long_but(1, [60, 5]))
+@pytest.mark.long
 def test_i1_widths_of_which_one_is_a_multiple_of_the_other_agree_where_both_have_a_bucket(
     case: Case, table: pa.Table, prepared: Digests, width_s: int
 ) -> None:
@@ -281,6 +282,7 @@ def test_i3_files_written_by_spark_tasks_hold_the_same_as_one_written_by_the_dri
         ],
     ),
 )
+@pytest.mark.long
 def test_i3_every_way_of_running_a_step_gives_the_same(
     case: Case,
     table: pa.Table,

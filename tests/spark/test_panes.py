@@ -108,6 +108,7 @@ def slid(replayer: Replayer, monkeypatch: pytest.MonkeyPatch) -> Slid:
 
 
 @pytest.mark.usefixtures("interpreted")
+@pytest.mark.long
 def test_windows_over_panes_are_equal_to_windows_over_records_and_read_each_once(
     slid: Slid,
 ) -> None:
@@ -134,6 +135,7 @@ def test_panes_need_not_be_as_long_as_a_bucket_nor_as_the_advance(slid: Slid) ->
 
 
 @pytest.mark.usefixtures("interpreted")
+@pytest.mark.long
 def test_boxes_before_the_panes_and_outputs_beside_them_get_every_record(slid: Slid) -> None:
     """Also those that an expression fails on: they go to quarantine once."""
     columns = {c: c for c in ("key", "kind", "real", "flag")} | {"value": "1000 div (value - 7)"}

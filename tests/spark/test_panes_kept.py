@@ -197,6 +197,7 @@ def test_panes_survive_the_process_that_left_them(world: Planned) -> None:
     assert found(made) == found(world.in_full(MINUTE))
 
 
+@pytest.mark.long
 def test_sliding_answers_overlap_and_their_correction_counts_nothing_twice(
     spark: SparkSession, root: Path
 ) -> None:
@@ -307,6 +308,7 @@ def test_panes_of_too_many_rows_are_not_left(
 
 
 @pytest.mark.parametrize("way", long_but(1, [ExecutionMode.HANDED_OVER, ExecutionMode.SCANNED]))
+@pytest.mark.long
 def test_every_way_of_running_a_step_gives_and_takes_panes(
     spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch, way: ExecutionMode
 ) -> None:

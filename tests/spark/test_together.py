@@ -114,6 +114,7 @@ def replay_many(replayer: Replayer, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.usefixtures("interpreted")
+@pytest.mark.long
 def test_what_a_shared_job_gives_is_what_each_fragment_gives_alone(replay_many: Any) -> None:
     alone, write_quarantine, jobs_alone = replay_many(together=False)
     assert sum(map(bool, alone.values())) > MEMBERS

@@ -282,6 +282,7 @@ def test_a_fault_that_comes_later_is_found_by_the_next_comparison(
     assert same == [True, True, True, True]
 
 
+@pytest.mark.long
 def test_panes_that_count_twice_are_found_when_they_are_first_used(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -397,6 +398,7 @@ def test_kept_panes_that_are_wrong_are_found_by_the_first_correction(
     assert found(made) == in_full(world, minute)
 
 
+@pytest.mark.long
 def test_a_fault_of_a_shared_job_is_found_and_each_fragment_is_computed_alone(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -146,6 +146,7 @@ def pages_of_commit(connection: Connection, request: str) -> int:
 
 
 @pytest.mark.sweep
+@pytest.mark.long
 def test_a_step_touches_as_many_pages_after_a_long_history_as_after_a_short_one(
     growing: tuple[HomeUrls, Engine],
 ) -> None:
@@ -212,6 +213,7 @@ def test_what_steps_cost_is_read_without_the_commits_that_only_landed(
 
 
 @pytest.mark.sweep
+@pytest.mark.long
 def test_what_is_read_of_several_producers_does_not_grow_with_what_was_chosen_long_ago(
     postgres_server: EmbeddedServer,
 ) -> None:

@@ -74,6 +74,7 @@ def is_followed(supervised: Supervised, policy: JobPolicy = HURRIED) -> bool:
     return any(isinstance(one, Start) for one in look(supervised, policy).done)
 
 
+@pytest.mark.long
 def test_a_process_that_has_said_that_it_ended_is_waited_for(
     supervised: Supervised, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,6 +120,7 @@ def test_a_process_that_does_not_end_is_killed(
     assert processes_of(supervised.settings) == set()
 
 
+@pytest.mark.long
 def test_a_slow_process_whose_job_was_closed_is_waited_for(
     supervised: Supervised, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,6 +169,7 @@ class Submitted(Launch):
         return [sys.executable, "-c", leads, *job_words]
 
 
+@pytest.mark.long
 def test_a_job_whose_leader_was_killed_is_waited_for(supervised: Supervised) -> None:
     supervised.launch = Submitted(settings=supervised.settings, lease_s=supervised.launch.lease_s)
     supervised.wants()

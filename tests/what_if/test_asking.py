@@ -32,6 +32,7 @@ def everything(trader: Trader) -> list[tuple[str, str]]:
         return [(name, md5) for name, md5 in connection.execute(text(EVERYTHING))]
 
 
+@pytest.mark.long
 def test_a_higher_price_brings_moves_and_less_overload(traded: Pair) -> None:
     alpha, _ = traded
     found = ask(alpha, "contract spare SET price_high = 6")

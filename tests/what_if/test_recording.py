@@ -110,6 +110,7 @@ spans = st.tuples(st.integers(0, 50), st.integers(1, 20), st.sampled_from(["near
 
 
 @given(st.lists(spans, max_size=12), st.lists(spans, max_size=8))
+@pytest.mark.long
 def test_a_word_counts_what_lay_with_its_provider_then(
     moves: list[tuple[int, int, str]], words: list[tuple[int, int, str]]
 ) -> None:

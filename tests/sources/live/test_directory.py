@@ -149,6 +149,7 @@ def test_the_same_micro_batch_handed_over_twice_lands_once(watching: Landing) ->
         source.land_files(0, [*listed, Handed(name="b.csv", at_ms=1, handed_ms=NOW_MS)])
 
 
+@pytest.mark.long
 def test_files_that_come_one_by_one_leave_no_thread_and_no_socket_behind(watching: Landing) -> None:
     source = watching.watch()
 
