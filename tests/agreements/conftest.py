@@ -22,21 +22,21 @@ from tests.catalog.homes_under_test import wipe
 from tests.home_pool import lent_homes
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def agreeing_urls(postgres_server: EmbeddedServer) -> Iterator[Urls]:
     """Three homes for the whole run."""
     with lent_homes(postgres_server, ALPHA, BETA, GAMMA) as homes:
         yield homes
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def watchers(postgres_server: EmbeddedServer, agreeing_urls: Urls) -> Iterator[Watchers]:
     """A superuser on each."""
     with watchers_of(postgres_server, agreeing_urls) as watchers:
         yield watchers
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def connections(agreeing_urls: Urls) -> Iterator[HomeConnections]:
     """What each has open, for the whole run."""
     with connections_of(agreeing_urls) as connections:

@@ -23,21 +23,21 @@ from tests.catalog.homes_under_test import (
 from tests.home_pool import lent_homes
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def home_urls(postgres_server: EmbeddedServer) -> Iterator[HomeUrls]:
     """A home in Postgres for the whole run."""
     with lent_homes(postgres_server, ALPHA) as homes:
         yield homes[ALPHA]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def watcher(postgres_server: EmbeddedServer, home_urls: HomeUrls) -> Iterator[Engine]:
     """A superuser on that home."""
     with watcher_of(postgres_server.superuser_url(home_urls.database)) as engine:
         yield engine
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def suite_catalog(watcher: Engine, home_urls: HomeUrls) -> Iterator[PostgresCatalog]:
     """The catalog of that home; a new session would compile each function that a test calls."""
     wipe(watcher)

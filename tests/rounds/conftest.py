@@ -25,21 +25,21 @@ from tests.rounds.building import (
 )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def trading_urls(postgres_server: EmbeddedServer) -> Iterator[Urls]:
     """Three homes for the whole run."""
     with lent_homes(postgres_server, ALPHA, BETA, GAMMA) as homes:
         yield homes
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def trading_watchers(postgres_server: EmbeddedServer, trading_urls: Urls) -> Iterator[Watchers]:
     """A superuser on each."""
     with watchers_of(postgres_server, trading_urls) as watchers:
         yield watchers
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def trading_connections(trading_urls: Urls) -> Iterator[HomeConnections]:
     """What each has open, for the whole run."""
     with connections_of(trading_urls) as connections:

@@ -25,21 +25,21 @@ Login = psycopg2.extensions.connection
 LogIn = Callable[[str], Login]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def attacked_urls(postgres_server: EmbeddedServer) -> Iterator[HomeUrls]:
     """A home in Postgres."""
     with lent_homes(postgres_server, a.ALPHA) as homes:
         yield homes[a.ALPHA]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def attacked_watcher(postgres_server: EmbeddedServer, attacked_urls: HomeUrls) -> Iterator[Engine]:
     """A superuser on that home."""
     with watcher_of(postgres_server.superuser_url(attacked_urls.database)) as watcher:
         yield watcher
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def attacked_catalog(
     attacked_watcher: Engine, attacked_urls: HomeUrls
 ) -> Iterator[PostgresCatalog]:
@@ -80,7 +80,7 @@ RESET = (
 """DISCARD ALL but for the plans."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spare_logins(attacked_urls: HomeUrls) -> Iterator[dict[str, list[Login]]]:
     """Sessions by role that no test uses."""
     spare: dict[str, list[Login]] = {}

@@ -30,21 +30,21 @@ from tests.rounds.building import (
 from tests.what_if.building import BUSY, records
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def asking_urls(postgres_server: EmbeddedServer) -> Iterator[Urls]:
     """Two homes for the whole run."""
     with lent_homes(postgres_server, ALPHA, BETA) as homes:
         yield homes
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def asking_watchers(postgres_server: EmbeddedServer, asking_urls: Urls) -> Iterator[Watchers]:
     """A superuser on each."""
     with watchers_of(postgres_server, asking_urls) as watchers:
         yield watchers
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def asking_connections(asking_urls: Urls) -> Iterator[HomeConnections]:
     """What each has open, for the whole run."""
     with connections_of(asking_urls) as connections:
