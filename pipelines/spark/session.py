@@ -193,9 +193,10 @@ def _working_settings(cores: int, log4j: Path, java_options: tuple[str, ...]) ->
         "spark.sql.shuffle.partitions": str(cores),
         "spark.default.parallelism": str(cores),
         "spark.sql.files.openCostInBytes": "65536",
-        # A filter on the dictionaries of a file takes -0.0 for another value than 0.0, and leaves
-        # out records that fulfil the predicate.
-        "spark.sql.parquet.filterPushdown": "false",
+        # Dictionaries and Bloom filters of a file take -0.0 for another value than 0.0, and leave
+        # out records that fulfil the predicate. Its statistics do not.
+        "spark.hadoop.parquet.filter.dictionary.enabled": "false",
+        "spark.hadoop.parquet.filter.bloom.enabled": "false",
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         "spark.sql.execution.arrow.pyspark.enabled": "true",

@@ -365,8 +365,9 @@ def test_a_filter_by_a_boolean_column_alone_keeps_its_records(replayer: Replayer
         assert rows == {"seen": 1, "counts": 1}
 
 
-def test_a_filter_takes_a_zero_of_either_sign(replayer: Replayer) -> None:
-    """The dictionary of a file tells -0.0 from 0.0."""
+@pytest.mark.parametrize("reals", [(-1.0, -0.0, 5.0), (-0.0, -0.0, -0.0)])
+def test_a_filter_takes_a_zero_of_either_sign(replayer: Replayer, reals: tuple[float, ...]) -> None:
+    """The dictionary of a file distinguishes -0.0 from 0.0."""
     network = Network(
         name="real",
         sources=(Source(name="events", columns={"at_us": "bigint", "real": "double"},
@@ -377,7 +378,7 @@ def test_a_filter_takes_a_zero_of_either_sign(replayer: Replayer) -> None:
         ),
         outputs=(Output(name="counts", input="counted"),),
     )  # fmt: skip
-    few = pa.table({"at_us": pa.array([1, 2, 3]), "real": pa.array([-1.0, -0.0, 5.0])})
+    few = pa.table({"at_us": pa.array([1, 2, 3]), "real": pa.array(reals)})
     with replayer.home() as home:
         replayer.run(home, network, {"events": parquet_files(replayer.folder / "in", few)})
         (segment,) = home.catalog.segments(StreamName("counts"))
