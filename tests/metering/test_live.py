@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pipelines.catalog.server.embedded_server import EmbeddedServer
 
 HOUR_MS = 3_600_000
-RECORDS = 150
+RECORDS = 300
 NETWORK = """
 from medusa_core.network import Filter, Network, Output, Source
 
