@@ -193,10 +193,9 @@ def _working_settings(cores: int, log4j: Path, java_options: tuple[str, ...]) ->
         "spark.sql.shuffle.partitions": str(cores),
         "spark.default.parallelism": str(cores),
         "spark.sql.files.openCostInBytes": "65536",
-        # Dictionaries and Bloom filters of a file take -0.0 for another value than 0.0, and leave
-        # out records that fulfil the predicate. Its statistics do not.
-        "spark.hadoop.parquet.filter.dictionary.enabled": "false",
-        "spark.hadoop.parquet.filter.bloom.enabled": "false",
+        # A filter on the dictionaries of a file takes -0.0 for another value than 0.0, one on its
+        # statistics loses records of prepared jobs: both leave out what fulfils the predicate.
+        "spark.sql.parquet.filterPushdown": "false",
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
