@@ -8,24 +8,32 @@ import sys
 
 import pytest
 
-# The command waits for longer than a test may: what ends it is the interrupt.
+# The command waits for longer than a test may: only its interrupt ends it.
 WAIT = "time.sleep(600)"
 WHERE_NOTHING_CAN_BE_RAISED = """
-import argparse, os, signal, sys, time, types, weakref
+import argparse, ctypes, os, signal, sys, time, types, weakref
 import pipelines.cli.main as cli
 
 class Thing:
-    pass
+    def __getattr__(self, name):
+        os.kill(os.getpid(), signal.{name})
 
-def command(options, settings):
+def in_a_callback():
     thing = Thing()
     kept = weakref.ref(thing, lambda gone: os.kill(os.getpid(), signal.{name}))
     del thing
+
+def in_c_code():
+    ctypes.pythonapi.PyObject_HasAttrString(ctypes.py_object(Thing()), b"anything")
+
+def command(options, settings):
+    {where}()
     try:
         {then}
         return 0
     finally:
         os.kill(os.getpid(), signal.{name})
+        time.sleep(0.5)
         print("cleaned up", flush=True)
 
 def parser():
@@ -39,12 +47,21 @@ sys.exit(cli.main([]))
 """
 
 
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_that_python_would_drop_ends_the_command_and_a_second_not_its_clean_up(
-    ending: signal.Signals,
+@pytest.mark.parametrize(
+    ("ending", "where"),
+    [
+        (signal.SIGINT, "in_a_callback"),
+        (signal.SIGTERM, "in_a_callback"),
+        (signal.SIGTERM, "in_c_code"),
+    ],
+)
+def test_an_interrupt_that_would_be_lost_ends_the_command_and_a_second_not_its_clean_up(
+    ending: signal.Signals, where: str
 ) -> None:
-    program = WHERE_NOTHING_CAN_BE_RAISED.format(name=ending.name, then=WAIT)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    program = WHERE_NOTHING_CAN_BE_RAISED.format(name=ending.name, where=where, then=WAIT)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 130, done.stderr
     assert done.stdout == "cleaned up\n"
     assert done.stderr.splitlines() == [
@@ -65,12 +82,14 @@ print(signal.getitimer(signal.ITIMER_REAL)[0] > 0)
 
 
 def test_a_command_that_ends_before_its_interrupt_comes_again_is_interrupted_all_the_same() -> None:
-    program = WHERE_NOTHING_CAN_BE_RAISED.format(name="SIGINT", then="pass")
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    program = WHERE_NOTHING_CAN_BE_RAISED.format(name="SIGINT", where="in_a_callback", then="pass")
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 130, done.stderr
     assert done.stderr.splitlines()[-1] == "medusa: interrupted; what was committed stays"
 
 
 def test_a_timer_of_the_caller_goes_on() -> None:
-    done = subprocess.run([sys.executable, "-c", TIMED], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", TIMED], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
