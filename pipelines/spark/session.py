@@ -193,8 +193,8 @@ def _working_settings(cores: int, log4j: Path, java_options: tuple[str, ...]) ->
         "spark.sql.shuffle.partitions": str(cores),
         "spark.default.parallelism": str(cores),
         "spark.sql.files.openCostInBytes": "65536",
-        # A filter on the dictionaries of a file takes -0.0 for another value than 0.0, one on its
-        # statistics loses records of prepared jobs: both leave out what fulfils the predicate.
+        # Dictionaries of a file take -0.0 for another value than 0.0, and its statistics leave out
+        # NaN, the largest number: either would skip records that fulfil a predicate.
         "spark.sql.parquet.filterPushdown": "false",
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",

@@ -6,6 +6,7 @@ a Union, sliding windows, a window over windows, a Function, and two fragments.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from pipelines.catalog.server.embedded_server import EmbeddedServer
+    from pipelines.homes.home import Home
 
 pytestmark = pytest.mark.usefixtures("interpreted")
 SECOND_US = 1_000_000
@@ -319,6 +321,14 @@ def test_a_record_that_fails_is_in_quarantine_once_however_steps_cut_its_window(
         assert sorted(q.position or 0 for q in home.catalog.quarantined()) == sorted(bad)
 
 
+def rows_of(home: Home, network: Network) -> dict[str, int]:
+    """How many rows each output has."""
+    return {
+        o.name: sum(s.digest.rows for s in home.catalog.segments(StreamName(o.name)))
+        for o in network.outputs
+    }
+
+
 def test_ports_may_have_any_name_and_still_mean_themselves(replayer: Replayer) -> None:
     network = Network(
         name="ports",
@@ -338,51 +348,40 @@ def test_ports_may_have_any_name_and_still_mean_themselves(replayer: Replayer) -
     few = pa.table({"at_us": pa.array([1, 2, 3, 4, 5]), "bytes": pa.array([0, 5, 600, 950, 20])})
     with replayer.home() as home:
         replayer.run(home, network, {"events": parquet_files(replayer.folder / "in", few)})
-        rows = {o.name: sum(s.digest.rows for s in home.catalog.segments(StreamName(o.name)))
-                for o in network.outputs}  # fmt: skip
-        assert rows == {"tens": 1, "large": 1, "others": 1}
+        assert rows_of(home, network) == {"tens": 1, "large": 1, "others": 1}
         assert [q.position for q in home.catalog.quarantined()] == [1]
 
 
-def test_a_filter_by_a_boolean_column_alone_keeps_its_records(replayer: Replayer) -> None:
-    """Spark takes the WHERE behind a name for an alias if a name in parentheses follows."""
+@pytest.mark.parametrize(
+    ("type_", "predicate", "values"),
+    [
+        # Spark takes the WHERE behind a name for an alias if a name in parentheses follows.
+        ("boolean", "value", (True, False, None)),
+        ("boolean", "(value)", (True, False, None)),
+        # The dictionary of a Parquet file distinguishes -0.0 from 0.0.
+        ("double", "value = 0.0D", (-1.0, -0.0, 5.0)),
+        # Its statistics leave out NaN, which is the largest number of Spark.
+        ("double", "value > 0.5D", (-1.0, math.nan, 0.0)),
+    ],
+)
+def test_a_filter_keeps_the_record_that_fulfils_its_predicate(
+    replayer: Replayer, type_: str, predicate: str, values: tuple[object, ...]
+) -> None:
     network = Network(
-        name="flagged",
-        sources=(Source(name="events", columns={"at_us": "bigint", "flag": "boolean"},
+        name="filtered",
+        sources=(Source(name="events", columns={"at_us": "bigint", "value": type_},
                         time="at_us"),),
         boxes=(
-            Filter(name="good", input="events", cases={"yes": "flag"}),
-            Filter(name="again", input="events", cases={"yes": "(flag)"}),
+            Filter(name="taken", input="events", cases={"yes": predicate}),
+            Filter(name="again", input="taken", cases={"yes": predicate}),
             Aggregate(name="counted", input="again", size="10s", columns={"n": "count(*)"}),
         ),
-        outputs=(Output(name="seen", input="good"), Output(name="counts", input="counted")),
+        outputs=(Output(name="seen", input="taken"), Output(name="counts", input="counted")),
     )  # fmt: skip
-    few = pa.table({"at_us": pa.array([1, 2, 3]), "flag": pa.array([True, False, None])})
+    few = pa.table({"at_us": pa.array([1, 2, 3]), "value": pa.array(values)})
     with replayer.home() as home:
         replayer.run(home, network, {"events": parquet_files(replayer.folder / "in", few)})
-        rows = {o.name: sum(s.digest.rows for s in home.catalog.segments(StreamName(o.name)))
-                for o in network.outputs}  # fmt: skip
-        assert rows == {"seen": 1, "counts": 1}
-
-
-@pytest.mark.parametrize("reals", [(-1.0, -0.0, 5.0), (-0.0, -0.0, -0.0)])
-def test_a_filter_takes_a_zero_of_either_sign(replayer: Replayer, reals: tuple[float, ...]) -> None:
-    """The dictionary of a file distinguishes -0.0 from 0.0."""
-    network = Network(
-        name="real",
-        sources=(Source(name="events", columns={"at_us": "bigint", "real": "double"},
-                        time="at_us"),),
-        boxes=(
-            Filter(name="taken", input="events", cases={"yes": "real = 0.0D"}),
-            Aggregate(name="counted", input="taken", size="10s", columns={"n": "count(*)"}),
-        ),
-        outputs=(Output(name="counts", input="counted"),),
-    )  # fmt: skip
-    few = pa.table({"at_us": pa.array([1, 2, 3]), "real": pa.array(reals)})
-    with replayer.home() as home:
-        replayer.run(home, network, {"events": parquet_files(replayer.folder / "in", few)})
-        (segment,) = home.catalog.segments(StreamName("counts"))
-        assert segment.digest.rows == 1
+        assert rows_of(home, network) == {"seen": 1, "counts": 1}
 
 
 def test_a_window_of_more_buckets_than_a_step_may_take_does_not_advance_bucket_by_bucket(
