@@ -1,8 +1,8 @@
 """Assertions: signed JSON Web Tokens by which a partner proves its identity (RFC 7523).
 
 A client makes one for each access token that it requests: issuer and subject are the participant,
-the audience is the server's participant with its key, so that an assertion for one server is none
-for another. It counts once, by its `jti`. Its lifetime is minutes. Both clocks are compared with a
+the audience is the server's participant with its key, so no other server accepts the assertion. It
+counts once, by its `jti`. Its lifetime is minutes. Both clocks are compared with a
 tolerance of CLOCK_SKEW_S; the server remembers an assertion for as long as it could be accepted.
 The signature is verified elsewhere, before the claims are looked at.
 """

@@ -31,9 +31,9 @@ from medusa_core.protocol.document_fields import (
     RecordField,
     TextField,
     WrongField,
-    shown,
 )
 from medusa_core.protocol.news_documents import NAME, REPLICA_MAX, STREAM, TO_DO
+from medusa_core.suggest import shown
 
 SMALL_BYTES_MAX = 64 << 10
 OFFERS_BYTES_MAX = 16 << 20
@@ -112,7 +112,7 @@ def write_acknowledgement(value: Acknowledgement) -> bytes:
 
 
 def read_acknowledgement(content: bytes) -> Acknowledgement:
-    """The acknowledgement that a reader sent; Refused if it is none."""
+    """The acknowledgement that a reader sent. Raises Refused if it is not valid."""
     return Acknowledgement(**ACKNOWLEDGEMENT.read(content))
 
 
@@ -138,28 +138,29 @@ ENVELOPES = Document(
 
 
 def write_envelopes(envelopes: Sequence[Envelope]) -> bytes:
-    """The document of envelopes; Refused if one of them may not be sent."""
-    fields = [
-        {
-            "kind": one.kind.value,
-            "sender": one.sender,
-            "receiver": one.receiver,
-            "nonce": one.nonce,
-            "sent_at_ms": one.sent_at_ms,
-            "expires_at_ms": one.expires_at_ms,
-            "body": base64.b64encode(one.body).decode(),
-            "signature": one.signature.hex(),
-        }
-        for one in envelopes
-    ]
+    """The document of envelopes. Raises Refused if one of them is not valid."""
     _check_times(envelopes)
-    return ENVELOPES.write({"envelopes": fields})
+    return ENVELOPES.write({"envelopes": [envelope_fields(one) for one in envelopes]})
+
+
+def envelope_fields(envelope: Envelope) -> dict[str, Any]:
+    """The fields of an envelope, as documents and the catalog have them."""
+    return {
+        "kind": envelope.kind.value,
+        "sender": envelope.sender,
+        "receiver": envelope.receiver,
+        "nonce": envelope.nonce,
+        "sent_at_ms": envelope.sent_at_ms,
+        "expires_at_ms": envelope.expires_at_ms,
+        "body": base64.b64encode(envelope.body).decode(),
+        "signature": envelope.signature.hex(),
+    }
 
 
 def read_envelopes(content: bytes) -> tuple[Envelope, ...]:
-    """The envelopes that a partner sent; Refused if one of them is none.
+    """The envelopes that a partner sent. Raises Refused if one of them is not valid.
 
-    Whose they are, and whether they are signed, is checked by others.
+    The caller compares their senders with the partner and verifies their signatures.
     """
     envelopes = tuple(
         Envelope(
@@ -197,12 +198,12 @@ DELIVERIES = Document(
 
 
 def write_deliveries(answers: Sequence[str]) -> bytes:
-    """The document of what became of each envelope."""
+    """The document with an answer to each envelope."""
     return DELIVERIES.write({"answers": list(answers)})
 
 
 def read_deliveries(content: bytes, count: int) -> tuple[str, ...]:
-    """What a partner answered about so many envelopes; Refused if it is another number."""
+    """A partner's answers to `count` envelopes. Raises Refused for another number of answers."""
     answers = tuple(DELIVERIES.read(content)["answers"])
     if len(answers) != count:
         raise DELIVERIES.refusal(f"has {len(answers)} answers about {count} envelopes")
@@ -238,9 +239,7 @@ OFFERS = Document(
                         "name": STREAM,
                         "kind": ChoiceField(("source", "derived")),
                         "width_us": IntegerField(1, INT64_MAX),
-                        "columns": ListField(
-                            RecordField({"name": COLUMN, "type": TextField(1_000)}), COLUMNS_MAX
-                        ),
+                        "columns": ListField(COLUMN_AND_TYPE, COLUMNS_MAX),
                         "key": ListField(COLUMN, COLUMNS_MAX),
                         "replicas": ListField(IntegerField(0, REPLICA_MAX), REPLICAS_MAX),
                     }
@@ -275,7 +274,7 @@ def write_offers(participant: Participant, streams: Sequence[OfferedStream]) -> 
 
 
 def read_offers(content: bytes) -> tuple[Participant, tuple[OfferedStream, ...]]:
-    """Who offers which streams; Refused if the document is none of that."""
+    """The participant and the streams that it offers. Raises Refused if they are not valid."""
     fields = OFFERS.read(content)
     for one in fields["streams"]:
         names = [column["name"] for column in one["columns"]]
@@ -343,7 +342,7 @@ def write_token(issued: AccessToken) -> bytes:
 
 
 def read_token(content: bytes) -> AccessToken:
-    """The token that a partner's server issued; Refused if the document is none."""
+    """The token that a partner's server issued. Raises Refused if it is not valid."""
     fields = TOKEN.read(content)
     return AccessToken(token=fields["access_token"], lifetime_s=fields["expires_in"])
 
@@ -377,7 +376,7 @@ def write_health(health: Health) -> bytes:
 
 
 def read_health(content: bytes) -> Health:
-    """The health that a partner reports; Refused if it is none."""
+    """The health that a partner reports. Raises Refused if it is not valid."""
     fields = HEALTH.read(content)
     return Health(
         participant=Participant(fields["participant"]),

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from medusa_core.errors import Refused
+from medusa_core.suggest import shown
 
-SHOWN_CHARACTERS_MAX = 80
 INT64_MAX = 2**63 - 1
 
 Schema = dict[str, Any]
@@ -51,14 +51,6 @@ class Field(Protocol):
     @property
     def schema(self) -> Schema:
         """The same as JSON Schema."""
-
-
-def shown(value: object) -> str:
-    """A value as a message shows it: short, and without a character that is not printable."""
-    text = ascii(value) if isinstance(value, str) else repr(value)
-    if len(text) > SHOWN_CHARACTERS_MAX:
-        text = f"{text[:SHOWN_CHARACTERS_MAX]}…"
-    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +216,7 @@ class Document:
     bytes_max: int
 
     def read(self, content: bytes) -> Mapping[str, Any]:
-        """The fields of a document that another program sent; Refused unless it is one."""
+        """The fields of a document that another program sent. Raises Refused if it is not valid."""
         if len(content) > self.bytes_max:
             raise self.refusal(f"has {len(content)} bytes, not {self.bytes_max} at most")
         try:
@@ -244,7 +236,7 @@ class Document:
         return fields
 
     def write(self, value: Mapping[str, Any]) -> bytes:
-        """The document as it is sent; Refused if it is not one that may be sent."""
+        """The document as it is sent. Raises Refused if a field of it is not valid."""
         self.check(value)
         content = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
         if len(content) > self.bytes_max:
@@ -252,7 +244,7 @@ class Document:
         return content
 
     def check(self, value: object) -> None:
-        """Raise Refused unless the value is a document of this kind."""
+        """Raise Refused unless the value is a valid document of this kind."""
         try:
             self.record.check(value)
         except WrongField as wrong:

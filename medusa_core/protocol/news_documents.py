@@ -135,8 +135,8 @@ def write_news(news: LineNews) -> bytes:
 def read_news(content: bytes) -> LineNews:
     """The news in a document that a partner sent.
 
-    Raises Refused, in one sentence, for what is no such document, and Diverged for that of a home
-    that was restored from a backup.
+    Raises Refused if it is not valid, and Diverged if the partner's home was restored from a
+    backup.
     """
     news = news_from(NEWS.read(content))
     check_news(news)
@@ -169,13 +169,9 @@ def news_fields(news: LineNews) -> Mapping[str, Any]:
         "chain_after": news.chain_after,
         "chain": news.chain,
         "segments": [_segment_fields(published) for published in news.segments],
-        "plans": [{"id": p.id, "network": p.network, "document": p.document} for p in news.plans],
-        "recalls": [
-            {"generation": r.generation, "from_us": r.from_us, "version": r.version,
-             "because": r.because}
-            for r in news.recalls
-        ],
-    }  # fmt: skip
+        "plans": [plan_fields(plan) for plan in news.plans],
+        "recalls": [recall_fields(recall) for recall in news.recalls],
+    }
 
 
 def news_from(fields: Mapping[str, Any]) -> LineNews:
@@ -193,21 +189,42 @@ def news_from(fields: Mapping[str, Any]) -> LineNews:
         chain_after=fields["chain_after"],
         chain=fields["chain"],
         segments=tuple(_segment_from(row, stream, producer) for row in fields["segments"]),
-        plans=tuple(
-            PublishedPlan(
-                id=PlanId(p["id"]), network=NetworkName(p["network"]), document=p["document"]
-            )
-            for p in fields["plans"]
-        ),
-        recalls=tuple(
-            LineRecall(
-                generation=r["generation"],
-                from_us=r["from_us"],
-                version=Version(r["version"]),
-                because=r["because"],
-            )
-            for r in fields["recalls"]
-        ),
+        plans=tuple(map(plan_from, fields["plans"])),
+        recalls=tuple(map(recall_from, fields["recalls"])),
+    )
+
+
+def plan_fields(plan: PublishedPlan) -> dict[str, Any]:
+    """The fields of a plan, as documents and the catalog have them."""
+    return {"id": plan.id, "network": plan.network, "document": plan.document}
+
+
+def plan_from(fields: Mapping[str, Any]) -> PublishedPlan:
+    """The plan with these fields."""
+    return PublishedPlan(
+        id=PlanId(fields["id"]),
+        network=NetworkName(fields["network"]),
+        document=fields["document"],
+    )
+
+
+def recall_fields(recall: LineRecall) -> dict[str, Any]:
+    """The fields of a recall, as documents and the catalog have them."""
+    return {
+        "generation": recall.generation,
+        "from_us": recall.from_us,
+        "version": recall.version,
+        "because": recall.because,
+    }
+
+
+def recall_from(fields: Mapping[str, Any]) -> LineRecall:
+    """The recall with these fields."""
+    return LineRecall(
+        generation=fields["generation"],
+        from_us=fields["from_us"],
+        version=Version(fields["version"]),
+        because=fields["because"],
     )
 
 

@@ -228,7 +228,7 @@ WRONG_CLAIMS: Mapping[str, tuple[Callable[[int], Mapping[str, Any]], str]] = {
         "another key of this one",
     ),
     "several audiences": (lambda now: {"aud": [AUDIENCE, "x"]}, "aud is"),
-    "no audience": (lambda now: {"aud": ""}, "aud is '', not one audience"),
+    "no audience": (lambda now: {"aud": ""}, "aud is empty, not one audience"),
     "expired": (
         lambda now: {"iat": now - 120 - CLOCK_SKEW_S - 2, "exp": now - CLOCK_SKEW_S - 2},
         "it expired 6",

@@ -82,7 +82,7 @@ ABSURD: Mapping[str, tuple[Change, str]] = {
     "a negative version": (setting("version", -1), "version is -1, not between 0"),
     "a version below 'after'": (setting("version", 3), "restored from a backup"),
     "a version beyond 64 bits": (setting("version", 2**63), "not between"),
-    "a version that is true": (setting("after", True), "after is True, not an integer"),
+    "a version that is true": (setting("after", True), "after is true, not an integer"),
     "a version that is a double": (setting("after", 4.0), "after is 4.0, not an integer"),
     "an origin before year 1": (setting("origin_us", -(2**62)), "origin_us is"),
     "an origin behind a segment": (setting("origin_us", 1_500), "before the line's origin"),

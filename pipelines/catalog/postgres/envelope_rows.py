@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Sequence
 
@@ -11,6 +10,7 @@ from sqlalchemy import RowMapping
 from medusa_core.errors import Refused
 from medusa_core.market.envelopes import Envelope, EnvelopeKind
 from medusa_core.names import Participant
+from medusa_core.protocol.call_documents import envelope_fields
 
 
 def envelope_of(row: RowMapping, kind: EnvelopeKind, sender: Participant) -> Envelope:
@@ -29,25 +29,11 @@ def envelope_of(row: RowMapping, kind: EnvelopeKind, sender: Participant) -> Env
 
 def envelopes_document(envelopes: Sequence[Envelope]) -> str:
     """What medusa_market.take_envelopes takes."""
-    return json.dumps(
-        [
-            {
-                "kind": one.kind.value,
-                "sender": one.sender,
-                "receiver": one.receiver,
-                "nonce": one.nonce,
-                "sent_at_ms": one.sent_at_ms,
-                "expires_at_ms": one.expires_at_ms,
-                "body": base64.b64encode(one.body).decode(),
-                "signature": one.signature.hex(),
-            }
-            for one in envelopes
-        ]
-    )
+    return json.dumps([envelope_fields(one) for one in envelopes])
 
 
 def answers_of(given: object, count: int, partner: str) -> tuple[str, ...]:
-    """What a partner's home answered to so many envelopes; Refused if it is nothing of the kind."""
+    """The answers of a partner's home to `count` envelopes. Raises Refused for any other form."""
     if isinstance(given, list) and len(given) == count and all(isinstance(a, str) for a in given):
         return tuple(given)
     raise Refused(f"{partner} answers envelopes in a form that is not Medusa's")

@@ -6,10 +6,15 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from medusa_core.exchange import LineNews, PublishedPlan, PublishedSegment
-from medusa_core.names import NetworkName, PlanId, StreamName, Version
+from medusa_core.exchange import LineNews, PublishedSegment
+from medusa_core.names import PlanId, StreamName, Version
+from medusa_core.protocol.news_documents import (
+    plan_fields,
+    plan_from,
+    recall_fields,
+    recall_from,
+)
 from medusa_core.segments import Producer
-from pipelines.catalog.postgres.recalls import line_recalls_document, line_recalls_of
 from pipelines.catalog.postgres.rows import files_document, segment_of
 from pipelines.catalog.recall_text import recall_sentence
 
@@ -36,13 +41,9 @@ def news_of(
             )
             for row in document["segments"] or ()
         ),
-        plans=tuple(
-            PublishedPlan(
-                id=PlanId(p["id"]), network=NetworkName(p["network"]), document=p["document"]
-            )
-            for p in document["plans"] or ()
-        ),
-        recalls=line_recalls_of(document.get("recalls")),
+        plans=tuple(map(plan_from, document["plans"] or ())),
+        # A home of an older Medusa tells none.
+        recalls=tuple(map(recall_from, document.get("recalls") or ())),
     )
 
 
@@ -64,10 +65,8 @@ def import_document(lease: Mapping[str, Any], news: LineNews, plan: PlanId) -> s
             "chain_after": news.chain_after,
             "chain": news.chain,
             "segments": [_segment_document(news, published) for published in news.segments],
-            "plans": [
-                {"id": p.id, "network": p.network, "document": p.document} for p in news.plans
-            ],
-            "recalls": line_recalls_document(news.recalls),
+            "plans": [plan_fields(plan) for plan in news.plans],
+            "recalls": [recall_fields(recall) for recall in news.recalls],
             "refusal": recall_sentence(news),
         }
     )

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
 
 from medusa_core.names import StreamName, Version
-from medusa_core.recalls import LineRecall, RecallRequest, RecallResult
+from medusa_core.recalls import RecallRequest, RecallResult
 from pipelines.catalog.postgres.home_database import HomeDatabase
 from pipelines.catalog.postgres.rows import Row, producer_of
 from pipelines.catalog.processing_roles import Recalls
@@ -45,32 +43,6 @@ def recalled_of(row: Row) -> RecallResult:
         segments=row.get("segments", 0),
         rows=row.get("rows", 0),
     )
-
-
-def line_recalls_of(rows: list[Mapping[str, Any]] | None) -> tuple[LineRecall, ...]:
-    """The recalls that the news has; a home of an older Medusa tells none."""
-    return tuple(
-        LineRecall(
-            generation=row["generation"],
-            from_us=row["from_us"],
-            version=Version(row["version"]),
-            because=row["because"],
-        )
-        for row in rows or ()
-    )
-
-
-def line_recalls_document(recalls: tuple[LineRecall, ...]) -> list[dict[str, Any]]:
-    """The same as `medusa.import_line` takes them."""
-    return [
-        {
-            "generation": r.generation,
-            "from_us": r.from_us,
-            "version": r.version,
-            "because": r.because,
-        }
-        for r in recalls
-    ]
 
 
 class PostgresRecalls(HomeDatabase, Recalls):

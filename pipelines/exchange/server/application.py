@@ -34,7 +34,7 @@ from medusa_core.segments import SegmentFile
 from pipelines.base import clock
 from pipelines.exchange.server.access_tokens import AccessRecords, AccessTokens
 from pipelines.exchange.server.file_answer import FileAnswer, opened_file
-from pipelines.exchange.server.openapi import SEGMENTS_MAX
+from pipelines.exchange.server.openapi import news_numbers
 from pipelines.exchange.server.partner_budgets import (
     PartnerBudgets,
     ServerLimits,
@@ -209,16 +209,9 @@ class ExchangeServer:
         return _document(calls.write_offers(self._home.participant, streams))
 
     async def _news(self, request: Request, partner: Participant) -> Response:
-        defaults = {"replica": 0, "after": None, "segments_max": SEGMENTS_MAX, "wait_ms": 0}
-        given = numbers_of(request, defaults)
+        given = numbers_of(request, news_numbers(self._limits))
         stream = StreamName(_named(STREAM, text_of(request, "stream")))
         known = text_of(request, "known", "")
-        if not 0 <= given["wait_ms"] <= self._limits.wait_ms_max:
-            raise Refused(f"wait_ms is not between 0 and {self._limits.wait_ms_max}")
-        if not -1 <= given["replica"] < 2**31 or not 0 <= given["after"] < 2**63:
-            raise Refused("the replica or the version is out of range")
-        if not 1 <= given["segments_max"] <= SEGMENTS_MAX:
-            raise Refused(f"segments_max is not between 1 and {SEGMENTS_MAX}")
         ends_s = clock.monotonic_s() + given["wait_ms"] / 1_000
         while True:
             happens = self._progress.next()

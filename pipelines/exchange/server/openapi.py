@@ -9,11 +9,12 @@ from typing import Any
 
 from medusa_core.protocol import call_documents as calls
 from medusa_core.protocol.assertions import ASSERTION_TYPE, GRANT_TYPE
-from medusa_core.protocol.document_fields import INT64_MAX, Document, Schema
-from medusa_core.protocol.news_documents import HASH, NEWS, REPLICA_MAX, STREAM
+from medusa_core.protocol.document_fields import Document, IntegerField, Schema
+from medusa_core.protocol.news_documents import HASH, NEWS, REPLICA, STREAM, VERSION
 from medusa_core.protocol.problems import MEDIA_TYPE, PROBLEM, ProblemKind
 from pipelines.exchange.server.file_answer import PARQUET
 from pipelines.exchange.server.partner_budgets import ServerLimits
+from pipelines.exchange.server.request_parts import NumberParameter
 
 JSON = "application/json"
 SEGMENTS_MAX = 1_024
@@ -27,6 +28,16 @@ DOCUMENTS = {
     "Problem": PROBLEM,
     "Token": calls.TOKEN,
 }
+
+
+def news_numbers(limits: ServerLimits) -> dict[str, NumberParameter]:
+    """The whole numbers that a request of news names."""
+    return {
+        "after": NumberParameter(VERSION),
+        "replica": NumberParameter(REPLICA, 0),
+        "segments_max": NumberParameter(IntegerField(1, SEGMENTS_MAX), SEGMENTS_MAX),
+        "wait_ms": NumberParameter(IntegerField(0, limits.wait_ms_max), 0),
+    }
 
 
 def openapi_document(limits: ServerLimits) -> dict[str, Any]:
@@ -101,10 +112,6 @@ def _parameter(name: str, schema: Schema, place: str = "query", **more: Any) -> 
     return {"name": name, "in": place, "schema": schema, "required": False, **more}
 
 
-def _whole(least: int, most: int, **more: Any) -> Schema:
-    return {"type": "integer", "minimum": least, "maximum": most, **more}
-
-
 def _token() -> dict[str, Any]:
     fields = {
         "grant_type": {"const": GRANT_TYPE},
@@ -123,18 +130,22 @@ def _token() -> dict[str, Any]:
 
 
 def _news(limits: ServerLimits) -> dict[str, Any]:
+    numbers = {
+        name: _parameter(
+            name,
+            one.schema,
+            required=one.default is None,
+        )
+        for name, one in news_numbers(limits).items()
+    }
+    numbers["wait_ms"]["description"] = (
+        "How long to wait while the news is what the parameter known names."
+    )
     return {
         **_call("What happened to a line of this home after a version.", "News"),
         "parameters": [
             _parameter("stream", STREAM.schema, required=True),
-            _parameter("after", _whole(0, INT64_MAX), required=True),
-            _parameter("replica", _whole(-1, REPLICA_MAX, default=0)),
-            _parameter("segments_max", _whole(1, SEGMENTS_MAX, default=SEGMENTS_MAX)),
-            _parameter(
-                "wait_ms",
-                _whole(0, limits.wait_ms_max, default=0),
-                description="How long to wait while the news is what the parameter known names.",
-            ),
+            *numbers.values(),
             _parameter("known", {"type": "string"}, description="The ETag of an earlier answer."),
         ],
     }

@@ -8,18 +8,33 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
 from starlette.requests import ClientDisconnect, Request
 
 from medusa_core.errors import Refused, Unavailable
-from medusa_core.protocol.document_fields import shown
+from medusa_core.protocol.document_fields import IntegerField, Schema, WrongField
 
 FORM = "application/x-www-form-urlencoded"
 FIELDS_MAX = 16
 _TOKEN = re.compile(r"Bearer ([0-9A-Za-z_-]{1,256})")
 _RANGE = re.compile(r"bytes=(\d{1,18})-(\d{0,18})")
-_NUMBER = re.compile(r"-?\d{1,19}")
+_NUMBER = re.compile(r"-?[0-9]{1,19}")
+
+
+@dataclass(frozen=True, slots=True)
+class NumberParameter:
+    """A whole number of a query: its range, and its default; None: it must be given."""
+
+    field: IntegerField
+    default: int | None = None
+
+    @property
+    def schema(self) -> Schema:
+        """The same as JSON Schema."""
+        default = {} if self.default is None else {"default": self.default}
+        return {**self.field.schema, **default}
 
 
 class BodyTooLarge(Exception):
@@ -33,17 +48,19 @@ def bearer_of(request: Request) -> str | None:
     return found[1] if found else None
 
 
-def numbers_of(request: Request, defaults: Mapping[str, int | None]) -> Mapping[str, int]:
-    """Whole numbers of the query by name; without a default (None) one must be there."""
+def numbers_of(request: Request, parameters: Mapping[str, NumberParameter]) -> Mapping[str, int]:
+    """Whole numbers of the query by name, each within its range."""
     found = {}
-    for name, default in defaults.items():
-        values = request.query_params.getlist(name)
-        if not values and default is not None:
-            found[name] = default
-        elif len(values) == 1 and _NUMBER.fullmatch(values[0]):
-            found[name] = int(values[0])
-        else:
-            raise Refused(f"parameter {name} is {shown(values)}: give one whole number")
+    for name, parameter in parameters.items():
+        default = parameter.default
+        value = text_of(request, name, None if default is None else str(default))
+        if not _NUMBER.fullmatch(value):
+            raise Refused(f"parameter {name} is not a whole number: give one")
+        found[name] = int(value)
+        try:
+            parameter.field.check(found[name])
+        except WrongField as wrong:
+            raise Refused(f"parameter {name} {wrong.problem}: give another") from None
     return found
 
 
