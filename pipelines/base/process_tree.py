@@ -125,6 +125,7 @@ class ProcessTree:
         self._now_s = now_s
         self._processes = processes or SystemProcesses()
         self._spent_ns = 0
+        self._not_accounted: dict[int, int] = {}
         self._known = self._found()
         self._scanned_s = now_s()
 
@@ -145,12 +146,18 @@ class ProcessTree:
         """Find processes that have started and ended, and count all that is not counted yet."""
         found, before = self._found(), self._known
         counted = self._counted_of_ended(found)
+        # Its parent may have been read before a process ended, and accounts for it by now.
+        late, self._not_accounted = self._not_accounted, {}
         for pid, now in found.items():
             was = before.get(pid)
             if was is not None and was.started != now.started:
                 was = None
             own_ns = now.own_ns - (was.own_ns if was else 0)
             ended_ns = now.ended_ns - (was.ended_ns if was else 0) - counted.get(pid, 0)
+            if ended_ns < 0:
+                self._not_accounted[pid] = -ended_ns
+            elif was is not None:
+                ended_ns -= late.get(pid, 0)
             if not now.is_left_out:
                 self._spent_ns += max(own_ns, 0) + max(ended_ns, 0)
             if was is not None:

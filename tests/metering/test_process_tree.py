@@ -35,6 +35,7 @@ class System:
 
     processes: dict[int, Process] = field(default_factory=dict)
     clock: int = 0
+    ends_during_a_scan: int | None = None
 
     def start(self, pid: int, parent: int = 1, name: str = "a name") -> None:
         self.clock += 1
@@ -60,6 +61,9 @@ class System:
         seen = self.process(root)
         if seen is not None:
             yield seen
+            if self.ends_during_a_scan is not None:
+                ended, self.ends_during_a_scan = self.ends_during_a_scan, None
+                self.end(ended)
             for child in self.children(root):
                 yield from self.tree(child)
 
@@ -108,6 +112,32 @@ def test_a_child_is_counted_while_it_lives_and_not_again_when_it_has_ended() -> 
         system.end(ROOT + 1)
         assert ticks(tree) == 10
         assert ticks(tree) == 10
+
+
+def test_a_child_that_ends_while_a_scan_is_between_it_and_its_parent_is_counted_once() -> None:
+    with a_system() as (system, tree):
+        system.start(ROOT + 1, ROOT)
+        system.spend(ROOT + 1, 7)
+        assert ticks(tree) == 7
+        system.spend(ROOT + 1, 3)
+        system.ends_during_a_scan = ROOT + 1
+        assert ticks(tree) == 7
+        assert ticks(tree) == 10
+        assert ticks(tree) == 10
+
+
+def test_a_child_whose_parent_does_not_wait_takes_nothing_from_what_others_spend_later() -> None:
+    with a_system() as (system, tree):
+        system.start(ROOT + 1, ROOT)
+        system.spend(ROOT + 1, 7)
+        assert ticks(tree) == 7
+        del system.processes[ROOT + 1]
+        assert ticks(tree) == 7
+        assert ticks(tree) == 7
+        system.start(ROOT + 2, ROOT)
+        system.spend(ROOT + 2, 9)
+        system.end(ROOT + 2)
+        assert ticks(tree) == 16
 
 
 def test_a_child_that_started_and_ended_between_scans_is_counted() -> None:
