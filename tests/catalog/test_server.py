@@ -226,7 +226,7 @@ def test_when_the_owner_is_killed_no_process_is_left(folder: Path, how: signal.S
 
 @needs_proc
 def test_a_start_right_after_the_owner_was_killed_succeeds(folder: Path) -> None:
-    for _ in range(2):
+    for _ in range(3):
         owner = Owner(folder)
         owner.facts()
         owner.kill()

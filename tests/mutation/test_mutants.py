@@ -22,8 +22,7 @@ from tests.mutation.sql_mutants import mutants_of as sql_mutants_of
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED, MINUTES = 1, 6.0
-SAMPLES = {"medusa_core": 60, "sql": 18}
-RUN_MIN = 12
+SAMPLE = 60
 
 PYTHON = '''
 LIMIT = 3
@@ -174,8 +173,8 @@ def test_the_tests_that_mutants_are_run_against_exist(room: str) -> None:
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_sample_of_mutants_is_noticed(room: str) -> None:
     listed = listed_survivors()
-    sample = [m for m in drawn(all_mutants(ROOT, room), SEED, SAMPLES[room]) if m.id not in listed]
+    sample = [m for m in drawn(all_mutants(ROOT, room), SEED, SAMPLE) if m.id not in listed]
     told = StringIO()
     results = run_mutants(ROOT, sample, seconds_max=MINUTES * 60, told=told)
-    assert len(results) > RUN_MIN, "too few were run in the time"
+    assert len(results) > SAMPLE // 4, "too few were run in the time"
     assert [r for r in results if r.verdict in LEFT] == [], told.getvalue()

@@ -204,7 +204,8 @@ def replayer(
 
     def replayed(name: str) -> Any:
         replayer = Replayer(postgres_server, spark, folder / name)
-        return checked_home(replayer, NETWORK, {"events": files}, width_s=10)
+        return checked_home(replayer, NETWORK, {"events": files}, width_s=10,
+                            records_per_step_max=examples(300, 50))  # fmt: skip
 
     return replayed
 

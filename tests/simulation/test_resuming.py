@@ -19,6 +19,7 @@ from pipelines.simulation.faults.run_figures import RunFigures
 from pipelines.simulation.faults.schedule_runs import run_on, run_schedules
 from pipelines.simulation.faults.schedule_shapes import TRIMS, WHOLE
 from pipelines.simulation.progress import progress_in
+from tests.sweeps import examples
 from tests.waiting import until
 
 SEED = 70_000
@@ -32,21 +33,24 @@ def stop(done: int) -> None:
     raise Stopped
 
 
+@pytest.mark.sweep
 def test_a_stopped_run_continues_and_ends_like_an_uninterrupted_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedule_runs, "SCHEDULES_PER_PART", 1)
+    part = examples(1, 2)
+    all_ = 2 * part + 1
+    monkeypatch.setattr(schedule_runs, "SCHEDULES_PER_PART", part)
     file = tmp_path / "deep" / "run.json"
     with progress_in(file, SEED, TRIMS) as progress, pytest.raises(Stopped):
-        run_on(progress, 3, 1, stop)
+        run_on(progress, all_, 1, stop)
     begun: list[int] = []
     with progress_in(file, SEED, TRIMS) as progress:
-        assert progress.done == [(SEED, SEED + 1)]
-        figures = run_on(progress, 3, 1, begun.append)
-    assert begun == [2, 3]
-    assert figures.document() == run_schedules(3, SEED, shape=TRIMS).document()
+        assert progress.done == [(SEED, SEED + part)]
+        figures = run_on(progress, all_, 1, begun.append)
+    assert begun == [2 * part, all_]
+    assert figures.document() == run_schedules(all_, SEED, shape=TRIMS).document()
     with progress_in(file, SEED, TRIMS) as progress:
-        assert run_on(progress, 3, 1, stop).document() == figures.document()
+        assert run_on(progress, all_, 1, stop).document() == figures.document()
 
 
 @cache

@@ -24,10 +24,11 @@ from pipelines.sources.generated_files import write_generated
 from pipelines.watching.metrics import Metrics
 from tests.federation.building import Heard, Running, federation_of, no_spark, seated
 from tests.sinks.building import COPIES, Database, SinkHome, a_row, names, parquet_rows
+from tests.sweeps import examples
 from tests.waiting import until
 
 SEEN = StreamName("seen")
-RECORDS = 900
+RECORDS = examples(900, 3_000)
 NETWORK = """
 from medusa_core.network import Filter, Network, Output, Source
 
@@ -88,12 +89,13 @@ def lands(postgres_server: EmbeddedServer, tmp_path: Path) -> Iterator[Lands]:
         yield Lands(settings, contracts, tmp_path / "lake")
 
 
+@pytest.mark.sweep
 def test_a_running_participant_delivers_to_the_end_of_the_stream(
     lands: Lands, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SINKS_TARGET", database.url)
     lands.apply(
-        f"[{{kind: parquet, path: '{lands.lake}', rows_max: 150}}, "
+        f"[{{kind: parquet, path: '{lands.lake}', rows_max: {RECORDS // 6}}}, "
         "{kind: postgres, url: '${SINKS_TARGET}', table: seen}]"
     )
     with seated(lands.settings, "alpha", no_spark) as running:
@@ -103,7 +105,7 @@ def test_a_running_participant_delivers_to_the_end_of_the_stream(
         assert [sink.through_us for sink in sinks] == [line.end_us] * 2
         heard = running.heard
     rows = sum(1 for path in lands.lake.glob("*.parquet") for _ in [path])
-    assert rows > 2, "runs are cut"
+    assert rows > examples(2, 3), "runs are cut"
     delivered = parquet_rows_of(lands.lake)
     assert len(delivered) == RECORDS
     assert database.run("SELECT count(*), count(DISTINCT (ts_us, orig_h)) FROM seen") == [

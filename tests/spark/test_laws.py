@@ -257,19 +257,17 @@ def test_i1_widths_of_which_one_is_a_multiple_of_the_other_agree_where_both_have
 
 @pytest.mark.long
 def test_i1_boxes_in_two_fragments_give_the_same_as_boxes_in_one(
-    case: Case, table: pa.Table, prepared: Digests
+    case: Case, table: pa.Table, whole: Digests
 ) -> None:
-    network = a_network(second_fragment="later", function=None)
-    assert case.digests(table, network=network) == prepared
+    assert case.digests(table, network=a_network(second_fragment="later")) == whole
 
 
 @pytest.mark.long
 def test_i3_files_written_by_spark_tasks_hold_the_same_as_one_written_by_the_driver(
-    case: Case, table: pa.Table, prepared: Digests, monkeypatch: pytest.MonkeyPatch
+    case: Case, table: pa.Table, whole: Digests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipelines.spark.step.mode_of", lambda *_, **__: ExecutionMode.SCANNED)
     monkeypatch.setattr("pipelines.spark.job.RESULT_ROWS_IN_DRIVER_MAX", -1)
-    assert case.digests(table, network=a_network(function=None)) == prepared
+    assert case.digests(table) == whole
 
 
 @pytest.mark.parametrize(
@@ -278,7 +276,7 @@ def test_i3_files_written_by_spark_tasks_hold_the_same_as_one_written_by_the_dri
         1,
         [
             # Bounds in the plan: files hold more than a step needs.
-            (ExecutionMode.SCANNED, 3_900),
+            (ExecutionMode.SCANNED, 2_100),
             (ExecutionMode.SCANNED, 250_000),
             (ExecutionMode.HANDED_OVER, 250_000),
         ],

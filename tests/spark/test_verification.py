@@ -28,7 +28,7 @@ from pipelines.spark.step import StepEngine
 from pipelines.spark.step_panes import Saved, StepPanes
 from tests.spark.conftest import never_verified
 from tests.spark.drawn.world import World
-from tests.sweeps import long_but
+from tests.sweeps import examples, long_but
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +39,7 @@ VERIFIES = True
 
 SECOND_US = 1_000_000
 COLUMNS = {"at_us": "bigint", "key": "string", "value": "bigint"}
-STEPS = [Range(at * SECOND_US, (at + 10) * SECOND_US) for at in range(0, 40, 10)]
+STEPS = [Range(at * SECOND_US, (at + 10) * SECOND_US) for at in range(0, examples(40, 60), 10)]
 
 
 class Given:
@@ -253,6 +253,7 @@ def loses_failures(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "fault", long_but(1, [keeps_its_first_records, keeps_its_relations, loses_failures])
 )
+@pytest.mark.sweep
 def test_a_fault_of_a_prepared_job_is_found_at_its_first_step_and_the_fragment_planned_anew(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     expected: list[Any], fault: Callable[[pytest.MonkeyPatch], None],
@@ -264,10 +265,11 @@ def test_a_fault_of_a_prepared_job_is_found_at_its_first_step_and_the_fragment_p
     assert first is not None
     assert first.difference is not None
     assert first.fragment == "checked/main"
-    assert others == [None] * 3, "an ordinary plan is compared with nothing"
+    assert others == [None] * (len(STEPS) - 1), "an ordinary plan is compared with nothing"
     assert "the result of the ordinary plan was taken" in first.sentence
 
 
+@pytest.mark.sweep
 def test_a_fault_that_comes_later_is_found_by_the_next_comparison(
     spark: SparkSession, tmp_path: Path, expected: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,10 +281,11 @@ def test_a_fault_that_comes_later_is_found_by_the_next_comparison(
     told = [None if one.verified is None else one.verified.difference for one in made]
     assert [at for at, difference in enumerate(told) if difference] == [3]
     same = [(found(one), one.quarantine) == is_ for one, is_ in zip(made, expected, strict=True)]
-    assert same == [True, True, True, True]
+    assert same == [True] * len(STEPS)
 
 
 @pytest.mark.long
+@pytest.mark.sweep
 def test_panes_that_count_twice_are_found_when_they_are_first_used(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -305,7 +308,7 @@ def test_panes_that_count_twice_are_found_when_they_are_first_used(
     assert compared[1] is not None
     assert compared[1][0] == "the prepared job over panes"
     assert compared[1][1]
-    assert compared[2:] == [None] * 2
+    assert compared[2:] == [None] * (len(STEPS) - 2)
 
 
 def a_join() -> Network:
@@ -349,8 +352,9 @@ def test_no_answer_waits_for_a_verification(
     assert [VERIFY in one.metrics.phases_ms for one in answers] == [False, False]
     assert len(prepared_runs) == 1, "the cold engine has no job that was compared"
     # Once it has made another step, its job of answers was compared, and gives panes.
-    cold.comes("right", records(2), minutes[0])
-    cold.correction(minutes[0])
+    for world in (cold, warm):
+        world.comes("right", records(2), minutes[0])
+    assert found(cold.correction(minutes[0])) == in_full(warm, minutes[0])
     prepared_runs.clear()
     cold.answer(minutes[1])
     assert len(prepared_runs) == 1
