@@ -19,6 +19,7 @@ from pipelines.catalog.agreement_store import Agreements
 from pipelines.catalog.postgres.agreements import PostgresAgreements
 from pipelines.exchange.in_process import Partner
 from pipelines.homes.home import Homes, known_homes, storage_of
+from pipelines.homes.signing_keys import load_key, make_key
 from pipelines.market.sync.contract_proposals import (
     AgreementChange,
     AgreementStatus,
@@ -27,7 +28,6 @@ from pipelines.market.sync.contract_proposals import (
     read_agreement_status,
 )
 from pipelines.market.sync.contract_sync import settle
-from pipelines.market.sync.signing_keys import load_key, make_key
 from pipelines.market.sync.sync_assembly import open_contract_sync
 
 OWN, AT_HAND, SHOWN = "drawn here", "of a home in the same folder", "of the contracts folder"

@@ -16,9 +16,9 @@ from medusa_core.market.decisions import MarketDecision
 from medusa_core.names import Participant
 from pipelines.base.settings import Settings
 from pipelines.homes.home import chosen_participant
+from pipelines.homes.signing_keys import load_key
 from pipelines.market.rounds.round_assembly import open_market_worker
 from pipelines.market.rounds.round_report import decision_documents
-from pipelines.market.sync.signing_keys import load_key
 from pipelines.operations.job_supervision import lane_is_held
 from pipelines.participant.home_session import open_session
 

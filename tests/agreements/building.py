@@ -33,8 +33,8 @@ from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.postgres.rounds import PostgresRounds, open_postgres_rounds
 from pipelines.catalog.server.home_databases import HomeUrls
 from pipelines.exchange.in_process import LocalExchange, Partner
+from pipelines.homes.signatures import SigningKey, signing_key
 from pipelines.market.sync.contract_sync import ContractSync, settle
-from pipelines.market.sync.signatures import SigningKey, signing_key
 
 ALPHA, BETA, GAMMA = Participant("alpha"), Participant("beta"), Participant("gamma")
 SPARE = "spare_load"

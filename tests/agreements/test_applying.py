@@ -19,6 +19,7 @@ from pipelines.cli.main import main
 from pipelines.contracts.comparison_rows import Mark
 from pipelines.contracts.public_keys import public_key_text
 from pipelines.homes.home import known_homes
+from pipelines.homes.signing_keys import key_path
 from pipelines.market.sync.contract_proposals import (
     APPLIED,
     AgreementStatus,
@@ -27,7 +28,6 @@ from pipelines.market.sync.contract_proposals import (
     read_agreement_status,
 )
 from pipelines.market.sync.contract_sync import settle
-from pipelines.market.sync.signing_keys import key_path
 from tests.agreements.building import ALPHA, BETA, RAISE_PRICE, Party, a_key, some_terms
 from tests.conftest import folder_on_memory
 from tests.contracts.writing import FILES, write_contracts

@@ -13,6 +13,7 @@ from medusa_core.errors import Unavailable
 from medusa_core.market.envelopes import Envelope
 from medusa_core.names import Participant
 from pipelines.exchange.nonblocking import NonBlockingTransport
+from pipelines.homes.signing_keys import key_path, make_key
 from pipelines.market.rounds.round_assembly import market_worker
 from pipelines.market.sync.background_worker import (
     AGAIN_S,
@@ -21,7 +22,6 @@ from pipelines.market.sync.background_worker import (
     BackgroundWorker,
 )
 from pipelines.market.sync.contract_sync import ContractSync, SyncResult
-from pipelines.market.sync.signing_keys import key_path, make_key
 from tests.agreements.building import INSERT, Party
 from tests.waiting import until
 

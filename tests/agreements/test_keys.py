@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from medusa_core.errors import Refused, Unavailable
-from pipelines.market.sync.signatures import is_signed
-from pipelines.market.sync.signing_keys import key_path, load_key, make_key
+from pipelines.homes.signatures import is_signed
+from pipelines.homes.signing_keys import key_path, load_key, make_key
 from tests.agreements.building import ALPHA, BETA
 
 

@@ -77,8 +77,8 @@ def test_every_check_of_the_doctor_is_there() -> None:
         ("the catalog does not accept this login", "pipelines/catalog/postgres/database_errors.py"),
         ("install the ", "pipelines/catalog/server/migrations.py"),
         ("was edited after this home had applied it", "pipelines/catalog/server/migrations.py"),
-        ("has no key to sign with", "pipelines/market/sync/signing_keys.py"),
-        ("may be read by others (mode ", "pipelines/market/sync/signing_keys.py"),
+        ("has no key to sign with", "pipelines/homes/signing_keys.py"),
+        ("may be read by others (mode ", "pipelines/homes/signing_keys.py"),
         ("is not by the key of", "pipelines/market/sync/verification.py"),
         ("than their digests tell: nothing was compacted", "pipelines/storage/compaction.py"),
         (

@@ -16,7 +16,7 @@ from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
 from pipelines.cli.main import main
-from pipelines.market.sync.signing_keys import make_key
+from pipelines.homes.signing_keys import make_key
 from tests.agreements.building import ALPHA, BETA, Login, a_movement, some_terms
 from tests.catalog import building as a
 from tests.rounds.building import COST, PERIOD_MS, a_price, parts

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pipelines.exchange.in_process import Partner
+from pipelines.homes.signing_keys import key_path
 from pipelines.market.rounds.round_assembly import market_worker
 from pipelines.market.sync.background_worker import BackgroundWorker
-from pipelines.market.sync.signing_keys import key_path
 from tests.rounds.building import Trader, a_price, agree_on, parts
 from tests.waiting import until
 

@@ -22,7 +22,7 @@ from medusa_core.market.messages import (
 )
 from medusa_core.market.terms import ContractName, Revision
 from medusa_core.names import FragmentName, Participant
-from pipelines.market.sync.signatures import SigningKey
+from pipelines.homes.signatures import SigningKey
 from tests.agreements.building import a_key
 from tests.rounds.building import (
     ALPHA,

@@ -43,8 +43,8 @@ from pipelines.catalog.agreement_store import (
     Received,
 )
 from pipelines.exchange.exchange_port import Transport
+from pipelines.homes.signatures import SigningKey
 from pipelines.market.sync.outbox_delivery import Deliveries
-from pipelines.market.sync.signatures import SigningKey
 from pipelines.market.sync.verification import (
     bytes_of_due,
     check_sender,

@@ -10,8 +10,8 @@ from medusa_core.names import Participant
 from pipelines.catalog.postgres.agreements import PostgresAgreements
 from pipelines.exchange.in_process import LocalExchange, Partner
 from pipelines.exchange.nonblocking import NonBlockingTransport
+from pipelines.homes.signing_keys import load_key
 from pipelines.market.sync.contract_sync import ContractSync
-from pipelines.market.sync.signing_keys import load_key
 from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
 
 

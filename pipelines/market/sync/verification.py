@@ -21,7 +21,7 @@ from medusa_core.market.envelopes import Envelope, contract_bytes, statement_byt
 from medusa_core.market.terms import checked_revision
 from medusa_core.names import Participant
 from pipelines.catalog.agreement_store import KnownKeys, Signed
-from pipelines.market.sync.signatures import is_signed
+from pipelines.homes.signatures import is_signed
 
 SIGNS = "signs "
 """So begins what is due of a contract that is to be signed anew, with another key."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant, check_name
 from pipelines.base.files import write_atomically
-from pipelines.market.sync.signatures import SigningKey, signing_key
+from pipelines.homes.signatures import SigningKey, signing_key
 
 FOLDER, FILE = "keys", "signing_key"
 SECRET_BYTES = 32
