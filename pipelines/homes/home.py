@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -139,6 +139,29 @@ def open_home(
         raise Refused(f"there is no home of {participant} in {settings.directory}: {hint}")
     with _opened(settings.directory, participant, url, makes=False) as home:
         yield home
+
+
+@contextmanager
+def exchange_login(
+    settings: Settings, participant: Participant
+) -> Iterator[tuple[str, Callable[[], None]]]:
+    """The URL of a home's login for its exchange server, and what starts an embedded server that
+    has ended; Refused if there is no home of this participant in the folder."""
+    homes = known_homes(settings.directory)
+    if participant not in homes:
+        hint = did_you_mean(participant, homes, "it has " + (", ".join(sorted(homes)) or "none"))
+        raise Refused(f"there is no home of {participant} in {settings.directory}: {hint}")
+    if settings.catalog_url is not None:
+        admin_url = settings.catalog_url_of("postgres") or ""
+        yield home_urls(admin_url, participant, homes[participant]).exchange, _nothing
+        return
+    with EmbeddedServer(settings.directory / SERVER) as server:
+        urls = home_urls(server.superuser_url(), participant, homes[participant])
+        yield urls.exchange, server.revive
+
+
+def _nothing() -> None:
+    """A server of one's own is started by its owner."""
 
 
 @contextmanager

@@ -5,12 +5,13 @@ not granted and what does not exist have one answer, 404. The catalog is called 
 one slow call delays no other; each partner has a budget of its own. Every answer says in the header
 `Server-Timing` how long it took inside.
 
-Limit: TLS, the number of connections and the size of headers are for the HTTP server to keep.
+TLS, the number of connections and the size of headers are for `https_server` to keep.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -33,7 +34,8 @@ from medusa_core.protocol.problems import MEDIA_TYPE, ProblemKind, kind_of, writ
 from medusa_core.segments import SegmentFile
 from pipelines.base import clock
 from pipelines.exchange.server.access_tokens import AccessRecords, AccessTokens
-from pipelines.exchange.server.file_answer import FileAnswer, opened_file
+from pipelines.exchange.server.answers import Answer, document_answer, file_answer, opened_file
+from pipelines.exchange.server.connections import proves
 from pipelines.exchange.server.openapi import news_numbers
 from pipelines.exchange.server.partner_budgets import (
     PartnerBudgets,
@@ -52,6 +54,8 @@ from pipelines.exchange.server.request_parts import (
 
 if TYPE_CHECKING:
     from medusa_core.market.envelopes import Envelope
+
+log = logging.getLogger(__name__)
 
 JSON = "application/json"
 
@@ -178,12 +182,17 @@ class ExchangeServer:
                 raise _Problem(
                     ProblemKind.UNAUTHORIZED, "there is no valid access token: request one"
                 )
+            if not proves(request.scope, partner):
+                raise TooManyRequests
             with ExitStack() as held:
                 held.enter_context(self._budgets.request(partner))
                 response = await call(request, partner)
-                if isinstance(response, FileAnswer):
+                if isinstance(response, Answer):
                     # Its budget is held until the last byte is sent.
-                    response.holds(held.pop_all())
+                    held.push(response.held)
+                    held.enter_context(self._budgets.memory(partner, response.memory_bytes))
+                    response.held = held.pop_all()
+                    response.seconds_max = self._limits.answer_s_max
                 return response
 
         return answer
@@ -245,7 +254,7 @@ class ExchangeServer:
             headers["Content-Range"] = f"bytes {first}-{end - 1}/{file.size_bytes}"
         opened = await self._call(partner, opened_file, self._storage / file.path, file, first)
         status = 200 if part is None else 206
-        return FileAnswer(opened, end - first, status, headers, self._limits.file_s_max)
+        return file_answer(opened, end - first, status, headers)
 
     async def _acknowledge(self, request: Request, partner: Participant) -> Response:
         body = await body_of(request, calls.SMALL_BYTES_MAX, self._limits.body_s_max)
@@ -277,8 +286,8 @@ def _named(field: Field, name: str) -> str:
     return name
 
 
-def _document(content: bytes) -> Response:
-    return Response(content, media_type=JSON)
+def _document(content: bytes) -> Answer:
+    return document_answer(content, JSON)
 
 
 def _problem(kind: ProblemKind, detail: str) -> Response:
@@ -292,5 +301,6 @@ async def _unknown_call(request: Request, error: Exception) -> Response:
 
 
 async def _fault(request: Request, error: Exception) -> Response:
-    """A fault of this program: it says nothing of what is inside, and the server logs it."""
+    """A fault of this program: the answer says nothing of what is inside, the log does."""
+    log.error("the call %s ended with a fault", request.url.path, exc_info=error)
     return _problem(ProblemKind.UNAVAILABLE, "the server cannot answer this now: try later")

@@ -12,7 +12,7 @@ from medusa_core.protocol.assertions import ASSERTION_TYPE, GRANT_TYPE
 from medusa_core.protocol.document_fields import Document, IntegerField, Schema
 from medusa_core.protocol.news_documents import HASH, NEWS, REPLICA, STREAM, VERSION
 from medusa_core.protocol.problems import MEDIA_TYPE, PROBLEM, ProblemKind
-from pipelines.exchange.server.file_answer import PARQUET
+from pipelines.exchange.server.answers import PARQUET
 from pipelines.exchange.server.partner_budgets import ServerLimits
 from pipelines.exchange.server.request_parts import NumberParameter
 

@@ -1,0 +1,1 @@
+"""The client of partners' exchange servers: what this participant asks of others over HTTPS."""

@@ -1,0 +1,145 @@
+"""The exchange server on a port: uvicorn with TLS 1.3, or without TLS on loopback."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import resource
+import socket
+from asyncio import get_running_loop
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from ssl import SSLContext
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from medusa_core.errors import Refused, Unavailable
+from pipelines.exchange.server.connections import Connections, connection_class
+from pipelines.exchange.server.partner_budgets import ServerLimits
+
+HANDSHAKE_S, SHUTDOWN_S = 5.0, 1.0
+BACKLOG = 512
+ENDS_S = 2
+"""How long open requests may take when the server ends: a partner asks again."""
+
+# Its warnings are of requests that are wrong, as many as are sent; faults are logged by the
+# application.
+logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where a server listens; port 0 is a free one. Without TLS only on loopback."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    tls: SSLContext | None = None
+
+    def __post_init__(self) -> None:
+        if self.tls is None and not is_loopback(self.host):
+            raise Refused(
+                f"the exchange is served without TLS on loopback only, not on {self.host}: give a "
+                "certificate"
+            )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine by its address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class HttpsServer(uvicorn.Server):
+    """An application at an address.
+
+    `run()` serves until `should_exit` is set, or until SIGTERM or SIGINT if it runs in the main
+    thread.
+    """
+
+    def __init__(self, application: ASGIApp, address: Address, limits: ServerLimits) -> None:
+        self._address = address
+        self._connection = connection_class(Connections(limits))
+        super().__init__(
+            uvicorn.Config(
+                application,
+                loop="asyncio",
+                http=self._connection,
+                ws="none",
+                lifespan="off",
+                interface="asgi3",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                timeout_keep_alive=int(limits.idle_s_max),
+                timeout_graceful_shutdown=ENDS_S,
+                h11_max_incomplete_event_size=limits.header_bytes_max,
+            )
+        )
+        self._socket = _listening(address)
+
+    @property
+    def url(self) -> str:
+        """Where it is reached from this machine."""
+        host, port = self._socket.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        return f"{'http' if self._address.tls is None else 'https'}://{shown}:{port}"
+
+    def serve_until_ended(self, on_ready: Callable[[], None]) -> None:
+        """Serve; `on_ready` is called when connections are accepted."""
+        _raise_limit_of_files()
+        self._on_ready = on_ready
+        self.run()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn does it, with a limit on handshakes."""
+        await self.lifespan.startup()
+        protocol = partial(
+            self._connection,
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
+        tls: dict[str, Any] = {}
+        if self._address.tls is not None:
+            tls = {
+                "ssl": self._address.tls,
+                "ssl_handshake_timeout": HANDSHAKE_S,
+                "ssl_shutdown_timeout": SHUTDOWN_S,
+            }
+        server = await get_running_loop().create_server(
+            protocol, sock=self._socket, backlog=BACKLOG, **tls
+        )
+        self.servers = [server]
+        self.started = True
+        self._on_ready()
+
+
+def _listening(address: Address) -> socket.socket:
+    """A socket that listens there; raises Unavailable, naming the address."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    opened = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind((address.host, address.port))
+    except (OSError, OverflowError) as error:
+        opened.close()
+        reason = getattr(error, "strerror", None) or str(error)
+        raise Unavailable(
+            f"the exchange cannot be served at {address.host} port {address.port} ({reason}): give "
+            "another --host or --port"
+        ) from error
+    return opened
+
+
+def _raise_limit_of_files() -> None:
+    """As many open files as the system allows: each connection is one."""
+    with suppress(ValueError, OSError):
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

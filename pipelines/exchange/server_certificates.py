@@ -1,0 +1,126 @@
+"""The certificate of an exchange server: made by its home, and known to partners by its key.
+
+A partner that pins a server trusts its key alone: the certificate may be renewed, be signed by
+nobody else, and name any host. The certificate of a public authority needs no pin.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import ssl
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from medusa_core.errors import Refused, Unavailable
+from medusa_core.names import Participant
+from pipelines.base import clock
+from pipelines.base.files import write_atomically
+
+VALID_DAYS = 3_650
+SKEW_DAYS = 1
+"""How far a partner's clock may be behind when it first sees the certificate."""
+
+
+def server_context(certificate: Path, key: Path | None = None) -> ssl.SSLContext:
+    """TLS 1.3 with the certificate in a PEM file; without `key` that file holds its key, too.
+
+    Raises Refused if the files cannot be used.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    try:
+        # An empty password, else OpenSSL would request one at the terminal.
+        context.load_cert_chain(certificate, key, password="")
+    except (OSError, ValueError) as error:
+        # OpenSSL's errors are OSErrors whose text is of the library's inside.
+        is_there = isinstance(error, ssl.SSLError | ValueError)
+        reason = "wrong form" if is_there else getattr(error, "strerror", "")
+        raise Refused(
+            f"certificate {certificate} cannot be used ({reason}): give the PEM files of a "
+            "certificate and of its key, without a password"
+        ) from error
+    return context
+
+
+def make_certificate(path: Path, participant: Participant) -> Path:
+    """The participant's own certificate with its key, made now if there is none yet.
+
+    Raises Unavailable if it cannot be written.
+    """
+    if path.exists():
+        return path
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, participant)])
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(clock.now_utc() - dt.timedelta(days=SKEW_DAYS))
+        .not_valid_after(clock.now_utc() + dt.timedelta(days=VALID_DAYS))
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    ) + made.public_bytes(serialization.Encoding.PEM)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Of two that are made at once the first stays.
+        with suppress(FileExistsError):
+            write_atomically(path, pem, mode=0o600, replaces=False)
+    except OSError as error:
+        raise Unavailable(
+            f"certificate {path} cannot be written ({error.strerror}): mend its folder"
+        ) from error
+    return path
+
+
+def pin_of(certificate: bytes) -> str:
+    """The SHA-256 of a certificate's key, in hexadecimal digits; the certificate is DER.
+
+    Raises Refused if it is none.
+    """
+    try:
+        key = x509.load_der_x509_certificate(certificate).public_key()
+    except ValueError:
+        raise Refused("the server's certificate cannot be read: call its operator") from None
+    spki = key.public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return sha256(spki).hexdigest()
+
+
+def pin_of_file(path: Path) -> str:
+    """The pin of the first certificate in a PEM file; Refused if there is none."""
+    try:
+        found = x509.load_pem_x509_certificate(path.read_bytes())
+    except (OSError, ValueError):
+        raise Refused(f"{path} holds no certificate: give another file") from None
+    return pin_of(found.public_bytes(serialization.Encoding.DER))
+
+
+def pinned_context(certificate: bytes) -> ssl.SSLContext:
+    """TLS 1.3 that trusts one certificate (DER), whatever host it names."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.load_verify_locations(cadata=certificate)
+    return context
+
+
+def public_context() -> ssl.SSLContext:
+    """TLS 1.3 that trusts the public authorities of this machine."""
+    context = ssl.create_default_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    return context

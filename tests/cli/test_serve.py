@@ -1,0 +1,128 @@
+"""`medusa serve` as a process: on loopback, with TLS, and what it refuses."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import psycopg2
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from medusa_core.errors import Unavailable
+from medusa_core.names import Participant
+from pipelines.base.settings import Settings
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.cli.main import main
+from pipelines.exchange.client.https_exchange import HttpsExchange
+from pipelines.exchange.client.partner_link import PartnerAddress
+from pipelines.exchange.signed_assertions import sign_claims
+from pipelines.homes.exchange_addresses import address_path, read_address
+from pipelines.homes.home import exchange_login, known_homes
+from pipelines.homes.signing_keys import make_key
+from tests.home_pool import home_pool
+
+ALPHA, BETA = Participant("alpha"), Participant("beta")
+KEY = Ed25519PrivateKey.generate()
+
+
+@pytest.fixture
+def settings(postgres_server: EmbeddedServer, tmp_path: Path) -> Iterator[Settings]:
+    """The home of alpha, which has learnt beta's key."""
+    with home_pool(postgres_server, tmp_path / "homes", ALPHA) as settings:
+        database = known_homes(settings.directory)[ALPHA]
+        url = postgres_server.superuser_url(database).replace("+psycopg2", "")
+        with closing(psycopg2.connect(url)) as login, login, login.cursor() as cursor:
+            key = KEY.public_key().public_bytes_raw().hex()
+            cursor.execute("SELECT medusa_api.learn_key('beta', %s)", (key,))
+        yield settings
+
+
+@contextmanager
+def serving(settings: Settings, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The process, and the line by which it says that it serves."""
+    command = [sys.executable, "-m", "pipelines.cli.main", "serve", *options]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=settings.environment_of_child()
+    )
+    assert process.stdout is not None
+    try:
+        yield process, process.stdout.readline()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def asks(settings: Settings, pin: str | None) -> str:
+    """Whose home answers beta."""
+
+    def address(partner: Participant) -> PartnerAddress:
+        url = read_address(settings.directory, partner).replace("0.0.0.0", "127.0.0.1")
+        key = make_key(settings.directory, partner).public_key
+        return PartnerAddress(url=url, public_key=key, pin=pin)
+
+    exchange = HttpsExchange(BETA, address, lambda claims: sign_claims(claims, KEY))
+    with closing(exchange):
+        return exchange.health(ALPHA).participant
+
+
+def test_partners_are_answered_until_it_is_stopped(settings: Settings) -> None:
+    with serving(settings) as (process, line):
+        url = read_address(settings.directory, ALPHA)
+        assert line == f"alpha serves its exchange at {url}\n"
+        assert url.startswith("http://127.0.0.1:")
+        assert asks(settings, None) == ALPHA
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) in (130, 143)
+    with pytest.raises(Unavailable, match="refused"):
+        asks(settings, None)
+
+
+def test_elsewhere_it_is_served_with_tls_and_a_key_of_its_own(settings: Settings) -> None:
+    pins = []
+    for _ in range(2):
+        with serving(settings, "--host", "0.0.0.0") as (_, line):
+            assert "https://0.0.0.0:" in line
+            pins.append(line.split()[-1])
+            assert asks(settings, pins[-1]) == ALPHA
+    assert pins[0] == pins[1], "partners have pinned it"
+
+
+def test_an_address_that_is_not_written_down_is_unavailable(settings: Settings) -> None:
+    path = address_path(settings.directory, ALPHA)
+    path.parent.mkdir(exist_ok=True)
+    for content in (None, b"", b"ftp://x\n", b"http://x y\n", b"http://" + b"x" * 10_000):
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises(Unavailable, match="medusa serve --participant alpha"):
+            read_address(settings.directory, ALPHA)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "sentence"),
+    [
+        (["--participant", "gamma"], 2, "there is no home of gamma"),
+        (["--host", "192.0.2.1"], 4, "cannot be served at 192.0.2.1"),
+        (["--host", "example.invalid"], 4, "cannot be served at example.invalid"),
+        (["--certificate", "/nowhere.pem"], 2, "certificate /nowhere.pem cannot be used"),
+    ],
+)
+def test_what_cannot_be_served_is_said_in_a_sentence(
+    settings: Settings, options: list[str], code: int, sentence: str,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    for name, value in settings.environment_of_child({}).items():
+        monkeypatch.setenv(name, value)
+    assert main(["serve", *options]) == code
+    err = capsys.readouterr().err
+    assert sentence in err
+    assert "Traceback" not in err
+
+
+def test_the_login_is_the_servers_alone(settings: Settings) -> None:
+    with exchange_login(settings, ALPHA) as (url, _):
+        assert "_exchange:" in url

@@ -1,0 +1,95 @@
+"""An exchange server on a port of this machine, in a thread, and servers that misbehave."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from medusa_core.names import Participant
+from pipelines.catalog.postgres.exchange_home import ExchangeHome
+from pipelines.exchange.client.https_exchange import ANSWER_S, HttpsExchange
+from pipelines.exchange.client.partner_link import PartnerAddress
+from pipelines.exchange.server.application import ExchangeServer
+from pipelines.exchange.server.home_progress import HomeProgress
+from pipelines.exchange.server.https_server import Address, HttpsServer
+from pipelines.exchange.server.partner_budgets import ServerLimits
+from pipelines.exchange.signed_assertions import sign_claims
+from tests.exchange.published_home import ALPHA, AUDIENCE, BETA, KEYS
+
+
+@contextmanager
+def served(
+    home: ExchangeHome, storage: Path, url: str, address: Address | None = None,
+    limits: ServerLimits | None = None,
+) -> Iterator[HttpsServer]:  # fmt: skip
+    """The server of alpha's home."""
+    limits = limits or ServerLimits()
+    progress = HomeProgress(url)
+    exchange = ExchangeServer(home, storage, AUDIENCE, "0.1.0", progress, limits)
+    server = HttpsServer(exchange.application, address or Address(), limits)
+    is_ready = threading.Event()
+    thread = threading.Thread(target=server.serve_until_ended, args=(is_ready.set,))
+    with progress.listening():
+        thread.start()
+        try:
+            assert is_ready.wait(30)
+            yield server
+        finally:
+            server.should_exit = True
+            thread.join(30)
+            assert not thread.is_alive()
+
+
+def address_of(url: str, pin: str | None = None, of: Participant = ALPHA) -> PartnerAddress:
+    """An address of alpha's server, or of one that says so."""
+    return PartnerAddress(url=url, public_key=KEYS[of].public_key().public_bytes_raw(), pin=pin)
+
+
+@contextmanager
+def asking(
+    address: PartnerAddress | Callable[[], PartnerAddress], who: Participant = BETA,
+    answer_s: float = ANSWER_S,
+) -> Iterator[HttpsExchange]:  # fmt: skip
+    """A partner's exchange, with its own key."""
+    find = address if callable(address) else lambda: address
+
+    def sign(claims: Mapping[str, Any]) -> str:
+        return sign_claims(claims, KEYS[who])
+
+    exchange = HttpsExchange(who, lambda _: find(), sign, answer_s=answer_s)
+    try:
+        yield exchange
+    finally:
+        exchange.close()
+
+
+@contextmanager
+def scripted(answer: Callable[[socket.socket], None]) -> Iterator[str]:
+    """A server that does with each connection what is written, and its URL."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    open_ones: list[socket.socket] = []
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listening.accept()
+                open_ones.append(connection)
+                threading.Thread(target=converse, args=(connection,), daemon=True).start()
+
+    def converse(connection: socket.socket) -> None:
+        with suppress(OSError), connection:
+            answer(connection)
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        # close() alone does not wake who accepts or reads.
+        for one in (listening, *open_ones):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
