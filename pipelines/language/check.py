@@ -59,10 +59,15 @@ class CheckedUnion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedAggregate:
-    """An aggregate with its columns in order (`window_start` and the group come before them)."""
+    """An aggregate with its columns in order (`window_start` and the group come before them).
+
+    `expressions` are those of the user: records and groups that fail are reported by them, also
+    where the box was rewritten.
+    """
 
     box: Aggregate
     columns: tuple[tuple[str, CompiledAggregate], ...]
+    expressions: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +216,7 @@ class _Walk:
             )
             for name, text in box.columns.items()
         )
-        return CheckedAggregate(box=box, columns=compiled)
+        return CheckedAggregate(box=box, columns=compiled, expressions=tuple(box.columns.values()))
 
     def check_alike(self, owner: str, ports: list[Port]) -> None:
         """Refuse inputs of a union that differ, naming the first difference."""

@@ -46,11 +46,11 @@ from pipelines.language.check import (
 from pipelines.language.panes import (
     InTwo,
     NoPanes,
+    as_fold,
     free_name,
     gives_the_same,
     in_two,
     over_panes,
-    with_plain_sums,
 )
 
 
@@ -287,7 +287,7 @@ class _Rewriting:
             raise NoPanes
         made, _ = over_panes(made, but=folds)
         for two in folds.values():
-            made = with_plain_sums(made, two)
+            made = as_fold(made, two)
         (fragment,) = (f for f in fragments_of(made.network) if f.name == self.fragment.name)
         return made, fragment
 

@@ -49,7 +49,7 @@ def over_panes(
 
     The very same network if it has none, the boxes of `but` aside.
     """
-    folds: dict[str, str] = {}
+    rewritten: list[InTwo] = []
     for box in checked.network.boxes:
         if not isinstance(box, Aggregate) or box.advance_us >= box.size_us or box.name in but:
             continue
@@ -60,15 +60,19 @@ def over_panes(
         except (NoPanes, Refused):
             continue
         if gives_the_same(checked, again, box.name):
-            checked = with_plain_sums(again, two)
-            folds[two.panes.name] = box.name
-    return checked, folds
+            checked = again
+            rewritten.append(two)
+    # At the end: a network that is checked again forgets it.
+    for two in rewritten:
+        checked = as_fold(checked, two)
+    return checked, {two.panes.name: two.whole.name for two in rewritten}
 
 
-def with_plain_sums(checked: CheckedNetwork, two: InTwo) -> CheckedNetwork:
-    """The fold with its sums of partial sums as they are, without a look for an overflow.
+def as_fold(checked: CheckedNetwork, two: InTwo) -> CheckedNetwork:
+    """The fold with its sums of partial sums as they are, and with the user's expressions.
 
-    They are sums of int over no more rows than a window may have: 62 bits hold them.
+    A sum is not looked at for an overflow: it is one of int over no more rows than a window may
+    have, and 62 bits hold it.
     """
     # A sum of int is compiled to just that, and is a bigint too.
     columns = {
@@ -82,7 +86,7 @@ def with_plain_sums(checked: CheckedNetwork, two: InTwo) -> CheckedNetwork:
         (name, compile_aggregate(text, columns, where="pane", group_by=whole.group_by))
         for name, text in whole.columns.items()
     )
-    box = replace(aggregate, columns=folded)
+    box = replace(aggregate, columns=folded, expressions=two.expressions)
     return replace(checked, boxes={**checked.boxes, whole.name: box})
 
 
@@ -102,13 +106,14 @@ class InTwo:
     """What makes the panes of a box, and what folds them.
 
     `totals` are the panes' columns that hold partial sums; `of_record` are the columns of the pane
-    that one record would be alone, as expressions over it.
+    that one record would be alone, as expressions over it; `expressions` are those of the box.
     """
 
     panes: Aggregate
     whole: Aggregate
     totals: Collection[str]
     of_record: Mapping[str, str]
+    expressions: tuple[str, ...]
 
 
 def in_two(checked: CheckedNetwork, box: Aggregate, *, splits: bool = False) -> InTwo:
@@ -138,6 +143,7 @@ def in_two(checked: CheckedNetwork, box: Aggregate, *, splits: bool = False) -> 
         whole=replace(box, input=panes.name, columns=folded),
         totals=fold.totals,
         of_record={name: f"`{name}`" for name in fold.group_by} | fold.of_record,
+        expressions=aggregate.expressions,
     )
 
 

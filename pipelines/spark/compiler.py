@@ -251,7 +251,7 @@ class _Compiler:
     def _add_aggregate(self, box: Aggregate, input_: str) -> None:
         checked = self.checked.boxes[box.name]
         assert isinstance(checked, CheckedAggregate)
-        expressions = tuple(box.columns.values())
+        expressions = checked.expressions
         good = self._add_records_of(box, checked, input_)
         window = f"{box.name}WINDOW"
         self._add(window, _windowed(box, good), good)
@@ -342,7 +342,7 @@ class _Compiler:
         self._add(
             failed, f"SELECT {columns}, {ERROR} FROM {tried} WHERE {ERROR} IS NOT NULL", tried
         )
-        self._fails(box, failed, tuple(box.columns.values()))
+        self._fails(box, failed, checked.expressions)
         return good
 
     def _add_function(self, box: Function, input_: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 from medusa_core.errors import Refused
 from medusa_core.knowledge import Limits
 from medusa_core.network import Aggregate, Box, Filter, Map, Network, Output, Source, Union
-from pipelines.language.check import check_network
+from pipelines.language.check import CheckedAggregate, check_network
 from pipelines.language.panes import over_panes
 from pipelines.spark import step
 from tests.replaying import Replayer, coarser, digests, parquet_files
@@ -215,6 +215,26 @@ def test_windows_over_panes_have_the_same_columns() -> None:
     checked = check_network(a_network())
     paned, _ = over_panes(checked)
     assert paned.columns_of_output("answers") == checked.columns_of_output("answers")
+
+
+def test_windows_over_panes_are_reported_by_the_users_expressions() -> None:
+    """Two of them: the first keeps its own while the second is rewritten."""
+    can_fail = {
+        "records": "count(*)",
+        "kinds": "count(*) / count(distinct kind)",
+        "total": "sum(value)",
+    }
+    beside = Aggregate(name="beside", input="given", size="60s", advance="10s", columns=can_fail)
+    network = a_network(can_fail, before=(beside,), also=(Output(name="others", input="beside"),))
+    over, folds = over_panes(check_network(network))
+    assert set(folds.values()) == {"beside", "per_key"}
+    for name in folds.values():
+        box = over.boxes[name]
+        assert isinstance(box, CheckedAggregate)
+        assert box.expressions == tuple(can_fail.values())
+        assert dict(box.box.columns) != can_fail
+        total = dict(box.columns)["total"]
+        assert total.error is None, "a sum of partial sums is not looked at for an overflow"
 
 
 def test_a_mistake_in_a_sliding_window_is_reported_as_in_any_other() -> None:
