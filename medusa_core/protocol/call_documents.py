@@ -306,6 +306,59 @@ def _check_streams(streams: Sequence[OfferedStream]) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LineProgress:
+    """A line of the partner's home; `mark` changes whenever its news do, and says nothing else."""
+
+    stream: StreamName
+    replica: int
+    mark: str
+
+
+PROGRESS = Document(
+    "the progress",
+    TO_DO,
+    RecordField(
+        {
+            "lines": ListField(
+                RecordField(
+                    {
+                        "stream": STREAM,
+                        "replica": IntegerField(0, REPLICA_MAX),
+                        "mark": TextField(128, r"[!-~]+", "a mark"),
+                    }
+                ),
+                STREAMS_MAX,
+            )
+        }
+    ),
+    OFFERS_BYTES_MAX,
+)
+
+
+def write_progress(lines: Sequence[LineProgress]) -> bytes:
+    """The document of the lines that a partner may read, in order of stream and replica."""
+    return PROGRESS.write(
+        {
+            "lines": [
+                {"stream": line.stream, "replica": line.replica, "mark": line.mark}
+                for line in lines
+            ]
+        }
+    )
+
+
+def read_progress(content: bytes) -> tuple[LineProgress, ...]:
+    """The lines that a partner publishes, in its order. Raises Refused if it is not valid."""
+    lines = tuple(
+        LineProgress(stream=StreamName(one["stream"]), replica=one["replica"], mark=one["mark"])
+        for one in PROGRESS.read(content)["lines"]
+    )
+    if len({(line.stream, line.replica) for line in lines}) != len(lines):
+        raise PROGRESS.refusal("it names a line twice")
+    return lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AccessToken:
     """A token as its holder receives it, once; its text never shows it."""
 

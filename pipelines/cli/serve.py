@@ -10,7 +10,7 @@ from pipelines.base.settings import Settings
 from pipelines.cli import arguments
 
 if TYPE_CHECKING:
-    from pipelines.operations.exchange_service import Serves
+    from pipelines.operations.exchange_service import ServerStarted
 
 HELP = "serve the exchange of a home to its partners, until interrupted"
 
@@ -43,11 +43,12 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _print(serves: Serves) -> None:
-    print(render(serves), flush=True)
+def _print(started: ServerStarted) -> None:
+    print(render(started), flush=True)
 
 
-def render(serves: Serves) -> str:
+def render(started: ServerStarted) -> str:
     """Where the exchange is served."""
-    pin = "" if serves.pin is None else f", its key has SHA-256 {serves.pin}"
-    return f"{serves.participant} serves its exchange at {serves.url}{pin}"
+    address = started.address
+    pin = "" if address.pin is None else f"; the SHA-256 of its key is {address.pin}"
+    return f"{started.participant} serves its exchange at {address.url}{pin}"

@@ -96,15 +96,18 @@ class NotificationListener:
         self._heard: dict[str, ListenerConnection] = {}
         self._tried_s = -TRY_AGAIN_S
 
-    def wait(self, limit_ms: int) -> None:
-        """Return when one of the homes has notified, or after the limit."""
+    def wait(self, limit_ms: int) -> bool:
+        """Return when one of the homes has notified, or after the limit; whether one may have.
+
+        Without a connection that is not known.
+        """
         self._listen()
         ends_s = self._listener_io.now_s() + limit_ms / 1000
         while True:
             left_s = ends_s - self._listener_io.now_s()
             ready = self._ready(max(left_s, 0.0))
             if ready or left_s <= 0:
-                return
+                return ready
 
     def close(self) -> None:
         """Close all connections."""

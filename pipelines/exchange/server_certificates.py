@@ -1,12 +1,13 @@
 """The certificate of an exchange server: made by its home, and known to partners by its key.
 
-A partner that pins a server trusts its key alone: the certificate may be renewed, be signed by
-nobody else, and name any host. The certificate of a public authority needs no pin.
+A partner that pins a server trusts a certificate with that key within its time: it may be renewed,
+be signed by nobody else, and name any host. The certificate of a public authority needs no pin.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import ipaddress
 import ssl
 from contextlib import suppress
 from hashlib import sha256
@@ -22,7 +23,7 @@ from medusa_core.names import Participant
 from pipelines.base import clock
 from pipelines.base.files import write_atomically
 
-VALID_DAYS = 3_650
+VALID_DAYS, RENEWAL_DAYS = 3_650, 30
 SKEW_DAYS = 1
 """How far a partner's clock may be behind when it first sees the certificate."""
 
@@ -39,8 +40,10 @@ def server_context(certificate: Path, key: Path | None = None) -> ssl.SSLContext
         context.load_cert_chain(certificate, key, password="")
     except (OSError, ValueError) as error:
         # OpenSSL's errors are OSErrors whose text is of the library's inside.
-        is_there = isinstance(error, ssl.SSLError | ValueError)
-        reason = "wrong form" if is_there else getattr(error, "strerror", "")
+        is_read = isinstance(error, ssl.SSLError | ValueError)
+        reason = "its content is wrong" if is_read else getattr(error, "strerror", "")
+        if getattr(error, "reason", "") == "KEY_VALUES_MISMATCH":
+            reason = "the key is that of another one"
         raise Refused(
             f"certificate {certificate} cannot be used ({reason}): give the PEM files of a "
             "certificate and of its key, without a password"
@@ -49,35 +52,23 @@ def server_context(certificate: Path, key: Path | None = None) -> ssl.SSLContext
 
 
 def make_certificate(path: Path, participant: Participant) -> Path:
-    """The participant's own certificate with its key, made now if there is none yet.
+    """The participant's own certificate with its key, in one file.
 
-    Raises Unavailable if it cannot be written.
+    It is made if there is none, and renewed with the same key before its end. Raises Unavailable if
+    it cannot be written, Refused if the file holds something else.
     """
-    if path.exists():
-        return path
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, participant)])
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(clock.now_utc() - dt.timedelta(days=SKEW_DAYS))
-        .not_valid_after(clock.now_utc() + dt.timedelta(days=VALID_DAYS))
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    ) + made.public_bytes(serialization.Encoding.PEM)
+    made = _made_before(path)
+    if made is not None:
+        key, certificate = made
+        if certificate.not_valid_after_utc > clock.now_utc() + dt.timedelta(days=RENEWAL_DAYS):
+            return path
+    else:
+        key = ec.generate_private_key(ec.SECP256R1())
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Of two that are made at once the first stays.
+        # Of two that are made at once the first one stays.
         with suppress(FileExistsError):
-            write_atomically(path, pem, mode=0o600, replaces=False)
+            write_atomically(path, _signed(key, participant), mode=0o600, replaces=made is not None)
     except OSError as error:
         raise Unavailable(
             f"certificate {path} cannot be written ({error.strerror}): mend its folder"
@@ -85,10 +76,50 @@ def make_certificate(path: Path, participant: Participant) -> Path:
     return path
 
 
+def _made_before(path: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate] | None:
+    try:
+        content = path.read_bytes()
+        key = serialization.load_pem_private_key(content, None)
+        certificate = x509.load_pem_x509_certificate(content)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError):
+        key = None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise Refused(
+            f"certificate {path} is not as Medusa wrote it: restore it from a backup, or remove it "
+            "and give partners the new key"
+        )
+    return key, certificate
+
+
+def _signed(key: ec.EllipticCurvePrivateKey, participant: Participant) -> bytes:
+    """A new certificate with its key, as PEM."""
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, participant)])
+    now = clock.now_utc()
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(days=SKEW_DAYS))
+        .not_valid_after(now + dt.timedelta(days=VALID_DAYS))
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    secret = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    return secret + certificate.public_bytes(serialization.Encoding.PEM)
+
+
 def pin_of(certificate: bytes) -> str:
     """The SHA-256 of a certificate's key, in hexadecimal digits; the certificate is DER.
 
-    Raises Refused if it is none.
+    Raises Refused if it cannot be read.
     """
     try:
         key = x509.load_der_x509_certificate(certificate).public_key()
@@ -101,7 +132,7 @@ def pin_of(certificate: bytes) -> str:
 
 
 def pin_of_file(path: Path) -> str:
-    """The pin of the first certificate in a PEM file; Refused if there is none."""
+    """The pin of the first certificate in a PEM file; Refused if it has no certificate."""
     try:
         found = x509.load_pem_x509_certificate(path.read_bytes())
     except (OSError, ValueError):
@@ -124,3 +155,11 @@ def public_context() -> ssl.SSLContext:
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     return context
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine by its address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

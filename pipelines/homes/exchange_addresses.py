@@ -1,47 +1,72 @@
-"""Where the exchange servers of the homes in one folder are reached, as each wrote it down."""
+"""Where the exchange servers of the homes in one folder are reached, as each server wrote it."""
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from medusa_core.errors import Unavailable
 from medusa_core.names import Participant, check_name
 from pipelines.base.files import write_atomically
 
-FOLDER, SUFFIX = "exchange", ".url"
-_URL = re.compile(r"https?://[0-9A-Za-z.:\[\]-]{1,260}\n")
-URL_BYTES_MAX = 300
+FOLDER = "exchange"
+FILE_BYTES_MAX = 500
+_LINES = re.compile(r"(https?://[0-9A-Za-z.:\[\]-]{1,260})\n(?:([0-9a-f]{64})\n)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerAddress:
+    """A URL from which a server is reached on this machine, and the pin of its certificate."""
+
+    url: str
+    pin: str | None
 
 
 def address_path(directory: Path, participant: Participant) -> Path:
     """The file with the address; `directory` is the folder of homes."""
-    return directory / FOLDER / (check_name("participant", participant) + SUFFIX)
+    return directory / FOLDER / check_name("participant", participant)
 
 
-def write_address(directory: Path, participant: Participant, url: str) -> None:
-    """Write down where a participant's server is reached; Unavailable if it cannot be."""
+def write_address(directory: Path, participant: Participant, address: ServerAddress) -> None:
+    """Write where a participant's server is reached; Unavailable if it cannot be written."""
     path = address_path(directory, participant)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, url + "\n", durable=False)
+        write_atomically(path, _text(address), durable=False)
     except OSError as error:
         raise Unavailable(
             f"address {path} cannot be written ({error.strerror}): mend its folder"
         ) from error
 
 
-def read_address(directory: Path, participant: Participant) -> str:
-    """Where a participant's server was last reached; Unavailable if it is not written down."""
-    path = address_path(directory, participant)
-    try:
-        with path.open("rb") as file:
-            text = file.read(URL_BYTES_MAX).decode("ascii", "replace")
-    except OSError:
-        text = ""
-    if not _URL.fullmatch(text):
+def read_address(directory: Path, participant: Participant) -> ServerAddress:
+    """Where a participant's server is reached; Unavailable if no server says so."""
+    found = _LINES.fullmatch(_read(address_path(directory, participant)))
+    if not found:
         raise Unavailable(
             f"the exchange of {participant} has no address here: start its server with medusa "
             f"serve --participant {participant}"
         )
-    return text.strip()
+    return ServerAddress(url=found[1], pin=found[2])
+
+
+def remove_address(directory: Path, participant: Participant, address: ServerAddress) -> None:
+    """Remove an address when its server ends, unless another server has written its own."""
+    path = address_path(directory, participant)
+    if _read(path) == _text(address):
+        with suppress(OSError):
+            path.unlink()
+
+
+def _text(address: ServerAddress) -> str:
+    return f"{address.url}\n" + ("" if address.pin is None else f"{address.pin}\n")
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(FILE_BYTES_MAX).decode("ascii", "replace")
+    except OSError:
+        return ""

@@ -9,23 +9,28 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from medusa_core.errors import Unavailable
+from medusa_core.errors import MedusaError, Refused
 from medusa_core.names import Participant
 from medusa_core.protocol.assertions import audience_of
 from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.exchange_home import ExchangeHome
 from pipelines.exchange.server.application import ExchangeServer
 from pipelines.exchange.server.home_progress import HomeProgress
-from pipelines.exchange.server.https_server import Address, HttpsServer, is_loopback
+from pipelines.exchange.server.https_server import HttpsServer, ListenAddress
 from pipelines.exchange.server.partner_budgets import ServerLimits
-from pipelines.exchange.server_certificates import make_certificate, pin_of_file, server_context
-from pipelines.homes.exchange_addresses import write_address
+from pipelines.exchange.server_certificates import (
+    is_loopback,
+    make_certificate,
+    pin_of_file,
+    server_context,
+)
+from pipelines.homes.exchange_addresses import ServerAddress, remove_address, write_address
 from pipelines.homes.home import chosen_participant, exchange_login, storage_of
 from pipelines.homes.signing_keys import key_path, make_key
 
 CERTIFICATE = "server.pem"
-LOOKS_S = 1.0
-"""How often it is seen whether an embedded catalog server has to be started again."""
+REVIVAL_PAUSE_S = 1.0
+"""How often an embedded catalog server is started again if it has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,26 +50,28 @@ class ServeRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Serves:
-    """A home's exchange is served at `url`; `pin` is what partners know its certificate by."""
+class ServerStarted:
+    """A home's exchange is served at an address."""
 
     participant: Participant
-    url: str
-    pin: str | None
+    address: ServerAddress
 
 
 def serve_exchange(
-    settings: Settings, request: ServeRequest, observer: Callable[[Serves], None]
+    settings: Settings, request: ServeRequest, observer: Callable[[ServerStarted], None]
 ) -> None:
-    """Serve until the process is interrupted; `observer` hears when partners are answered.
+    """Serve until the process is interrupted; `observer` is called when requests are answered.
 
     Raises Refused for a home that is not there and a certificate that cannot be used, Unavailable
     if the home cannot be reached or the address is taken.
     """
+    if request.key is not None and request.certificate is None:
+        raise Refused("a key is given without its certificate: give both")
     participant = chosen_participant(settings, request.participant)
     certificate = _certificate(settings, participant, request)
     tls = None if certificate is None else server_context(certificate, request.key)
-    address = Address(host=request.host, port=request.port, tls=tls)
+    pin = None if certificate is None else pin_of_file(certificate)
+    listen = ListenAddress(host=request.host, port=request.port, tls=tls)
     audience = audience_of(participant, make_key(settings.directory, participant).public_key)
     limits = ServerLimits()
     with (
@@ -75,19 +82,18 @@ def serve_exchange(
         progress = HomeProgress(url)
         storage = storage_of(settings.directory, participant)
         exchange = ExchangeServer(home, storage, audience, version("medusa"), progress, limits)
-        server = HttpsServer(exchange.application, address, limits)
-        serves = Serves(
-            participant=participant,
-            url=server.url,
-            pin=None if certificate is None else pin_of_file(certificate),
-        )
+        server = HttpsServer(exchange.application, listen, limits)
+        address = ServerAddress(url=server.url, pin=pin)
 
         def ready() -> None:
-            write_address(settings.directory, participant, server.url)
-            observer(serves)
+            write_address(settings.directory, participant, address)
+            observer(ServerStarted(participant=participant, address=address))
 
         with progress.listening(), _revived(revive):
-            server.serve_until_ended(ready)
+            try:
+                server.serve_until_ended(ready)
+            finally:
+                remove_address(settings.directory, participant, address)
 
 
 def _certificate(
@@ -106,9 +112,9 @@ def _revived(revive: Callable[[], None]) -> Iterator[None]:
     ended = threading.Event()
 
     def look() -> None:
-        while not ended.wait(LOOKS_S):
-            # Partners are answered that the home is unavailable until it is back.
-            with suppress(Unavailable):
+        while not ended.wait(REVIVAL_PAUSE_S):
+            # Until it is back partners receive that the home is unavailable.
+            with suppress(MedusaError):
                 revive()
 
     thread = threading.Thread(target=look, name="medusa-revive", daemon=True)

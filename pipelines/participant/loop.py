@@ -243,7 +243,7 @@ class ParticipantLoop:
         self,
         *,
         is_done: Callable[[], bool],
-        wait: Callable[[int | None], None],
+        wait: Callable[[int | None], object],
         recover: Callable[[Exception], None],
         pause: Callable[[int], None] = lambda ms: clock.sleep_s(ms / 1_000),
     ) -> None:

@@ -15,7 +15,7 @@ from pipelines.exchange.client.https_exchange import ANSWER_S, HttpsExchange
 from pipelines.exchange.client.partner_link import PartnerAddress
 from pipelines.exchange.server.application import ExchangeServer
 from pipelines.exchange.server.home_progress import HomeProgress
-from pipelines.exchange.server.https_server import Address, HttpsServer
+from pipelines.exchange.server.https_server import HttpsServer, ListenAddress
 from pipelines.exchange.server.partner_budgets import ServerLimits
 from pipelines.exchange.signed_assertions import sign_claims
 from tests.exchange.published_home import ALPHA, AUDIENCE, BETA, KEYS
@@ -23,14 +23,14 @@ from tests.exchange.published_home import ALPHA, AUDIENCE, BETA, KEYS
 
 @contextmanager
 def served(
-    home: ExchangeHome, storage: Path, url: str, address: Address | None = None,
+    home: ExchangeHome, storage: Path, url: str, address: ListenAddress | None = None,
     limits: ServerLimits | None = None,
 ) -> Iterator[HttpsServer]:  # fmt: skip
     """The server of alpha's home."""
     limits = limits or ServerLimits()
     progress = HomeProgress(url)
     exchange = ExchangeServer(home, storage, AUDIENCE, "0.1.0", progress, limits)
-    server = HttpsServer(exchange.application, address or Address(), limits)
+    server = HttpsServer(exchange.application, address or ListenAddress(), limits)
     is_ready = threading.Event()
     thread = threading.Thread(target=server.serve_until_ended, args=(is_ready.set,))
     with progress.listening():
@@ -49,6 +49,11 @@ def address_of(url: str, pin: str | None = None, of: Participant = ALPHA) -> Par
     return PartnerAddress(url=url, public_key=KEYS[of].public_key().public_bytes_raw(), pin=pin)
 
 
+def signed_by(who: Participant) -> Callable[[Mapping[str, Any]], str]:
+    """Signs with a participant's key."""
+    return lambda claims: sign_claims(claims, KEYS[who])
+
+
 @contextmanager
 def asking(
     address: PartnerAddress | Callable[[], PartnerAddress], who: Participant = BETA,
@@ -56,11 +61,7 @@ def asking(
 ) -> Iterator[HttpsExchange]:  # fmt: skip
     """A partner's exchange, with its own key."""
     find = address if callable(address) else lambda: address
-
-    def sign(claims: Mapping[str, Any]) -> str:
-        return sign_claims(claims, KEYS[who])
-
-    exchange = HttpsExchange(who, lambda _: find(), sign, answer_s=answer_s)
+    exchange = HttpsExchange(who, lambda _: find(), signed_by(who), answer_s=answer_s)
     try:
         yield exchange
     finally:

@@ -211,6 +211,7 @@ def test_a_partner_delivers_its_own_envelopes_alone(home: ExchangeHome, urls: Ho
 def test_no_other_role_calls_in_the_name_of_a_partner(urls: HomeUrls, role: str) -> None:
     calls = (
         "medusa.published_streams('beta')",
+        "medusa.published_progress('beta')",
         "medusa.published_file('beta', '')",
         "medusa.published_news('beta', 'sums', 0, 0, 1)",
         "medusa.acknowledge_as('beta', 'sums', 0, 1, 0)",

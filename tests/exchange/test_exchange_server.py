@@ -155,7 +155,8 @@ def test_what_is_not_granted_and_what_does_not_exist_have_one_answer(
     serve(test)
 
 
-@pytest.mark.parametrize("place", ["/v1/streams", "/v1/news?stream=sums&after=0", "/v1/health",
+@pytest.mark.parametrize("place", ["/v1/streams", "/v1/progress",
+                                   "/v1/news?stream=sums&after=0", "/v1/health",
                                    f"/v1/files/{sha256(ROWS).hexdigest()}"])  # fmt: skip
 @pytest.mark.parametrize("header", ["", "Bearer x", "Basic YWxwaGE6", "Bearer " + "x" * 43])
 def test_without_a_valid_token_nothing_is_answered(serve: Serve, place: str, header: str) -> None:
@@ -216,6 +217,34 @@ def test_a_request_that_waits_is_answered_by_the_next_commit(
     serve(test)
 
 
+def test_one_request_waits_for_whatever_happens_to_a_partners_lines(
+    serve: Serve, home: ExchangeHome, urls: HomeUrls, storage: Path
+) -> None:
+    async def test(client: httpx.AsyncClient) -> None:
+        await log_in(client, home, GAMMA)
+        assert calls.read_progress((await client.get("/v1/progress")).content) == ()
+        await log_in(client, home)
+        first = await client.get("/v1/progress")
+        (line,) = calls.read_progress(first.content)
+        assert (line.stream, line.replica) == (a.SUMS, 0)
+        query: dict[str, str | int] = {"known": first.headers["etag"].strip('"'), "wait_ms": 50}
+        assert (await client.get("/v1/progress", params=query)).content == first.content
+        waiting = asyncio.create_task(
+            client.get("/v1/progress", params={**query, "wait_ms": 20_000})
+        )
+        await client.get("/v1/health")
+        assert not waiting.done()
+        at = home.published_news(BETA, a.SUMS, 0, Version(0), segments_max=100)
+        assert at is not None
+        with closing(PostgresCatalog(urls.job, ALPHA)) as catalog:
+            file = stored(storage, f"{at.version}.parquet", b"later")
+            await asyncio.to_thread(write, catalog, a.MAIN, at.version, file)
+        (later,) = calls.read_progress((await asyncio.wait_for(waiting, 15)).content)
+        assert later.mark != line.mark
+
+    serve(test)
+
+
 def test_a_request_that_waits_for_nothing_is_answered_with_the_same(
     serve: Serve, home: ExchangeHome
 ) -> None:
@@ -240,6 +269,8 @@ WRONG = (
     ("GET", "/v1/news?stream=sums&after=0&wait_ms=9999999", b"", 400),
     ("GET", "/v1/news?stream=sums&after=999", b"", 422),
     ("GET", "/v1/news?after=0", b"", 400),
+    ("GET", "/v1/progress?wait_ms=x", b"", 400),
+    ("GET", "/v1/progress?wait_ms=99999999", b"", 400),
     ("GET", "/v1/news?stream=%00&after=0", b"", 404),
     ("GET", "/v1/news?stream=%ff%ed%a0%80&after=0", b"", 404),
     ("GET", "/v1/files/%00", b"", 404),

@@ -14,7 +14,13 @@ from medusa_core.grid import Range
 from medusa_core.market.envelopes import Envelope, EnvelopeKind
 from medusa_core.names import NetworkName, Participant, StreamName, Version
 from medusa_core.plans import fingerprint_of
-from medusa_core.protocol.call_documents import AccessToken, Acknowledgement, Health, OfferedStream
+from medusa_core.protocol.call_documents import (
+    AccessToken,
+    Acknowledgement,
+    Health,
+    LineProgress,
+    OfferedStream,
+)
 from medusa_core.protocol.news_documents import path_of
 from medusa_core.recalls import LineRecall
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
@@ -133,6 +139,18 @@ HEALTHS = st.builds(
     version=st.just("0.1.0"),
     clock_ms=st.integers(0, 2**53 - 1),
 )
+
+
+PROGRESS = st.lists(
+    st.builds(
+        LineProgress,
+        stream=NAMES.map(StreamName),
+        replica=st.integers(0, 3),
+        mark=st.text("0123456789.-", min_size=1, max_size=40),
+    ),
+    max_size=4,
+    unique_by=lambda line: (line.stream, line.replica),
+).map(tuple)
 
 
 @st.composite

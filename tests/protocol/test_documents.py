@@ -55,6 +55,7 @@ KINDS: Mapping[str, Kind] = {
         lambda streams: calls.write_offers(Participant("alpha"), streams),
         lambda content: calls.read_offers(content)[1],
     ),
+    "progress": Kind(calls.PROGRESS, drawn.PROGRESS, calls.write_progress, calls.read_progress),
     "token": Kind(calls.TOKEN, drawn.TOKENS, calls.write_token, calls.read_token),
     "health": Kind(calls.HEALTH, drawn.HEALTHS, calls.write_health, calls.read_health),
 }

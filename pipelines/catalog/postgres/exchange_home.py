@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from medusa_core.exchange import LineNews
 from medusa_core.names import Participant, StreamName, Version
-from medusa_core.protocol.call_documents import Acknowledgement, OfferedStream
+from medusa_core.protocol.call_documents import Acknowledgement, LineProgress, OfferedStream
 from medusa_core.segments import Producer, SegmentFile
 from pipelines.catalog.postgres.home_database import HomeDatabase
 from pipelines.catalog.postgres.news import news_of
@@ -80,6 +80,13 @@ class ExchangeHome(HomeDatabase):
         if document is None:
             return None
         return news_of(document, stream, Producer(self.participant, replica), after)
+
+    def published_progress(self, partner: Participant) -> tuple[LineProgress, ...]:
+        """The lines of this home that a partner may read."""
+        return tuple(
+            LineProgress(stream=StreamName(one["stream"]), replica=one["replica"], mark=one["mark"])
+            for one in self._value("published_progress", partner=partner)
+        )
 
     def published_file(self, partner: Participant, sha256: str) -> SegmentFile | None:
         """The file with a hash, under this home's storage root; None: none for this partner."""

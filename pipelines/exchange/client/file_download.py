@@ -1,141 +1,218 @@
-"""A partner's file by its hash, from where an earlier attempt has stopped.
+"""A partner's file by its hash, continued where an earlier attempt stopped.
 
-What has come lies beside the target until all of it is there and has the announced size and hash;
-then it takes the target's name. A connection that breaks in the middle costs what is not yet there.
+Received bytes are stored in a part file beside the target, which takes the target's name once it
+has the announced size and hash. A connection that breaks in the middle costs what is not yet there.
+The part file is locked: a second process that needs the same file at the same time uses one of its
+own.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import secrets
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO
+from typing import ParamSpec, TypeVar
 
 import httpx
 
 from medusa_core.errors import Unavailable
 from medusa_core.names import Participant
 from medusa_core.segments import SegmentFile
-from pipelines.base.files import PART_PREFIX, PART_SUFFIX, rename, sync_file
-from pipelines.exchange.client.partner_link import PartnerLink
+from pipelines.base import clock
+from pipelines.base.files import PART_PREFIX, PART_SUFFIX, FileLock, rename, sync_file
+from pipelines.exchange.client.partner_link import SILENT_S, PartnerLink
+
+P = ParamSpec("P")
+Value = TypeVar("Value")
 
 ATTEMPTS_MAX = 16
 """Connections that may break in the middle of one file."""
 
-SECONDS_MAX, BYTES_PER_S_MIN = 60.0, 10_000
-"""How long a file may take, and how much longer for its size."""
+BYTES_PER_S_MIN = 10_000
+"""The rate below which a connection is given up."""
+
+FREE_BYTES_MIN = 1 << 30
+"""Room that a partner's file leaves on the disk."""
 
 PIECE_BYTES = 1 << 20
 
 
-async def download(
-    link: PartnerLink, partner: Participant, file: SegmentFile, target: Path
-) -> None:
-    """A copy of the file at the target, synced; the target's folder is not yet.
+class Downloads:
+    """Downloads of files; their disk work is done in threads of their own."""
 
-    Raises Unavailable if the partner does not send it, sends something else, or the copy cannot be
-    written; then the target does not exist.
-    """
-    part = target.with_name(f"{PART_PREFIX}{file.sha256}{PART_SUFFIX}")
-    try:
-        await asyncio.to_thread(target.parent.mkdir, parents=True, exist_ok=True)
-        with part.open("a+b") as opened:
-            copy = _Copy(opened, file)
-            await asyncio.to_thread(copy.read_again)
-            seconds_max = SECONDS_MAX + file.size_bytes / BYTES_PER_S_MIN
-            async with link.in_time(seconds_max):
-                await _complete(link, partner, copy)
-            await asyncio.to_thread(sync_file, opened)
-        rename(part, target)
-    except _OtherBytes:
-        part.unlink(missing_ok=True)
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(4, "medusa-downloads")
+
+    def close(self) -> None:
+        """End the threads."""
+        self._threads.shutdown()
+
+    async def download(
+        self, link: PartnerLink, partner: Participant, file: SegmentFile, target: Path
+    ) -> None:
+        """Make a copy of the file at the target, synced; the target's folder is not yet.
+
+        Raises Unavailable if the partner does not send it, sends something else, or the copy cannot
+        be written; then the target does not exist.
+        """
+        try:
+            async with link.downloads:
+                part = await self._run(_PartFile, target, file)
+                try:
+                    await self._complete(link, partner, part)
+                    await self._run(part.name, target)
+                except _OtherBytes:
+                    await self._run(part.remove)
+                    raise Unavailable(
+                        f"partner {partner} sends other bytes than it announced for the file with "
+                        f"SHA-256 {file.sha256[:12]}…: call its operator"
+                    ) from None
+                finally:
+                    part.close()
+        except OSError as error:
+            raise Unavailable(
+                f"copy {target} could not be written ({error.strerror}): free space or mend the "
+                "folder; it is tried again"
+            ) from error
+
+    async def _complete(self, link: PartnerLink, partner: Participant, part: _PartFile) -> None:
+        for _ in range(ATTEMPTS_MAX):
+            before = part.length
+            try:
+                if not part.is_complete:
+                    await self._receive(link, part)
+            except Unavailable:
+                if part.length == before:
+                    raise  # it sends nothing any more
+            if part.is_complete:
+                if part.is_as_announced:
+                    return
+                if not part.is_continued:
+                    raise _OtherBytes
+                # What lay here may have been damaged by a power failure.
+                await self._run(part.begin_again)
         raise Unavailable(
-            f"partner {partner} sends other bytes than it announced for the file with SHA-256 "
-            f"{file.sha256[:12]}…: call its operator"
-        ) from None
-    except OSError as error:
-        raise Unavailable(
-            f"copy {target} could not be written ({error.strerror}): free space or mend the "
-            "folder; it is tried again"
-        ) from error
+            f"partner {partner} has sent {part.length} of {part.file.size_bytes} bytes of a file "
+            f"and broken off {ATTEMPTS_MAX} times: it is tried again"
+        )
+
+    async def _receive(self, link: PartnerLink, part: _PartFile) -> None:
+        """Store what one connection brings, also if it breaks."""
+        headers = {"Range": f"bytes={part.length}-"} if part.length else {}
+        path = f"/v1/files/{part.file.sha256}"
+        async with link.streamed("GET", path, headers=headers, silent_s=SILENT_S) as response:
+            if part.length and not _continues(response, part.length):
+                await self._run(part.begin_again)  # the server need not know ranges
+            missing = part.file.size_bytes - part.length
+            began_s, received = clock.monotonic_s(), 0
+            collected = bytearray()
+            try:
+                async for piece in link.pieces(response, missing):
+                    collected += piece
+                    received += len(piece)
+                    seconds = clock.monotonic_s() - began_s - SILENT_S
+                    if received < seconds * BYTES_PER_S_MIN:
+                        raise Unavailable(f"it sends fewer than {BYTES_PER_S_MIN} bytes a second")
+                    if len(collected) >= PIECE_BYTES:
+                        content = bytes(collected)
+                        collected.clear()
+                        await self._run(part.write, content)
+            finally:
+                if collected:
+                    part.write(bytes(collected))
+
+    async def _run(self, function: Callable[P, Value], *args: P.args, **kwargs: P.kwargs) -> Value:
+        call = partial(function, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+
+def _continues(response: httpx.Response, first: int) -> bool:
+    """Whether a response is the part of a file from a byte on."""
+    is_part = response.status_code == httpx.codes.PARTIAL_CONTENT
+    return is_part and response.headers.get("content-range", "").startswith(f"bytes {first}-")
 
 
 class _OtherBytes(Exception):
-    """What has come is not the announced file."""
+    """What was received is not the announced file."""
 
 
-class _Copy:
-    """What has come of a file, in an open file that is written at its end."""
+class _PartFile:
+    """The received bytes of a file; `is_continued` if some are of an earlier attempt."""
 
-    def __init__(self, opened: BinaryIO, file: SegmentFile) -> None:
-        self._opened = opened
-        self._digest = sha256()
+    def __init__(self, target: Path, file: SegmentFile) -> None:
         self.file = file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(target.parent).free
+        if file.size_bytes > free - FREE_BYTES_MIN:
+            raise Unavailable(
+                f"there is no room for a file of {file.size_bytes} bytes in {target.parent}: free "
+                "space; it is tried again"
+            )
+        self._path, self._lock = _locked(target, file.sha256)
+        self._opened = self._path.open("r+b")
+        self._digest = sha256()
         self.length = 0
-
-    @property
-    def is_complete(self) -> bool:
-        return self.length == self.file.size_bytes
-
-    def read_again(self) -> None:
-        """What came with earlier attempts counts; too much of it is none."""
-        self._opened.seek(0)
         while piece := self._opened.read(PIECE_BYTES):
             self._digest.update(piece)
             self.length += len(piece)
-        if self.length > self.file.size_bytes:
-            raise _OtherBytes
+        self.is_continued = self.length > 0
+        if self.length > file.size_bytes:
+            self.begin_again()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it has the announced size."""
+        return self.length == self.file.size_bytes
+
+    @property
+    def is_as_announced(self) -> bool:
+        """Whether it is the announced file."""
+        return self.is_complete and self._digest.hexdigest() == self.file.sha256
+
+    def begin_again(self) -> None:
+        """Forget what was received."""
+        self._opened.seek(0)
+        self._opened.truncate()
+        self._digest, self.length, self.is_continued = sha256(), 0, False
 
     def write(self, piece: bytes) -> None:
-        """What comes next."""
-        self.length += len(piece)
-        if self.length > self.file.size_bytes:
-            raise _OtherBytes
-        self._digest.update(piece)
+        """Append received bytes."""
         self._opened.write(piece)
+        self._digest.update(piece)
+        self.length += len(piece)
 
-    def check(self) -> None:
-        """Raise unless it is the announced file."""
-        if not self.is_complete or self._digest.hexdigest() != self.file.sha256:
-            raise _OtherBytes
+    def name(self, target: Path) -> None:
+        """Give the file, which is complete, the target's name."""
+        sync_file(self._opened)
+        rename(self._path, target)
 
+    def remove(self) -> None:
+        """Remove the file."""
+        with suppress(FileNotFoundError):
+            self._path.unlink()
 
-async def _complete(link: PartnerLink, partner: Participant, copy: _Copy) -> None:
-    for _ in range(ATTEMPTS_MAX):
-        if copy.is_complete:
-            break
-        before = copy.length
-        try:
-            await _receive(link, copy)
-        except Unavailable:
-            if copy.length == before:
-                raise  # nothing more came
-    if not copy.is_complete:
-        raise Unavailable(
-            f"partner {partner} has sent {copy.length} of {copy.file.size_bytes} bytes of a file "
-            f"and broken off {ATTEMPTS_MAX} times: it is tried again"
-        )
-    copy.check()
+    def close(self) -> None:
+        """Close the file, so that another process may continue it."""
+        self._opened.close()
+        self._lock.close()
 
 
-async def _receive(link: PartnerLink, copy: _Copy) -> None:
-    """What one connection brings; what has come when it breaks is not lost."""
-    headers = {"Range": f"bytes={copy.length}-"} if copy.length else {}
-    path = f"/v1/files/{copy.file.sha256}"
-    async with link.streamed("GET", path, headers=headers) as response:
-        begins = f"bytes {copy.length}-"
-        is_rest = response.status_code == httpx.codes.PARTIAL_CONTENT and response.headers.get(
-            "content-range", ""
-        ).startswith(begins)
-        if copy.length and not is_rest:
-            raise _OtherBytes
-        collected: list[bytes] = []
-        try:
-            async for part in link.pieces(response):
-                collected.append(part)
-                if sum(map(len, collected)) >= PIECE_BYTES:
-                    piece = b"".join(collected)
-                    collected.clear()
-                    await asyncio.to_thread(copy.write, piece)
-        finally:
-            copy.write(b"".join(collected))
+def _locked(target: Path, digest: str) -> tuple[Path, FileLock]:
+    """The part file of a hash with its lock; one of this process if another one uses it."""
+    end = f"{target.suffix}{PART_SUFFIX}"
+    path = target.with_name(f"{PART_PREFIX}{digest}{end}")
+    with suppress(BlockingIOError):
+        lock = FileLock(path)
+        with suppress(FileNotFoundError):
+            if os.fstat(lock.descriptor).st_ino == path.stat().st_ino:
+                return path, lock
+        lock.close()  # the one before has just given it the target's name
+    path = target.with_name(f"{PART_PREFIX}{digest}-{secrets.token_hex(6)}{end}")
+    return path, FileLock(path)

@@ -1,7 +1,7 @@
 """The exchange with partners over HTTPS, called from any thread.
 
-Requests run in one event loop, in a thread of their own, so that each of them, whatever it waits
-for, ends in its time: a name that is not resolved, a handshake, an answer of one byte a second.
+Requests run in one event loop, in a thread of its own, so that each of them ends within its time
+limit whatever it waits for: the resolution of a name, a handshake, a response of one byte a second.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,16 +19,19 @@ from medusa_core.names import Participant, StreamName, Version
 from medusa_core.protocol import call_documents as calls
 from medusa_core.protocol.news_documents import NEWS_BYTES_MAX, read_news
 from medusa_core.segments import Producer, SegmentFile
-from pipelines.exchange.client.file_download import download
+from pipelines.exchange.client.file_download import Downloads
 from pipelines.exchange.client.partner_link import PartnerAddress, PartnerLink, Sign
 
 if TYPE_CHECKING:
     from medusa_core.market.envelopes import Envelope
 
 ANSWER_S, LARGE_S = 10.0, 60.0
-"""In which an answer must have come: a small one, and one of any size."""
+"""Time limits of responses: of small ones, and of those of any size."""
 
-Answer = TypeVar("Answer")
+LOOKUPS_MAX = 64
+"""Names of hosts that may be resolved at once."""
+
+Value = TypeVar("Value")
 
 
 class HttpsExchange:
@@ -44,8 +47,10 @@ class HttpsExchange:
         self._address = address
         self._sign = sign
         self._links: dict[Participant, PartnerLink] = {}
-        self._loop = asyncio.new_event_loop()
-        self._thread: threading.Thread | None = None
+        self._downloads = Downloads()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread()
+        self._is_closed = False
         self._starts = threading.Lock()
 
     def line_news(self, stream: StreamName, producer: Producer, after: Version, *,
@@ -74,7 +79,7 @@ class HttpsExchange:
 
     def fetch(self, partner: Participant, file: SegmentFile, target: Path) -> None:
         """See `Exchange.fetch`."""
-        self._run(partner, lambda link: download(link, partner, file, target))
+        self._run(partner, lambda link: self._downloads.download(link, partner, file, target))
 
     def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,
                     limit_ms: int, path_ms: int) -> None:  # fmt: skip
@@ -117,6 +122,23 @@ class HttpsExchange:
         )
         return calls.read_offers(received.content)[1]
 
+    def progress(
+        self, partner: Participant, known: str = "", wait_ms: int = 0
+    ) -> tuple[str, tuple[calls.LineProgress, ...]]:
+        """The lines of a partner that this participant may read, and a key of all of them.
+
+        Waits for so long while the key is the known one.
+        """
+        received = self._run(
+            partner,
+            lambda link: link.request(
+                "GET", "/v1/progress", query={"known": known, "wait_ms": wait_ms},
+                bytes_max=calls.OFFERS_BYTES_MAX, seconds_max=self._large_s + wait_ms / 1_000,
+            ),
+        )  # fmt: skip
+        key = received.headers.get("etag", "").strip('"')
+        return key, calls.read_progress(received.content)
+
     def health(self, partner: Participant) -> calls.Health:
         """Whose home answers there, with its clock."""
         received = self._run(
@@ -130,49 +152,56 @@ class HttpsExchange:
     def close(self) -> None:
         """Close the connections; requests that are open end with Unavailable."""
         with self._starts:
-            thread, self._thread = self._thread, None
-            if thread is not None:
-                asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
-                self._loop.call_soon_threadsafe(self._loop.stop)
-                thread.join()
-            if not self._loop.is_running():
-                self._loop.close()
+            loop, self._loop, self._is_closed = self._loop, None, True
+        if loop is not None:
+            asyncio.run_coroutine_threadsafe(self._end(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+            self._thread.join()
+            loop.close()
+        self._downloads.close()
 
     # Inside
 
     def _run(
         self,
         partner: Participant,
-        call: Callable[[PartnerLink], Coroutine[Any, Any, Answer]],
-    ) -> Answer:
+        call: Callable[[PartnerLink], Coroutine[Any, Any, Value]],
+    ) -> Value:
         address = self._address(partner)
         with self._starts:
-            if self._loop.is_closed():
-                raise Unavailable("the exchange with partners is closed: open it again")
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._loop.run_forever, name="medusa-exchange", daemon=True
-                )
-                self._thread.start()
-            future = asyncio.run_coroutine_threadsafe(
-                self._called(partner, address, call), self._loop
-            )
+            loop = self._running()
+            future = asyncio.run_coroutine_threadsafe(self._called(partner, address, call), loop)
         try:
             return future.result()
         except CancelledError:
             raise Unavailable("the exchange with partners was closed: open it again") from None
 
+    def _running(self) -> asyncio.AbstractEventLoop:
+        """The event loop, in a thread that is started with the first request."""
+        if self._is_closed:
+            raise Unavailable("the exchange with partners is closed: open it again")
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            # Names of hosts are resolved there: a name server that hangs holds a thread.
+            self._loop.set_default_executor(ThreadPoolExecutor(LOOKUPS_MAX, "medusa-names"))
+            self._thread = threading.Thread(
+                target=self._loop.run_forever, name="medusa-exchange", daemon=True
+            )
+            self._thread.start()
+        return self._loop
+
     async def _called(
         self,
         partner: Participant,
         address: PartnerAddress,
-        call: Callable[[PartnerLink], Coroutine[Any, Any, Answer]],
-    ) -> Answer:
+        call: Callable[[PartnerLink], Coroutine[Any, Any, Value]],
+    ) -> Value:
         link = self._links.get(partner)
         if link is None or link.address != address:
-            if link is not None:
-                await link.close()
+            before = link
             link = self._links[partner] = PartnerLink(self._reader, partner, address, self._sign)
+            if before is not None:
+                await before.retire()
         return await call(link)
 
     async def _end(self) -> None:

@@ -1,7 +1,7 @@
 """The link to one partner's exchange server: its certificate, an access token, bounded answers.
 
-Nothing that the partner sends is trusted: an answer has a largest size and a time within which all
-of it must have come, is never decompressed, and leads nowhere else. The token is sent only to the
+Nothing that the partner sends is trusted: a response has a largest size and a time limit, is never
+decompressed, sets no cookie and redirects nowhere. The token is sent only to the
 holder of the key that is pinned, or of a certificate for the host.
 """
 
@@ -13,14 +13,15 @@ import secrets
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 
-from medusa_core.errors import MedusaError, Unavailable
+from medusa_core.errors import MedusaError, Refused, Unavailable
 from medusa_core.names import Participant
 from medusa_core.protocol import call_documents as calls
 from medusa_core.protocol.assertions import (
@@ -31,15 +32,26 @@ from medusa_core.protocol.assertions import (
 )
 from medusa_core.protocol.problems import read_problem
 from pipelines.base import clock
-from pipelines.exchange.server_certificates import pin_of, pinned_context, public_context
+from pipelines.exchange.server_certificates import (
+    is_loopback,
+    pin_of,
+    pinned_context,
+    public_context,
+)
 
-BEGINS_S = 10.0
-"""In which an answer must begin whose end is waited for otherwise."""
+RESPONSE_S = 10.0
+"""Time limit for the start of a response whose body is streamed."""
+
+SILENT_S = 10.0
+"""Time after which a connection that sends no more of a body is given up."""
 
 CONNECT_S = 3.0
-CONNECTIONS_MAX = 32
-RENEWS_BEFORE = 0.9
-"""After which part of its lifetime a token is requested anew."""
+CONNECTIONS_MAX = 24
+DOWNLOADS_MAX = 8
+"""So that files leave connections for news and tokens."""
+
+RENEWAL_PART = 0.9
+"""The part of a token's lifetime after which another one is requested."""
 
 Sign = Callable[[Mapping[str, Any]], str]
 """Signs the claims of an assertion with this participant's key."""
@@ -50,12 +62,21 @@ class PartnerAddress:
     """Where a partner's exchange server is, and by what it is known.
 
     `public_key` is the participant's; `pin` is that of the server's certificate (see `pin_of`),
-    None for a public authority's, or without TLS.
+    None for a public authority's, or without TLS, which is for loopback alone.
     """
 
     url: str
     public_key: bytes
     pin: str | None = None
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        is_plain = parts.scheme == "http" and self.pin is None and is_loopback(parts.hostname or "")
+        if not (is_plain or parts.scheme == "https"):
+            raise Refused(
+                f"{self.url} is no address of an exchange server: give one that begins with "
+                "https://"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +93,24 @@ class PartnerLink:
     def __init__(
         self, reader: Participant, partner: Participant, address: PartnerAddress, sign: Sign
     ) -> None:
+        self.address = address
+        self.downloads = asyncio.Semaphore(DOWNLOADS_MAX)
         self._reader = reader
         self._partner = partner
-        self.address = address
         self._sign = sign
         self._client: httpx.AsyncClient | None = None
         self._token: str | None = None
         self._token_ends_s = 0.0
-        self._one_at_a_time = asyncio.Lock()
+        self._client_lock = asyncio.Lock()
+        self._token_lock = asyncio.Lock()
+        self._open = 0
+        self._is_retired = False
+
+    async def retire(self) -> None:
+        """Close the connections as soon as no request is open."""
+        self._is_retired = True
+        if not self._open:
+            await self.close()
 
     async def close(self) -> None:
         """Close the connections."""
@@ -108,22 +139,51 @@ class PartnerLink:
     async def streamed(
         self, method: str, path: str, *, query: Mapping[str, str | int] | None = None,
         body: bytes | None = None, headers: Mapping[str, str] | None = None,
-        seconds_max: float = BEGINS_S,
+        seconds_max: float = RESPONSE_S, silent_s: float | None = None,
     ) -> AsyncIterator[httpx.Response]:  # fmt: skip
-        """The response to a request, never a problem; its body is still to come, see `pieces`.
+        """A successful response; its body is still to come, see `pieces`.
 
-        Raises as `request` does if the response does not begin in time.
+        Raises as `request` does if the response does not begin in time. `silent_s`: time after
+        which a body of which nothing arrives is given up.
         """
-        async with AsyncExitStack() as stack:
+        sent = dict(headers or {})
+        if body is not None:
+            sent["Content-Type"] = "application/json"
+
+        def made(client: httpx.AsyncClient, token: str) -> httpx.Request:
+            return client.build_request(
+                method, path, params=query, content=body,
+                headers={**sent, "Authorization": f"Bearer {token}"},
+                timeout=httpx.Timeout(None, connect=CONNECT_S, read=silent_s),
+            )  # fmt: skip
+
+        self._open += 1
+        response: httpx.Response | None = None
+        try:
             async with self.in_time(seconds_max):
                 with self._errors():
-                    response = await self._opened(stack, method, path, query, body, headers or {})
+                    response = await self._response(made)
             yield response
+        finally:
+            self._open -= 1
+            if response is not None:
+                await response.aclose()
+            if self._is_retired and not self._open:
+                await self.close()
 
-    async def pieces(self, response: httpx.Response) -> AsyncIterator[bytes]:
-        """The body as it comes; Unavailable where it breaks off or is not as it was sent."""
-        if "content-encoding" in response.headers:
-            raise self._unavailable("it sends a content encoding that was not requested")
+    async def pieces(self, response: httpx.Response, bytes_max: int) -> AsyncIterator[bytes]:
+        """The body as it arrives; Unavailable where it ends early or is not as requested.
+
+        Its length must be announced: a body in chunks would cost for each of them, and they may be
+        of one byte.
+        """
+        if response.status_code == httpx.codes.NO_CONTENT:
+            return
+        length = response.headers.get("content-length", "")
+        if "content-encoding" in response.headers or not length.isdecimal():
+            raise self._unavailable("its response is encoded, or announces no length")
+        if len(length) > len(str(bytes_max)) or int(length) > bytes_max:
+            raise self._unavailable(f"its response has more than {bytes_max} bytes")
         parts = response.aiter_raw()
         while True:
             with self._errors():
@@ -143,43 +203,45 @@ class PartnerLink:
 
     # Inside
 
-    async def _opened(
-        self, stack: AsyncExitStack, method: str, path: str, query: Mapping[str, str | int] | None,
-        body: bytes | None, headers: Mapping[str, str],
-    ) -> httpx.Response:  # fmt: skip
-        sent = dict(headers)
-        if body is not None:
-            sent["Content-Type"] = "application/json"
-        for is_last in (False, True):
+    async def _response(
+        self, made: Callable[[httpx.AsyncClient, str], httpx.Request]
+    ) -> httpx.Response:
+        for attempts_left in (2, 1, 0):
+            client = await self._connected()
             try:
-                sent["Authorization"] = f"Bearer {await self._access_token()}"
-                client = await self._connected()
-                response = await stack.enter_async_context(
-                    client.stream(method, path, params=query, content=body, headers=sent)
-                )
-            except httpx.ConnectError as error:
-                if is_last or not isinstance(_cause(error), ssl.SSLCertVerificationError):
+                token = await self._access_token(client)
+                response = await client.send(made(client, token), stream=True)
+            except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
+                # The server may have closed an idle connection, or renewed its certificate with
+                # the same key. Every call may be repeated.
+                if not attempts_left:
                     raise
-                # It may have been renewed with the same key: it is looked at again.
-                await self.close()
+                if isinstance(_cause(error), ssl.SSLCertVerificationError):
+                    await self._forget(client)
                 continue
-            if response.status_code != httpx.codes.UNAUTHORIZED or is_last:
-                break
-            # The token may have been revoked, or be forgotten: a new one is tried once.
-            self._token = None
-        await self._check(response)
-        return response
+            try:
+                if response.status_code != httpx.codes.UNAUTHORIZED or not attempts_left:
+                    await self._check(response)
+                    return response
+            except BaseException:
+                await response.aclose()
+                raise
+            # Its connection is needed for the request of another token.
+            await response.aclose()
+            if self._token == token:
+                self._token = None
+        raise AssertionError
 
-    async def _access_token(self) -> str:
-        async with self._one_at_a_time:
+    async def _access_token(self, client: httpx.AsyncClient) -> str:
+        async with self._token_lock:
             if self._token is None or clock.monotonic_s() >= self._token_ends_s:
                 self._token = None
-                issued = await self._request_token()
+                issued = await self._request_token(client)
                 self._token = issued.token
-                self._token_ends_s = clock.monotonic_s() + RENEWS_BEFORE * issued.lifetime_s
+                self._token_ends_s = clock.monotonic_s() + RENEWAL_PART * issued.lifetime_s
             return self._token
 
-    async def _request_token(self) -> calls.AccessToken:
+    async def _request_token(self, client: httpx.AsyncClient) -> calls.AccessToken:
         audience = audience_of(self._partner, self.address.public_key)
         nonce = secrets.token_urlsafe(24)
         claims = claims_of(self._reader, audience, nonce, int(clock.wall_s() * 1_000))
@@ -188,31 +250,41 @@ class PartnerLink:
             "client_assertion_type": ASSERTION_TYPE,
             "client_assertion": self._sign(claims),
         }
-        client = await self._connected()
         async with client.stream("POST", "/v1/token", data=form) as response:
             await self._check(response)
             return calls.read_token(await self._content(response, calls.SMALL_BYTES_MAX))
 
     async def _connected(self) -> httpx.AsyncClient:
-        if self._client is None:
-            self._client = httpx.AsyncClient(
-                base_url=self.address.url,
-                verify=await self._tls(),
-                headers={"Accept-Encoding": "identity", "User-Agent": "medusa"},
-                timeout=httpx.Timeout(None, connect=CONNECT_S),
-                limits=httpx.Limits(
-                    max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX
-                ),
-                trust_env=False,
-                follow_redirects=False,
-            )
-        return self._client
+        async with self._client_lock:
+            if self._client is None:
+                self._client = httpx.AsyncClient(
+                    base_url=self.address.url,
+                    verify=await self._tls(),
+                    headers={"Accept-Encoding": "identity", "User-Agent": "medusa"},
+                    cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+                    timeout=httpx.Timeout(None, connect=CONNECT_S),
+                    limits=httpx.Limits(
+                        max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX
+                    ),
+                    trust_env=False,
+                    follow_redirects=False,
+                )
+            return self._client
+
+    async def _forget(self, client: httpx.AsyncClient) -> None:
+        """Make new connections from now on; those of the client that are open end by themselves."""
+        if self._client is client:
+            self._client = None
+            if not self._open:
+                await client.aclose()
 
     async def _tls(self) -> ssl.SSLContext:
         """What the server's certificate is checked with."""
+        if self.address.url.startswith("http:"):
+            return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         if self.address.pin is None:
             return await asyncio.to_thread(public_context)
-        # Looked at first, over a connection on which nothing is sent.
+        # Received first over a connection on which nothing is sent.
         found = await self._certificate()
         if pin_of(found) != self.address.pin:
             raise Unavailable(
@@ -235,19 +307,18 @@ class PartnerLink:
         return found or b""
 
     async def _check(self, response: httpx.Response) -> None:
-        """Raise what an answer stands for that is no success."""
+        """Raise the error that an unsuccessful response reports."""
         if response.status_code >= httpx.codes.MULTIPLE_CHOICES:
-            content = await self._content(response, calls.SMALL_BYTES_MAX)
+            content = b""
+            with suppress(Unavailable):
+                content = await self._content(response, calls.SMALL_BYTES_MAX)
             raise read_problem(content, response.status_code, self._partner)
 
     async def _content(self, response: httpx.Response, bytes_max: int) -> bytes:
-        parts, length = [], 0
-        async for part in self.pieces(response):
-            length += len(part)
-            if length > bytes_max:
-                raise self._unavailable(f"its answer has more than {bytes_max} bytes")
-            parts.append(part)
-        return b"".join(parts)
+        content = bytearray()
+        async for part in self.pieces(response, bytes_max):
+            content += part
+        return bytes(content)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -270,18 +341,17 @@ class PartnerLink:
 
 def _cause(error: BaseException) -> BaseException:
     """The innermost error of a chain."""
-    while (deeper := error.__cause__ or error.__context__) is not None:
-        error = deeper
-    return error
+    deeper = error.__cause__ or error.__context__
+    return error if deeper is None else _cause(deeper)
 
 
 def _reason(cause: BaseException) -> str:
     """What was the matter, in a few words."""
     match cause:
         case ssl.SSLCertVerificationError():
-            return f"its certificate does not count ({cause.verify_message})"
+            return f"its certificate is not valid ({cause.verify_message})"
         case ssl.SSLError():
-            return "the TLS handshake failed"
+            return "TLS failed"
         case socket.gaierror():
             return "its host is not known"
         case OSError(errno=int(number)):

@@ -16,10 +16,15 @@ from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
 from medusa_core.protocol.assertions import TOKEN_LIFETIME_S, check_claims
 from medusa_core.protocol.call_documents import AccessToken
+from pipelines.base import clock
 from pipelines.exchange.signed_assertions import NOT_SIGNED, issuer_of, verified_claims
 
 TOKEN_BYTES = 32
 TOKEN_CHARACTERS = 43
+RECENT_S = 0.5
+"""For how long a holder is not looked up again; so much later a removed partner is refused."""
+
+RECENT_MAX = 10_000
 
 
 class AccessRecords(Protocol):
@@ -51,10 +56,13 @@ class AccessTokens:
         audience: str,
         *,
         draw: Callable[[int], str] = secrets.token_urlsafe,
+        now_s: Callable[[], float] = clock.monotonic_s,
     ) -> None:
         self._records = records
         self._audience = audience
         self._draw = draw
+        self._now_s = now_s
+        self._recent: dict[bytes, tuple[Participant, float]] = {}
 
     def issue(self, assertion: str) -> AccessToken:
         """A token for the partner that signed an assertion.
@@ -89,7 +97,18 @@ class AccessTokens:
         """The partner that a token was issued to; None if it counts for nobody."""
         if len(token) != TOKEN_CHARACTERS or not token.isascii():
             return None
-        return self._records.token_holder(_hash_of(token))
+        key, now_s = _hash_of(token), self._now_s()
+        partner = self._records.token_holder(key)
+        if partner is not None:
+            if len(self._recent) >= RECENT_MAX:
+                self._recent = {k: one for k, one in self._recent.items() if one[1] > now_s}
+            self._recent[key] = partner, now_s + RECENT_S
+        return partner
+
+    def recent_holder(self, token: str) -> Participant | None:
+        """The holder of a token that was looked up a moment ago; None: look it up."""
+        partner, until_s = self._recent.get(_hash_of(token), (None, 0.0))
+        return partner if self._now_s() < until_s else None
 
 
 def _hash_of(token: str) -> bytes:

@@ -13,9 +13,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -34,9 +36,8 @@ from medusa_core.protocol.problems import MEDIA_TYPE, ProblemKind, kind_of, writ
 from medusa_core.segments import SegmentFile
 from pipelines.base import clock
 from pipelines.exchange.server.access_tokens import AccessRecords, AccessTokens
-from pipelines.exchange.server.answers import Answer, document_answer, file_answer, opened_file
-from pipelines.exchange.server.connections import proves
-from pipelines.exchange.server.openapi import news_numbers
+from pipelines.exchange.server.connections import claim, claimed_by
+from pipelines.exchange.server.openapi import news_numbers, wait_numbers
 from pipelines.exchange.server.partner_budgets import (
     PartnerBudgets,
     ServerLimits,
@@ -50,6 +51,12 @@ from pipelines.exchange.server.request_parts import (
     numbers_of,
     range_of,
     text_of,
+)
+from pipelines.exchange.server.responses import (
+    LimitedResponse,
+    document_response,
+    file_response,
+    opened_file,
 )
 
 if TYPE_CHECKING:
@@ -75,6 +82,9 @@ class PublishingHome(AccessRecords, Protocol):
     def published_news(self, partner: Participant, stream: StreamName, replica: int,
                        after: Version, *, segments_max: int) -> LineNews | None:  # fmt: skip
         """What happened to a line after a version; None: nothing for this partner."""
+
+    def published_progress(self, partner: Participant) -> tuple[calls.LineProgress, ...]:
+        """The lines that a partner may read."""
 
     def published_file(self, partner: Participant, sha256: str) -> SegmentFile | None:
         """The file with a hash; None: none for this partner."""
@@ -102,6 +112,7 @@ class _Problem(Exception):
         self.detail = detail
 
 
+Found = TypeVar("Found")
 Call = Callable[[Request], Awaitable[Response]]
 PartnerCall = Callable[[Request, Participant], Awaitable[Response]]
 
@@ -128,6 +139,7 @@ class ExchangeServer:
         self._call = self._budgets.call
         partners_calls: tuple[tuple[str, str, PartnerCall], ...] = (
             ("GET", "/v1/streams", self._streams),
+            ("GET", "/v1/progress", self._lines),
             ("GET", "/v1/news", self._news),
             ("GET", "/v1/files/{sha256}", self._file),
             ("POST", "/v1/acknowledgements", self._acknowledge),
@@ -144,6 +156,9 @@ class ExchangeServer:
             exception_handlers={HTTPException: _unknown_call, Exception: _fault},
         )
         self.application.router.redirect_slashes = False
+        for route in routes:
+            # Starlette answers HEAD like GET, and would read a file whose bytes nobody takes.
+            (route.methods or set()).discard("HEAD")
 
     # Around each call
 
@@ -163,6 +178,9 @@ class ExchangeServer:
                 response = _problem(ProblemKind.TOO_MANY_REQUESTS, detail)
             except MedusaError as error:
                 response = _problem(kind_of(error), str(error))
+            if response.status_code == ProblemKind.UNAUTHORIZED.status:
+                # Whoever tries tokens needs a connection for each.
+                response.headers["Connection"] = "close"
             took_ms = (clock.monotonic_s() - began_s) * 1_000
             response.headers["Server-Timing"] = f"inside;dur={took_ms:.1f}"
             return response
@@ -173,42 +191,50 @@ class ExchangeServer:
         """The call for the partner that a request's token was issued to, within its budget."""
 
         async def answer(request: Request) -> Response:
-            token = bearer_of(request)
-            partner = None
-            if token is not None:
-                with self._budgets.request(None):
-                    partner = await self._budgets.call(None, self._tokens.holder, token)
+            partner = await self._partner(request)
             if partner is None:
                 raise _Problem(
                     ProblemKind.UNAUTHORIZED, "there is no valid access token: request one"
                 )
-            if not proves(request.scope, partner):
+            if not claim(request.scope, partner):
                 raise TooManyRequests
             with ExitStack() as held:
                 held.enter_context(self._budgets.request(partner))
                 response = await call(request, partner)
-                if isinstance(response, Answer):
+                if isinstance(response, LimitedResponse):
                     # Its budget is held until the last byte is sent.
                     held.push(response.held)
                     held.enter_context(self._budgets.memory(partner, response.memory_bytes))
                     response.held = held.pop_all()
-                    response.seconds_max = self._limits.answer_s_max
                 return response
 
         return answer
 
+    async def _partner(self, request: Request) -> Participant | None:
+        """The holder of a request's token; looked up in the budget of the connection's partner."""
+        token = bearer_of(request)
+        if token is None:
+            return None
+        found: Participant | None = self._tokens.recent_holder(token)
+        if found is None:
+            holder = claimed_by(request.scope)
+            with self._budgets.request(holder):
+                found = await self._budgets.call(holder, self._tokens.holder, token)
+        return found
+
     # The calls
 
     async def _token(self, request: Request) -> Response:
-        with self._budgets.request(None):
-            body = await body_of(request, calls.SMALL_BYTES_MAX, self._limits.body_s_max)
+        holder = claimed_by(request.scope)
+        with self._budgets.request(holder):
+            body = await body_of(request, calls.SMALL_BYTES_MAX, self._limits.token_s_max)
             form = form_of(request, body)
             if form.get("grant_type") != GRANT_TYPE:
                 raise Refused(f"the grant type is not {GRANT_TYPE}")
             if form.get("client_assertion_type") != ASSERTION_TYPE:
                 raise Refused(f"the type of the assertion is not {ASSERTION_TYPE}")
             assertion = form.get("client_assertion", "")
-            issued = await self._budgets.call(None, self._tokens.issue, assertion)
+            issued = await self._budgets.call(holder, self._tokens.issue, assertion)
         response = _document(calls.write_token(issued))
         response.headers["Cache-Control"] = "no-store"
         return response
@@ -217,27 +243,46 @@ class ExchangeServer:
         streams = await self._call(partner, self._home.published_streams, partner)
         return _document(calls.write_offers(self._home.participant, streams))
 
+    async def _lines(self, request: Request, partner: Participant) -> Response:
+        async def look() -> tuple[str, bytes]:
+            lines = await self._call(partner, self._home.published_progress, partner)
+            content = calls.write_progress(lines)
+            return sha256(content).hexdigest(), content
+
+        given = numbers_of(request, wait_numbers(self._limits))
+        key, content = await self._changed(request, given["wait_ms"], look)
+        return document_response(content, JSON, {"ETag": f'"{key}"'})
+
     async def _news(self, request: Request, partner: Participant) -> Response:
         given = numbers_of(request, news_numbers(self._limits))
         stream = StreamName(_named(STREAM, text_of(request, "stream")))
-        known = text_of(request, "known", "")
-        ends_s = clock.monotonic_s() + given["wait_ms"] / 1_000
-        while True:
-            happens = self._progress.next()
+
+        async def look() -> tuple[str, LineNews]:
             news = await self._call(
                 partner, self._home.published_news, partner, stream, given["replica"],
                 Version(given["after"]), segments_max=given["segments_max"],
             )  # fmt: skip
             if news is None:
                 raise _Problem(ProblemKind.NOT_FOUND, NOT_FOUND)
-            if news.key != known or clock.monotonic_s() >= ends_s:
-                break
-            with suppress(TimeoutError):
-                async with asyncio.timeout(max(ends_s - clock.monotonic_s(), 0)):
-                    await happens.wait()
-        response = _document(await self._call(partner, write_news, news))
-        response.headers["ETag"] = f'"{news.key}"'
-        return response
+            return news.key, news
+
+        key, news = await self._changed(request, given["wait_ms"], look)
+        content = await self._call(partner, write_news, news)
+        return document_response(content, JSON, {"ETag": f'"{key}"'})
+
+    async def _changed(
+        self, request: Request, wait_ms: int, look: Callable[[], Awaitable[tuple[str, Found]]]
+    ) -> tuple[str, Found]:
+        """What is there with its key, once that is not what the parameter `known` names."""
+        known = text_of(request, "known", "")
+        ends_s = clock.monotonic_s() + wait_ms / 1_000
+        while True:
+            happens = self._progress.next()
+            key, found = await look()
+            if key != known or clock.monotonic_s() >= ends_s:
+                return key, found
+            if await _has_left(request, happens, ends_s - clock.monotonic_s()):
+                raise _Problem(ProblemKind.UNAVAILABLE, "the connection ended before the answer")
 
     async def _file(self, request: Request, partner: Participant) -> Response:
         digest = _named(HASH, request.path_params["sha256"])
@@ -254,7 +299,8 @@ class ExchangeServer:
             headers["Content-Range"] = f"bytes {first}-{end - 1}/{file.size_bytes}"
         opened = await self._call(partner, opened_file, self._storage / file.path, file, first)
         status = 200 if part is None else 206
-        return file_answer(opened, end - first, status, headers)
+        read = partial(self._call, partner, opened.read)
+        return file_response(opened, read, end - first, status, headers)
 
     async def _acknowledge(self, request: Request, partner: Participant) -> Response:
         body = await body_of(request, calls.SMALL_BYTES_MAX, self._limits.body_s_max)
@@ -264,9 +310,10 @@ class ExchangeServer:
         return Response(status_code=204)
 
     async def _deliver(self, request: Request, partner: Participant) -> Response:
-        body = await body_of(request, calls.ENVELOPES_BYTES_MAX, self._limits.body_s_max)
-        envelopes = await self._call(partner, calls.read_envelopes, body)
-        answers = await self._call(partner, self._home.deliver, partner, envelopes)
+        with self._budgets.memory(partner, calls.ENVELOPES_BYTES_MAX):
+            body = await body_of(request, calls.ENVELOPES_BYTES_MAX, self._limits.body_s_max)
+            envelopes = await self._call(partner, calls.read_envelopes, body)
+            answers = await self._call(partner, self._home.deliver, partner, envelopes)
         return _document(calls.write_deliveries(answers))
 
     async def _health(self, request: Request, partner: Participant) -> Response:
@@ -275,6 +322,23 @@ class ExchangeServer:
             participant=self._home.participant, version=self._version, clock_ms=clock_ms
         )
         return _document(calls.write_health(health))
+
+
+async def _has_left(request: Request, happens: asyncio.Event, seconds: float) -> bool:
+    """Wait until something happens; True if the client closes the connection before."""
+
+    async def leaves() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    waits = asyncio.create_task(happens.wait())
+    left = asyncio.create_task(leaves())
+    try:
+        await asyncio.wait((waits, left), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        return left.done()
+    finally:
+        waits.cancel()
+        left.cancel()
 
 
 def _named(field: Field, name: str) -> str:
@@ -286,8 +350,8 @@ def _named(field: Field, name: str) -> str:
     return name
 
 
-def _document(content: bytes) -> Answer:
-    return document_answer(content, JSON)
+def _document(content: bytes) -> LimitedResponse:
+    return document_response(content, JSON)
 
 
 def _problem(kind: ProblemKind, detail: str) -> Response:

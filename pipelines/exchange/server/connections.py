@@ -1,15 +1,19 @@
 """The connections of an exchange server: few and short-lived until a token has been accepted.
 
-Where a server has too many connections of programs that have not proved who they are, the oldest
-of them is closed: a flood of them costs others like them, and no partner. Each partner has a number
-of connections. On each the header of the next request must arrive in time.
+If a server has too many connections of unauthenticated clients, the oldest one of the address that
+has most of them is closed: a flood from some addresses costs clients there, and no partner. Each
+partner has a number of connections. On each the header of the next request must arrive in time, and
+an answer must be taken in time.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
-from typing import Any
+from collections.abc import Callable
+from ssl import SSLContext
+from typing import Any, Protocol
 
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -17,44 +21,75 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from medusa_core.names import Participant
 from pipelines.exchange.server.partner_budgets import ServerLimits
 
+HANDSHAKE_S, SHUTDOWN_S = 5.0, 1.0
 _KEY = "medusa.connection"
+_VERSIONS = ("1.0", "1.1")
 _AMBIGUOUS = {b"content-length", b"transfer-encoding"}
 
+log = logging.getLogger(__name__)
 
-def proves(scope: Scope, partner: Participant) -> bool:
-    """Note that a request's connection is a partner's; False if the partner has too many.
+
+def claim(scope: Scope, partner: Participant) -> bool:
+    """Count a request's connection as a partner's; False if the partner has too many.
 
     A request that came over no connection of ours, as in a test, is the partner's.
     """
     connection: Connection | None = scope.get(_KEY)
-    return connection is None or connection.proves(partner)
+    return connection is None or connection.claim(partner)
+
+
+def claimed_by(scope: Scope) -> Participant | None:
+    """The partner whose connection a request came over; None if no token was accepted on it."""
+    connection: Connection | None = scope.get(_KEY)
+    return None if connection is None else connection.partner
+
+
+class Closable(Protocol):
+    """A connection that may be closed at once."""
+
+    def end(self) -> None: ...
 
 
 class Connections:
-    """The connections of one server, by partner; None stands for whoever has proved nothing."""
+    """The connections of one server: of unauthenticated clients by address, and of partners."""
 
     def __init__(self, limits: ServerLimits) -> None:
         self.limits = limits
-        self._anonymous: dict[Connection, None] = {}
+        self._anonymous: dict[str, dict[Closable, None]] = {}
+        self._addresses: dict[Closable, str] = {}
         self._counts: Counter[Participant] = Counter()
 
-    def open(self, connection: Connection) -> None:
-        """One more, of nobody yet."""
-        self._anonymous[connection] = None
-        if len(self._anonymous) > self.limits.anonymous_connections_max:
-            next(iter(self._anonymous)).end()
+    @property
+    def anonymous(self) -> int:
+        """How many there are of unauthenticated clients."""
+        return len(self._addresses)
 
-    def proves(self, connection: Connection, partner: Participant) -> bool:
-        """Whether the connection may be one more of a partner's."""
+    def open(self, connection: Closable, address: str) -> None:
+        """Count one more of an unauthenticated client."""
+        self._anonymous.setdefault(address, {})[connection] = None
+        self._addresses[connection] = address
+        if len(self._addresses) > self.limits.anonymous_connections_max:
+            crowded = max(self._anonymous.values(), key=len)
+            oldest = next(iter(crowded))
+            # At once: it is closed later, and another may come before.
+            self.close(oldest, None)
+            oldest.end()
+
+    def claim(self, connection: Closable, partner: Participant) -> bool:
+        """Count the connection as one more of a partner's; False if that has too many."""
         if self._counts[partner] >= self.limits.connections_max:
             return False
-        self._anonymous.pop(connection, None)
+        self.close(connection, None)
         self._counts[partner] += 1
         return True
 
-    def close(self, connection: Connection, partner: Participant | None) -> None:
-        """One fewer."""
-        self._anonymous.pop(connection, None)
+    def close(self, connection: Closable, partner: Participant | None) -> None:
+        """Count one fewer."""
+        address = self._addresses.pop(connection, None)
+        if address is not None:
+            del self._anonymous[address][connection]
+            if not self._anonymous[address]:
+                del self._anonymous[address]
         if partner is not None:
             self._counts[partner] -= 1
             if not self._counts[partner]:
@@ -62,35 +97,25 @@ class Connections:
 
 
 class Connection(H11Protocol):
-    """One connection; `connections` is set by `connection_class`."""
+    """One connection of HTTP; `connections_of_server` is set by `connection_class`."""
 
     connections_of_server: Connections
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._partner: Participant | None = None
+        self.partner: Participant | None = None
         self._ends: asyncio.TimerHandle | None = None
-        application = self.app
+        self._application = self.app
+        self.app = self._answered
 
-        async def with_connection(scope: Scope, receive: Receive, send: Send) -> None:
-            self._wait(None)
-            if {name for name, _ in scope["headers"]} >= _AMBIGUOUS:
-                # A proxy may see another end of this request: what follows is not to be trusted.
-                self.end()
-                return
-            scope[_KEY] = self
-            await application(scope, receive, send)
-
-        self.app = with_connection
-
-    def proves(self, partner: Participant) -> bool:
-        """Note whose connection this is; False if that partner has too many.
+    def claim(self, partner: Participant) -> bool:
+        """Count this connection as a partner's; False if that has too many.
 
         Behind a proxy several partners share one: it is the first one's.
         """
-        if self._partner is None and self.connections_of_server.proves(self, partner):
-            self._partner = partner
-        return self._partner is not None
+        if self.partner is None and self.connections_of_server.claim(self, partner):
+            self.partner = partner
+        return self.partner is not None
 
     def end(self) -> None:
         """Close it at once."""
@@ -99,29 +124,101 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See `asyncio.Protocol`."""
         super().connection_made(transport)
-        self._wait(self.connections_of_server.limits.header_s_max)
-        self.connections_of_server.open(self)
+        self._expect_header_in(self.connections_of_server.limits.header_s_max)
+        self.connections_of_server.open(self, self.client[0] if self.client else "")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.Protocol`."""
-        self._wait(None)
-        self.connections_of_server.close(self, self._partner)
+        self._expect_header_in(None)
+        self.connections_of_server.close(self, self.partner)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`."""
         is_idle = self.timeout_keep_alive_task is not None
         if is_idle:
-            self._wait(self.connections_of_server.limits.header_s_max)
+            self._expect_header_in(self.connections_of_server.limits.header_s_max)
         super().data_received(data)
 
-    def _wait(self, seconds: float | None) -> None:
-        """The header of the next request arrives in so many seconds; None: it is there."""
+    def _expect_header_in(self, seconds: float | None) -> None:
+        """Close the connection unless the next header is complete in time; None: it is."""
         if self._ends is not None:
             self._ends.cancel()
         self._ends = None if seconds is None else self.loop.call_later(seconds, self.end)
 
+    async def _answered(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The application, in a limited time; what is not answered whole ends the connection."""
+        self._expect_header_in(None)
+        is_ambiguous = {name for name, _ in scope["headers"]} >= _AMBIGUOUS
+        if is_ambiguous or scope["http_version"] not in _VERSIONS:
+            # A proxy may see another end of this request: what follows is not to be trusted.
+            self.end()
+            return
+        scope[_KEY] = self
+        cycle = self.cycle
+        try:
+            async with asyncio.timeout(self.connections_of_server.limits.request_s_max):
+                await self._application(scope, receive, send)
+        except TimeoutError:
+            pass
+        except Exception:
+            log.exception("a connection ended with a fault")
+        if not cycle.response_complete:
+            self.end()
+
+
+class Handshake(asyncio.Protocol):
+    """A connection until its TLS handshake is made; then `made` is its protocol."""
+
+    def __init__(
+        self, tls: SSLContext, connections: Connections, made: Callable[[], asyncio.Protocol]
+    ) -> None:
+        self._tls = tls
+        self._connections = connections
+        self._made = made
+        self._task: asyncio.Task[None] | None = None
+        self._early: list[bytes] = []
+
+    def end(self) -> None:
+        """Close it at once."""
+        self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See `asyncio.Protocol`."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.pause_reading()
+        self._connections.open(self, str((transport.get_extra_info("peername") or ("",))[0]))
+        self._task = asyncio.get_running_loop().create_task(self._shake())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See `asyncio.Protocol`."""
+        self._connections.close(self, None)
+
+    def data_received(self, data: bytes) -> None:
+        """See `asyncio.Protocol`; called with what arrives right behind the handshake."""
+        self._early.append(data)
+
+    async def _shake(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            transport = await loop.start_tls(
+                self._transport, self, self._tls, server_side=True,
+                ssl_handshake_timeout=HANDSHAKE_S, ssl_shutdown_timeout=SHUTDOWN_S,
+            )  # fmt: skip
+        except OSError:
+            transport = None  # the client broke off, was too slow, or speaks something else
+        self._connections.close(self, None)
+        if transport is None or transport.is_closing():
+            self._transport.abort()
+            return
+        protocol = self._made()
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        if self._early:
+            protocol.data_received(b"".join(self._early))
+
 
 def connection_class(connections: Connections) -> type[Connection]:
-    """The class that uvicorn makes the connections of one server of."""
+    """The class of the connections of one server."""
     return type("ServerConnection", (Connection,), {"connections_of_server": connections})

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pipelines.exchange.notification_listener import NotificationListener
 
 LOOK_AGAIN_MS = 500
-"""A notification that was lost costs so much."""
+"""How often it is checked whether listening should end; without a connection to the home each of
+these wakes the requests."""
 
 
 class HomeProgress:
@@ -43,7 +44,8 @@ class HomeProgress:
         listener = NotificationListener([self._url])
         try:
             while not self._ends.is_set():
-                listener.wait(LOOK_AGAIN_MS)
+                if not listener.wait(LOOK_AGAIN_MS):
+                    continue
                 if self._loop is not None and not self._loop.is_closed():
                     self._loop.call_soon_threadsafe(self._wake)
         finally:

@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-import ipaddress
+import asyncio
 import logging
 import resource
 import socket
-from asyncio import get_running_loop
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from ssl import SSLContext
-from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from medusa_core.errors import Refused, Unavailable
-from pipelines.exchange.server.connections import Connections, connection_class
+from pipelines.exchange.server.connections import Connections, Handshake, connection_class
 from pipelines.exchange.server.partner_budgets import ServerLimits
+from pipelines.exchange.server_certificates import is_loopback
 
-HANDSHAKE_S, SHUTDOWN_S = 5.0, 1.0
 BACKLOG = 512
-ENDS_S = 2
-"""How long open requests may take when the server ends: a partner asks again."""
-
-# Its warnings are of requests that are wrong, as many as are sent; faults are logged by the
-# application.
-logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+SHUTDOWN_S_MAX = 2
+"""Time limit for open requests when the server ends: a partner repeats them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
+class ListenAddress:
     """Where a server listens; port 0 is a free one. Without TLS only on loopback."""
 
     host: str = "127.0.0.1"
@@ -47,14 +41,6 @@ class Address:
             )
 
 
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine by its address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 class HttpsServer(uvicorn.Server):
     """An application at an address.
 
@@ -62,9 +48,12 @@ class HttpsServer(uvicorn.Server):
     thread.
     """
 
-    def __init__(self, application: ASGIApp, address: Address, limits: ServerLimits) -> None:
+    def __init__(self, application: ASGIApp, address: ListenAddress, limits: ServerLimits) -> None:
         self._address = address
-        self._connection = connection_class(Connections(limits))
+        self.connections = Connections(limits)
+        self._connection = connection_class(self.connections)
+        # Its warnings are of wrong requests, as many as are sent; the application logs faults.
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         super().__init__(
             uvicorn.Config(
                 application,
@@ -78,7 +67,7 @@ class HttpsServer(uvicorn.Server):
                 proxy_headers=False,
                 server_header=False,
                 timeout_keep_alive=int(limits.idle_s_max),
-                timeout_graceful_shutdown=ENDS_S,
+                timeout_graceful_shutdown=SHUTDOWN_S_MAX,
                 h11_max_incomplete_event_size=limits.header_bytes_max,
             )
         )
@@ -88,6 +77,7 @@ class HttpsServer(uvicorn.Server):
     def url(self) -> str:
         """Where it is reached from this machine."""
         host, port = self._socket.getsockname()[:2]
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
         shown = f"[{host}]" if ":" in host else host
         return f"{'http' if self._address.tls is None else 'https'}://{shown}:{port}"
 
@@ -98,36 +88,30 @@ class HttpsServer(uvicorn.Server):
         self.run()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn does it, with a limit on handshakes."""
+        """As uvicorn does it, but handshakes count as connections."""
         await self.lifespan.startup()
-        protocol = partial(
+        made: Callable[[], asyncio.Protocol] = partial(
             self._connection,
             config=self.config,
             server_state=self.server_state,
             app_state=self.lifespan.state,
         )
-        tls: dict[str, Any] = {}
-        if self._address.tls is not None:
-            tls = {
-                "ssl": self._address.tls,
-                "ssl_handshake_timeout": HANDSHAKE_S,
-                "ssl_shutdown_timeout": SHUTDOWN_S,
-            }
-        server = await get_running_loop().create_server(
-            protocol, sock=self._socket, backlog=BACKLOG, **tls
-        )
+        tls = self._address.tls
+        protocol = made if tls is None else partial(Handshake, tls, self.connections, made)
+        server = await asyncio.get_running_loop().create_server(protocol, sock=self._socket)
         self.servers = [server]
         self.started = True
         self._on_ready()
 
 
-def _listening(address: Address) -> socket.socket:
+def _listening(address: ListenAddress) -> socket.socket:
     """A socket that listens there; raises Unavailable, naming the address."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     opened = socket.socket(family, socket.SOCK_STREAM)
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind((address.host, address.port))
+        opened.listen(BACKLOG)
     except (OSError, OverflowError) as error:
         opened.close()
         reason = getattr(error, "strerror", None) or str(error)

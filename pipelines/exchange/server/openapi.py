@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from medusa_core.protocol import call_documents as calls
@@ -12,9 +13,9 @@ from medusa_core.protocol.assertions import ASSERTION_TYPE, GRANT_TYPE
 from medusa_core.protocol.document_fields import Document, IntegerField, Schema
 from medusa_core.protocol.news_documents import HASH, NEWS, REPLICA, STREAM, VERSION
 from medusa_core.protocol.problems import MEDIA_TYPE, PROBLEM, ProblemKind
-from pipelines.exchange.server.answers import PARQUET
 from pipelines.exchange.server.partner_budgets import ServerLimits
 from pipelines.exchange.server.request_parts import NumberParameter
+from pipelines.exchange.server.responses import PARQUET
 
 JSON = "application/json"
 SEGMENTS_MAX = 1_024
@@ -26,6 +27,7 @@ DOCUMENTS = {
     "News": NEWS,
     "Offers": calls.OFFERS,
     "Problem": PROBLEM,
+    "Progress": calls.PROGRESS,
     "Token": calls.TOKEN,
 }
 
@@ -36,8 +38,13 @@ def news_numbers(limits: ServerLimits) -> dict[str, NumberParameter]:
         "after": NumberParameter(VERSION),
         "replica": NumberParameter(REPLICA, 0),
         "segments_max": NumberParameter(IntegerField(1, SEGMENTS_MAX), SEGMENTS_MAX),
-        "wait_ms": NumberParameter(IntegerField(0, limits.wait_ms_max), 0),
+        **wait_numbers(limits),
     }
+
+
+def wait_numbers(limits: ServerLimits) -> dict[str, NumberParameter]:
+    """The whole numbers of a request that may wait."""
+    return {"wait_ms": NumberParameter(IntegerField(0, limits.wait_ms_max), 0)}
 
 
 def openapi_document(limits: ServerLimits) -> dict[str, Any]:
@@ -53,6 +60,7 @@ def openapi_document(limits: ServerLimits) -> dict[str, Any]:
         "paths": {
             "/v1/token": {"post": _token()},
             "/v1/streams": {"get": _call("Streams that this partner may read.", "Offers")},
+            "/v1/progress": {"get": _progress(limits)},
             "/v1/news": {"get": _news(limits)},
             "/v1/files/{sha256}": {"get": _file()},
             "/v1/acknowledgements": {"post": _acknowledge()},
@@ -129,26 +137,30 @@ def _token() -> dict[str, Any]:
     }
 
 
+def _progress(limits: ServerLimits) -> dict[str, Any]:
+    what = "Lines that this partner may read, each with a mark that changes when its news do."
+    return {**_call(what, "Progress"), "parameters": _waiting(wait_numbers(limits))}
+
+
 def _news(limits: ServerLimits) -> dict[str, Any]:
-    numbers = {
-        name: _parameter(
-            name,
-            one.schema,
-            required=one.default is None,
-        )
-        for name, one in news_numbers(limits).items()
-    }
-    numbers["wait_ms"]["description"] = (
-        "How long to wait while the news is what the parameter known names."
-    )
+    stream = _parameter("stream", STREAM.schema, required=True)
     return {
         **_call("What happened to a line of this home after a version.", "News"),
-        "parameters": [
-            _parameter("stream", STREAM.schema, required=True),
-            *numbers.values(),
-            _parameter("known", {"type": "string"}, description="The ETag of an earlier answer."),
-        ],
+        "parameters": [stream, *_waiting(news_numbers(limits))],
     }
+
+
+def _waiting(given: Mapping[str, NumberParameter]) -> list[dict[str, Any]]:
+    """The parameters of a call that may wait."""
+    numbers = {
+        name: _parameter(name, one.schema, required=one.default is None)
+        for name, one in given.items()
+    }
+    numbers["wait_ms"]["description"] = (
+        "How long to wait while the answer is what the parameter known names."
+    )
+    known = "The ETag of an earlier answer."
+    return [*numbers.values(), _parameter("known", {"type": "string"}, description=known)]
 
 
 def _file() -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """What one partner may use of the exchange server at a time: a slow partner costs its own budget.
 
-Connections, open requests and bytes of answers in memory beyond a partner's number are refused. Of
-its calls to the catalog a few are made at a time, the others wait for these, so that no partner
-takes all threads and connections. Requests of programs that have not proved who they are share one
-budget, so that they cannot use up that of a partner. Counted in the server's one thread.
+Connections, open requests and bytes in memory beyond a partner's number are refused. Of its calls
+to the catalog and to files a few are made at a time, the others wait for these, so that no partner
+takes all threads and connections. Unauthenticated clients share one budget of calls and use up none
+of a partner's. Counted in the server's one thread.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ParamSpec, TypeVar
 
-from starlette.concurrency import run_in_threadpool
+from anyio import CapacityLimiter, to_thread
 
 from medusa_core.names import Participant
 
@@ -26,10 +26,11 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLimits:
-    """Limits of each partner, of whoever has not proved who it is, and of time.
+    """Limits of each partner, of all unauthenticated clients together, and of time.
 
-    `header_s_max`: in which the header of a request arrives; `idle_s_max`: for how long a
-    connection is kept that nothing arrives on.
+    `header_s_max`: time in which the header of a request must arrive; `idle_s_max`: time for which
+    a connection without requests stays open; `body_s_max`, `token_s_max`: time for a body, and for
+    that of a request for a token; `request_s_max`: time for a request with its answer.
     """
 
     connections_max: int = 64
@@ -37,13 +38,14 @@ class ServerLimits:
     memory_bytes_max: int = 128 << 20
     calls_max: int = 4
     anonymous_connections_max: int = 256
-    anonymous_max: int = 64
     header_bytes_max: int = 16 << 10
     header_s_max: float = 10.0
     idle_s_max: float = 60.0
     wait_ms_max: int = 30_000
+    token_s_max: float = 2.0
     body_s_max: float = 10.0
-    answer_s_max: float = 600.0
+    request_s_max: float = 600.0
+    threads_max: int = 64
 
 
 class TooManyRequests(Exception):
@@ -53,21 +55,21 @@ class TooManyRequests(Exception):
 class PartnerBudgets:
     """Counts the requests that are open, and makes the calls to the catalog.
 
-    A partner that is None stands for everybody without a token.
+    A partner that is None stands for all unauthenticated clients.
     """
 
     def __init__(self, limits: ServerLimits) -> None:
         self._limits = limits
         self._open: Counter[Participant | None] = Counter()
         self._memory: Counter[Participant] = Counter()
+        self._threads = CapacityLimiter(limits.threads_max)
         self._calls: dict[Participant | None, asyncio.Semaphore] = {}
 
     @contextmanager
     def request(self, holder: Participant | None) -> Iterator[None]:
-        """Hold one open request of a budget."""
-        limits = self._limits
-        most = limits.anonymous_max if holder is None else limits.requests_max
-        if self._open[holder] >= most:
+        """Hold one open request; those of unauthenticated clients are as many as connections."""
+        is_full = self._open[holder] >= self._limits.requests_max
+        if is_full and holder is not None:
             raise TooManyRequests
         self._open[holder] += 1
         try:
@@ -97,7 +99,9 @@ class PartnerBudgets:
         self, holder: Participant | None, function: Callable[P, Answer],
         *args: P.args, **kwargs: P.kwargs,
     ) -> Answer:  # fmt: skip
-        """What a function answers that waits for the catalog or a file: it runs in a thread."""
+        """The result of a function that waits for the catalog or a file: it runs in a thread."""
         calls = self._calls.setdefault(holder, asyncio.Semaphore(self._limits.calls_max))
         async with calls:
-            return await run_in_threadpool(partial(function, *args, **kwargs))
+            return await to_thread.run_sync(
+                partial(function, *args, **kwargs), limiter=self._threads
+            )

@@ -1,19 +1,17 @@
-"""Answers of a known length, sent piece by piece in a limited time.
+"""Responses of a known length, sent piece by piece.
 
-What an answer holds of its partner's budget is given back when the last byte is sent, so that a
+What a response holds of its partner's budget is released when the last byte is sent, so that a
 partner that reads slowly, or not at all, uses up its own budget.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -24,12 +22,8 @@ PARQUET = "application/vnd.apache.parquet"
 PIECE_BYTES = 1 << 18
 
 
-class Answer(StreamingResponse):
-    """So many bytes; `memory_bytes` of them are in memory until they are sent.
-
-    If the reader has left or the time is over, fewer bytes are sent than announced, and the
-    connection is closed.
-    """
+class LimitedResponse(StreamingResponse):
+    """A response of `length` bytes, of which `memory_bytes` are in memory until they are sent."""
 
     def __init__(
         self, pieces: AsyncIterator[bytes], length: int, status: int, media_type: str,
@@ -38,30 +32,36 @@ class Answer(StreamingResponse):
         announced = {**(headers or {}), "Content-Length": str(length)}
         super().__init__(pieces, status, announced, media_type=media_type)
         self.memory_bytes = memory_bytes
-        self.seconds_max: float | None = None
         self.held = ExitStack()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the answer, then give back what it holds."""
-        with self.held, suppress(TimeoutError):
-            async with asyncio.timeout(self.seconds_max):
-                await super().__call__(scope, receive, send)
+        with self.held:
+            await super().__call__(scope, receive, send)
 
 
-def document_answer(
+def document_response(
     content: bytes, media_type: str, headers: Mapping[str, str] | None = None
-) -> Answer:
+) -> LimitedResponse:
     """A document."""
     length = len(content)
-    return Answer(_slices(content), length, 200, media_type, headers, memory_bytes=length)
+    return LimitedResponse(_slices(content), length, 200, media_type, headers, memory_bytes=length)
 
 
-def file_answer(opened: BinaryIO, length: int, status: int, headers: Mapping[str, str]) -> Answer:
-    """So many bytes of an open file from where it stands, which is closed behind them."""
-    pieces = _pieces(opened, length)
-    answer = Answer(pieces, length, status, PARQUET, headers, memory_bytes=PIECE_BYTES)
-    answer.held.enter_context(opened)
-    return answer
+def file_response(
+    opened: BinaryIO, read: Callable[[int], Awaitable[bytes]], length: int, status: int,
+    headers: Mapping[str, str],
+) -> LimitedResponse:  # fmt: skip
+    """`length` bytes of an open file from its position; the file is closed after them.
+
+    `read` reads from it without blocking the event loop.
+    """
+    pieces = _pieces(read, length)
+    response = LimitedResponse(
+        pieces, length, status, PARQUET, headers, memory_bytes=2 * PIECE_BYTES
+    )
+    response.held.enter_context(opened)
+    return response
 
 
 def opened_file(path: Path, file: SegmentFile, first: int) -> BinaryIO:
@@ -83,10 +83,10 @@ async def _slices(content: bytes) -> AsyncIterator[bytes]:
         yield content[first : first + PIECE_BYTES]
 
 
-async def _pieces(opened: BinaryIO, length: int) -> AsyncIterator[bytes]:
-    """So many bytes of an open file; ends early where the file does."""
+async def _pieces(read: Callable[[int], Awaitable[bytes]], length: int) -> AsyncIterator[bytes]:
+    """`length` bytes; fewer where the file ends early."""
     while length:
-        piece = await run_in_threadpool(opened.read, min(PIECE_BYTES, length))
+        piece = await read(min(PIECE_BYTES, length))
         if not piece:
             return
         length -= len(piece)
