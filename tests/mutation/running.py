@@ -27,7 +27,7 @@ _MUTANTS: dict[str, Callable[[Path], list[Mutant]]] = {
 }
 ROOMS = tuple(_MUTANTS)
 TESTS = {
-    "medusa_core": ("core", "market", "catalog", "exchange", "bilateral",
+    "medusa_core": ("core", "market", "catalog", "exchange", "protocol", "bilateral",
                     "sources/test_lateness.py", "metering/test_meter.py",
                     "what_if"),
     "sql": ("catalog", "sql", "agreements", "rounds", "recalls", "trimming", "changes",

@@ -160,3 +160,12 @@ def test_a_problem_of_a_type_that_is_not_known_is_unavailable() -> None:
     error = problems.read_problem(json.dumps(fields).encode(), 418, "beta")
     assert isinstance(error, Unavailable)
     assert "tea" in str(error)
+
+
+def test_a_problem_has_the_status_that_programs_without_medusa_understand() -> None:
+    statuses = {
+        "refused": 400, "unauthorized": 401, "not-found": 404, "conflict": 409, "expired": 410,
+        "too-large": 413, "diverged": 422, "too-many-requests": 429, "unavailable": 503,
+        "outcome-unknown": 504,
+    }  # fmt: skip
+    assert {kind.value: kind.status for kind in problems.ProblemKind} == statuses
