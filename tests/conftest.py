@@ -42,7 +42,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-LONGEST = ("spark", "federation", "airflow", "hosting", "quality", "simulation")
+LONGEST = ("mutation", "spark", "federation", "airflow", "hosting", "quality", "simulation")
 """Folders whose files take longest: begun last, they would keep one worker while others rest."""
 
 

@@ -431,7 +431,7 @@ def networks(draw: st.DrawFn) -> Network:
 
 
 @pytest.mark.sweep
-@settings(max_examples=examples(1, 12), deadline=None, derandomize=True, database=None,
+@settings(max_examples=examples(1, 8), deadline=None, derandomize=True, database=None,
           suppress_health_check=list(HealthCheck))  # fmt: skip
 @given(network=networks(), missing=st.sampled_from(INPUTS), cut=st.sampled_from([610, 630, 650]))
 def test_corrections_over_panes_are_full_recomputations_for_any_network(
