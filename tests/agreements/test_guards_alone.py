@@ -11,13 +11,17 @@ from sqlalchemy.exc import IntegrityError
 
 from medusa_core.errors import Conflict, MedusaError, Refused
 from medusa_core.market.documents import document_of
+from medusa_core.market.terms import ContractName, Terms
+from tests.agreements.backups import in_time
 from tests.agreements.building import (
     ALPHA,
     BETA,
     DAY_MS,
     Party,
     SqlRefused,
+    a_content,
     a_key,
+    a_movement,
     agree,
     some_terms,
 )
@@ -26,6 +30,8 @@ from tests.agreements.test_envelopes import an_envelope, put
 
 TAKE = "SELECT medusa_market.take_document(%s, %s, %s::jsonb, %s, %s, %s, %s::jsonb)"
 KEY = "a" * 64
+SIGNED = {"signature": "00" * 64, "public_key": "00" * 32}
+BOTH_SIGNED = json.dumps({"payer": SIGNED, "provider": SIGNED})
 
 
 def refused(party: Party, statement: str, *values: Any, role: str = "job") -> MedusaError:
@@ -48,6 +54,30 @@ def received(sender: Party, receiver: Party) -> int:
         "SELECT max(envelope_id) FROM medusa_market.inbox WHERE state = 'received'", role="job"
     )
     return int(envelope_id)
+
+
+def held_of(party: Party, document: bytes, envelope_id: int) -> str:
+    ((held,),) = party.sql(
+        "SELECT medusa_market.held_agreement(%s, %s)::text", document, envelope_id, role="job"
+    )
+    return str(held)
+
+
+def take_signed(sender: Party, receiver: Party, terms: Terms, verdict: str) -> str:
+    """What becomes of an agreement with both signatures, under this verdict."""
+    envelope_id, document = received(sender, receiver), document_of(terms)
+    held = held_of(receiver, document, envelope_id)
+    ((outcome,),) = receiver.sql(TAKE, envelope_id, document, BOTH_SIGNED, None, None, verdict,
+                                 held, role="job")  # fmt: skip
+    return str(outcome)
+
+
+def take_proposal(sender: Party, receiver: Party, terms: Terms) -> str:
+    """What becomes of a proposal without a signature, which lasts for a day."""
+    expires_ms = now_ms(receiver) + DAY_MS
+    ((outcome,),) = receiver.sql(TAKE, received(sender, receiver), document_of(terms), "{}", 1,
+                                 expires_ms, None, None, role="job")  # fmt: skip
+    return str(outcome)
 
 
 def test_a_proposal_has_a_number_and_lasts_for_a_month_at_most(alpha: Party, beta: Party) -> None:
@@ -77,19 +107,82 @@ def test_an_agreement_is_taken_with_the_verdict_over_what_is_held_now(
     alpha: Party, beta: Party
 ) -> None:
     document = document_of(some_terms())
-    signed = {"signature": "00", "public_key": "00"}
-    both = json.dumps({"payer": signed, "provider": signed})
-    stale = refused(beta, TAKE, received(alpha, beta), document, both, None, None, "agree", "{}")
+    stale = refused(beta, TAKE, received(alpha, beta), document, BOTH_SIGNED, None, None, "agree",
+                    "{}")  # fmt: skip
     assert isinstance(stale, Conflict)
     envelope_id = received(alpha, beta)
-    ((held,),) = beta.sql(
-        "SELECT medusa_market.held_agreement(%s, %s)::text", document, envelope_id, role="job"
-    )
+    held = held_of(beta, document, envelope_id)
     for verdict in (None, "known", "anything"):
-        error = refused(beta, TAKE, envelope_id, document, both, None, None, verdict, held)
+        error = refused(beta, TAKE, envelope_id, document, BOTH_SIGNED, None, None, verdict, held)
         assert isinstance(error, Refused)
         assert "without a verdict" in str(error)
     assert beta.sql("SELECT * FROM medusa_api.contract_history") == []
+
+
+@pytest.mark.parametrize(("number", "wanted"), [(2, 1), (3, 2), (9, 2)])
+@pytest.mark.parametrize("is_agreed", [True, False])
+def test_of_what_builds_on_another_agreement_the_one_before_it_is_requested(
+    alpha: Party, beta: Party, number: int, wanted: int, is_agreed: bool
+) -> None:
+    """medusa_market.take_document never asks for the number that it was given."""
+    take_signed(alpha, beta, some_terms(), "agree")
+    other = some_terms(number=number, supersedes="0" * 64)
+    if is_agreed:
+        take_signed(alpha, beta, other, "earlier")
+    else:
+        take_proposal(alpha, beta, other)
+    ((asked,),) = beta.sql(
+        "SELECT convert_from(body, 'UTF8')::jsonb->'number' FROM medusa_market.outbox "
+        "WHERE kind = 'want'",
+        role="job",
+    )
+    assert asked == wanted
+
+
+def test_open_proposals_of_others_leave_a_partner_its_own_thousand(
+    alpha: Party, beta: Party, watchers: Watchers
+) -> None:
+    """medusa_market.take_document counts those of the sender."""
+    for who, count in (("gamma", 1_000), ("alpha", 999)):
+        in_time(
+            watchers[BETA],
+            "INSERT INTO medusa_market.contract_proposal (contract, revision, proposed_by, "
+            f"because, expires_at) SELECT 'of_{who}_' || n, 'any', '{who}', 'a test', "
+            f"now() + interval '1 day' FROM generate_series(1, {count}) AS n",
+        )
+    assert take_proposal(alpha, beta, some_terms()) == "proposed"
+    with pytest.raises(SqlRefused, match="alpha has 1,000 open proposals here"):
+        take_proposal(alpha, beta, some_terms(contract=ContractName("another")))
+
+
+def test_notice_of_one_contract_is_heard_beside_the_notice_of_another(
+    alpha: Party, beta: Party
+) -> None:
+    names = [ContractName(name) for name in ("first", "second")]
+    for name, subject in zip(names, (a_movement(), a_content()), strict=True):
+        take_signed(alpha, beta, some_terms(contract=name, subject=subject), "agree")
+    for name in names * 2:
+        ends_ms = now_ms(beta) + 3 * DAY_MS
+        notice = {"given_by": ALPHA, "stated_by": ALPHA, "ends_at_ms": ends_ms, **SIGNED}
+        take_notice = "SELECT medusa_market.take_notice(%s, %s, %s::jsonb)"
+        beta.sql(take_notice, received(alpha, beta), name, json.dumps([notice]), role="job")
+    stated = beta.sql(
+        "SELECT contract, stated_by, count(*) FROM medusa_market.contract_notice "
+        "WHERE given_by = 'alpha' GROUP BY 1, 2 ORDER BY 1, 2",
+        role="job",
+    )
+    assert stated == [(name, by, n) for name in names for by, n in ((ALPHA, 2), (BETA, 1))]
+
+
+def test_a_home_is_another_one_when_its_partner_names_another_incarnation(
+    alpha: Party, beta: Party
+) -> None:
+    one, other = ("00000000-0000-4000-8000-00000000000" + digit for digit in "12")
+    for incarnation in (one, one, other, other):
+        take_status = "SELECT medusa_market.take_status(%s, %s, 'any')"
+        beta.sql(take_status, received(alpha, beta), incarnation, role="job")
+    noted = "SELECT after FROM medusa_api.audit WHERE what = 'incarnation' ORDER BY audit_id"
+    assert beta.sql(noted) == [(one,), (other,)]
 
 
 def test_nothing_is_proposed_of_a_contract_that_ends_by_notice(alpha: Party, beta: Party) -> None:
