@@ -34,6 +34,7 @@ from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
 from pipelines.exchange.server.access_tokens import AccessTokens
 from pipelines.exchange.signed_assertions import NOT_SIGNED, sign_claims
+from tests.agreements.backups import in_time
 from tests.catalog.homes_under_test import watcher_of
 
 ALPHA, BETA, GAMMA = map(Participant, ("alpha", "beta", "gamma"))
@@ -332,6 +333,25 @@ def test_a_token_ends_when_its_partner_has_another_key(
         assert str(caught.value) == NOT_SIGNED
         cursor.execute("SELECT medusa_api.replace_key('beta', %s)", keys[1:])
     assert tokens.holder(token) == BETA
+
+
+def test_nothing_counts_that_a_disowned_key_signs(
+    home: ExchangeHome, tokens: AccessTokens, urls: HomeUrls, watcher: Engine
+) -> None:
+    token = tokens.issue(an_assertion(home)).token
+    key = KEYS[BETA].public_key().public_bytes_raw()
+    with closing(login(urls.owner)) as connection, connection.cursor() as cursor:
+        # The key that counts for beta is not disowned as beta's, but a disowned key is nobody's.
+        cursor.execute("SELECT medusa_api.disown_key('gamma', %s)", (key.hex(),))
+    try:
+        assert home.partner_key(BETA) is None
+        assert tokens.holder(token) is None
+        with pytest.raises(Refused) as caught:
+            tokens.issue(an_assertion(home))
+        assert str(caught.value) == NOT_SIGNED
+    finally:
+        in_time(watcher, "DELETE FROM medusa_market.key_disowned")
+    assert home.partner_key(BETA) == key
 
 
 def test_a_partner_has_64_tokens_and_the_oldest_ends_first(

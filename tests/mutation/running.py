@@ -31,7 +31,8 @@ TESTS = {
                     "sources/test_lateness.py", "metering/test_meter.py",
                     "what_if"),
     "sql": ("catalog", "sql", "agreements", "rounds", "recalls", "trimming", "changes",
-            "supervising/test_laws.py", "exchange/test_exchange_home.py"),
+            "supervising/test_laws.py", "exchange/test_exchange_home.py",
+            "exchange/test_access_tokens.py"),
 }  # fmt: skip
 """Folders and files of tests; those that compare files of SQL with one another say nothing here."""
 
