@@ -32,6 +32,7 @@ from tests.catalog.producing import (
     KAPPA,
     LIMITS,
     PRODUCERS,
+    G,
     Partner,
     Reading,
     S,
@@ -239,6 +240,41 @@ def test_what_is_in_dispute_is_kept_by_those_who_must_take_it_back(home: HomeUnd
     assert trimmed.trimmed_us == 2 * a.WIDTH_US
     assert trimmed.held_by is not None
     assert trimmed.held_by.purpose == "choice"
+
+
+def test_a_producer_need_not_keep_what_others_disagree_about(home: HomeUnderTest) -> None:
+    reading = reading_of_three(home, verify=1)
+    reading[BETA].commit(0, 3)
+    reading[GAMMA].commit(0, 3, rows={0: 2, 1: 9, 2: 2})
+    reading[KAPPA].commit(0, 1)
+    reading[KAPPA].commit(1, 2, G)
+    reading[KAPPA].commit(2, 3)
+    reading.hear()
+    reading.settle()
+    assert {d.producers for d in reading.catalog.divergences()} == {frozenset({BETA, GAMMA})}
+    safe = {s.producer: s.safe_through_us for s in reading.catalog.imports()}
+    assert safe == {BETA: a.WIDTH_US, GAMMA: a.WIDTH_US, KAPPA: 3 * a.WIDTH_US}
+
+
+def test_what_one_producer_lost_is_a_gap_in_its_line_whatever_is_tentative_of_another(
+    home: HomeUnderTest,
+) -> None:
+    reading = Reading(home.catalog)
+    theirs = replicated()
+    no_import = tuple(x for x in theirs.assignments if x.fragment != IMPORTING)
+    reading.partners[GAMMA] = Partner(GAMMA, replace(theirs, assignments=no_import))
+    reading[BETA].commit(0, 1)
+    reading[BETA].commit(1, 2, T, missing=["src"])
+    reading[GAMMA].commit(0, 3, T, missing=["src"])
+    reading.hear()
+    reading[GAMMA].commit(0, 3)
+    reading[GAMMA].commit(3, 4)
+    reading[GAMMA].catalog.trim(a.SUMS, GAMMA, 3 * a.WIDTH_US, needed={}, segments_max=9)
+    reading.hear(GAMMA)
+    found = reading.catalog.segments(a.SUMS, producer=GAMMA)
+    assert [(s.range, s.stability) for s in found] == [
+        (a.buckets(0, 3), G), (a.buckets(3, 4), S)
+    ]  # fmt: skip
 
 
 def test_what_comes_of_one_far_behind_is_compared_over_what_it_has() -> None:
