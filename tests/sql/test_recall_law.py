@@ -115,6 +115,17 @@ def test_what_was_not_recalled_in_this_transaction_stays_final_in_it(
         cursor.execute("UPDATE medusa.segment SET end_version = 9 WHERE version = 1")
 
 
+def test_a_recall_of_one_line_begins_no_generation_of_another(log_in: LogIn) -> None:
+    """medusa.guard_line looks for a recall of the same line."""
+    with log_in("owner").cursor() as cursor:
+        cursor.execute("BEGIN")
+        cursor.execute("SELECT medusa.recall(%s)", (json.dumps(recall(from_us=2 * WIDTH)),))
+        cursor.execute("SELECT stream, generation FROM medusa.stream_producer ORDER BY 1")
+        assert cursor.fetchall() == [("big", 1), ("src", 1), ("sums", 2)]
+        with pytest.raises(psycopg2.Error, match=r"only medusa\.recall begins another"):
+            cursor.execute("UPDATE medusa.stream_producer SET generation = 2 WHERE stream = 'big'")
+
+
 @pytest.mark.parametrize(
     "said",
     [
