@@ -23,7 +23,7 @@ from medusa_core.market.messages import (
 from medusa_core.market.terms import ContractName, Revision
 from medusa_core.names import FragmentName, Participant
 from pipelines.homes.signatures import SigningKey
-from tests.agreements.building import a_key
+from tests.agreements.building import SqlRefused, a_key
 from tests.rounds.building import (
     ALPHA,
     BETA,
@@ -225,6 +225,19 @@ def test_who_offers_without_end_is_heard_so_often_and_holds_up_nobody(
     ((heard,),) = beta.sql("SELECT count(*) FROM medusa_api.offers WHERE partner = 'alpha'")
     assert heard == 64
     assert "may make no more" in beta.refused()[-1]
+
+
+def test_no_offer_is_kept_under_a_nonce_that_is_none_whoever_has_read_its_message(
+    pair: tuple[Trader, Trader],
+) -> None:
+    alpha, beta = pair
+    take = "SELECT medusa_market.take_offer(max(envelope_id)) FROM medusa_market.inbox"
+    for at, nonce in enumerate((b"", b"a" * 31, b"a" * 33, b"A" * 32, b"g" * 32, rb"a\n" * 16), 1):
+        body = offer_bytes(an_offer(alpha)).replace(b"a" * 32, nonce)
+        put(alpha, beta, body, nonce=f"{at:032x}", heard=False)
+        with pytest.raises(SqlRefused, match="offer_nonce_check"):
+            beta.sql(take, role="job")
+    assert beta.offers() == []
 
 
 def test_an_answer_that_accepts_what_was_not_offered_is_refused(
