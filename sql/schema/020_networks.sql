@@ -37,7 +37,7 @@ CREATE TABLE medusa.stream_promise (
         during_failure IN ('process', 'delay', 'suspend')
         AND during_stabilization IN ('process', 'delay', 'suspend')),
     CONSTRAINT suspending_has_a_limit CHECK (
-        failure_ms_max > 0 AND failure_ms_max <= bound_ms
+        (failure_ms_max > 0 AND failure_ms_max <= bound_ms) IS TRUE  -- a CHECK passes NULL
         OR failure_ms_max IS NULL
             AND 'suspend' NOT IN (during_failure, during_stabilization)),
     CONSTRAINT lag_is_not_below_zero CHECK (lag_ms >= 0),

@@ -34,6 +34,46 @@ def answer(log_in: LogIn, role: str, call: str, *values: Any) -> Any:
 
 
 @pytest.mark.parametrize(
+    ("values", "refused"),
+    [
+        ((1_000, "suspend", "suspend", None), True),
+        ((1_000, "process", "suspend", None), True),
+        ((None, "suspend", "process", 500), True),
+        ((1_000, "suspend", "process", 1_001), True),
+        ((1_000, "suspend", "process", 0), True),
+        ((1_000, "suspend", "process", 1_000), False),
+        ((1_000, "delay", "process", None), False),
+        ((None, "process", "process", None), False),
+    ],
+)
+def test_a_stream_is_suspended_within_a_limit_and_a_bound_only(
+    log_in: LogIn, values: tuple[Any, ...], refused: bool
+) -> None:
+    if refused:
+        error = refusal(log_in, "job", "declare_bound", "sums", *values, 0)
+        assert "suspending_has_a_limit" in str(error)
+    else:
+        answer(log_in, "job", "declare_bound", "sums", *values, 0)
+
+
+@pytest.mark.parametrize(
+    ("call", "guard"),
+    [
+        (("declare_bound", "sums", 0, "process", "process", None, 0), "bound_is_above_zero"),
+        (("declare_bound", "sums", 9, "halt", "process", None, 0), "policies_are_known"),
+        (("declare_bound", "sums", 9, "process", "halt", None, 0), "policies_are_known"),
+        (("declare_bound", "sums", 9, "process", "process", None, -1), "lag_is_not_below_zero"),
+        (("declare_retention", "sums", 0), "cannot be kept for 0 ms"),
+        (("declare_verify", "sums", 0), "cannot be verified by 0 producers"),
+    ],
+)
+def test_a_promise_is_one_that_can_be_kept(
+    log_in: LogIn, call: tuple[Any, ...], guard: str
+) -> None:
+    assert guard in str(refusal(log_in, "job", *call))
+
+
+@pytest.mark.parametrize(
     ("values", "reason"),
     [
         (("sums", "Beta", 0, 1_000, 0), "a reader is named like a participant"),
