@@ -354,12 +354,89 @@ def test_nothing_counts_that_a_disowned_key_signs(
     assert home.partner_key(BETA) == key
 
 
-def test_a_partner_has_64_tokens_and_the_oldest_ends_first(
-    home: ExchangeHome, tokens: AccessTokens
+def issued(home: ExchangeHome, **changes: Any) -> bool:
+    """A token for beta by a direct call, with some arguments changed."""
+    arguments: dict[str, Any] = {
+        "public_key": KEYS[BETA].public_key().public_bytes_raw(),
+        "nonce": secrets.token_urlsafe(24),
+        "keep_ms": 1_000,
+        "token_hash": secrets.token_bytes(32),
+        "lifetime_ms": 1_000,
+    }
+    partner = changes.pop("partner", BETA)
+    return home.issue_token(partner, **{**arguments, **changes})
+
+
+HOUR_MS = 3_600_000
+OWN_KEY = KEYS[ALPHA].public_key().public_bytes_raw()
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"lifetime_ms": 0}, "lasts for 1 ms to 1 h"),
+        ({"lifetime_ms": HOUR_MS + 1}, "lasts for 1 ms to 1 h"),
+        ({"lifetime_ms": None}, "lasts for 1 ms to 1 h"),
+        ({"keep_ms": 0}, "lasts for 1 ms to 1 h"),
+        ({"keep_ms": HOUR_MS + 1}, "lasts for 1 ms to 1 h"),
+        ({"keep_ms": None}, "lasts for 1 ms to 1 h"),
+        ({"partner": "Beta; --"}, "Beta; --"),
+        ({"partner": ALPHA, "public_key": OWN_KEY}, "alpha needs no token of its own home"),
+        ({"public_key": OWN_KEY}, "not the one that counts for beta"),
+        ({"public_key": None}, "not the one that counts for beta"),
+        ({"partner": GAMMA}, "not the one that counts for gamma"),
+    ],
+)
+def test_the_home_itself_refuses_a_token_that_no_server_should_request(
+    home: ExchangeHome, watcher: Engine, changes: dict[str, Any], sentence: str
 ) -> None:
+    with pytest.raises(Refused, match=sentence):
+        issued(home, **changes)
+    assert run(watcher, "SELECT count(*) FROM medusa_market.access_token") == [0]
+
+
+def test_a_token_lasts_from_a_millisecond_to_an_hour(home: ExchangeHome, watcher: Engine) -> None:
+    for length_ms in (1, HOUR_MS):
+        assert issued(home, lifetime_ms=length_ms, keep_ms=length_ms)
+    for table in ("access_token", "used_assertion"):
+        left_ms = run(watcher, "SELECT extract(epoch FROM expires_at - clock_timestamp()) * 1000 "
+                      f"FROM medusa_market.{table} ORDER BY expires_at DESC LIMIT 1")  # fmt: skip
+        assert HOUR_MS - 60_000 < left_ms[0] <= HOUR_MS, table
+
+
+def test_what_is_over_is_removed_by_its_own_partners_next_request(
+    home: ExchangeHome, watcher: Engine
+) -> None:
+    """Of beta a token that is over and one that is not; of gamma one that is over."""
+    for partner, over in ((BETA, True), (BETA, False), (GAMMA, True)):
+        moved = "interval '-1 minute'" if over else "interval '1 minute'"
+        run(watcher, "INSERT INTO medusa_market.used_assertion (partner, nonce, expires_at) "
+            f"VALUES (:partner, :nonce, clock_timestamp() + {moved})",
+            partner=partner, nonce=f"{partner}-{over}-{'x' * 16}")  # fmt: skip
+        run(watcher, "INSERT INTO medusa_market.access_token (hash, partner, public_key, "
+            "issued_at, expires_at) VALUES (:hash, :partner, :key, "
+            f"clock_timestamp() + {moved} - interval '30 minutes', clock_timestamp() + {moved})",
+            hash=secrets.token_bytes(32), partner=partner,
+            key=KEYS[partner].public_key().public_bytes_raw())  # fmt: skip
+    assert issued(home)
+    for table in ("access_token", "used_assertion"):
+        counts = f"SELECT count(*) FROM medusa_market.{table} WHERE partner = :partner"
+        assert run(watcher, counts, partner=BETA) == [2], table
+        assert run(watcher, counts, partner=GAMMA) == [1], table
+
+
+def test_a_partner_has_64_tokens_and_the_oldest_ends_first(
+    home: ExchangeHome, tokens: AccessTokens, watcher: Engine
+) -> None:
+    of_another = secrets.token_bytes(32)
+    run(watcher, "INSERT INTO medusa_market.access_token (hash, partner, public_key, expires_at) "
+        "VALUES (:hash, 'gamma', :key, clock_timestamp() + interval '1 minute')",
+        hash=of_another, key=KEYS[GAMMA].public_key().public_bytes_raw())  # fmt: skip
     issued: list[AccessToken] = [tokens.issue(an_assertion(home)) for _ in range(66)]
     assert [tokens.holder(it.token) for it in issued[:3]] == [None, None, BETA]
     assert tokens.holder(issued[-1].token) == BETA
+    counts = "SELECT count(*) FROM medusa_market.access_token WHERE partner = :partner"
+    assert [run(watcher, counts, partner=name) for name in (BETA, GAMMA)] == [[64], [1]]
 
 
 def test_a_partner_that_requests_too_many_tokens_must_wait(
@@ -373,6 +450,8 @@ def test_a_partner_that_requests_too_many_tokens_must_wait(
     tokens.issue(an_assertion(home))
     run(watcher, TABLES)
     run(watcher, fill, partner="beta", lasts=5)
+    run(watcher, "DELETE FROM medusa_market.used_assertion WHERE nonce = 'nonce 1'")
+    tokens.issue(an_assertion(home))
     with pytest.raises(Unavailable, match="beta has requested too many tokens"):
         tokens.issue(an_assertion(home))
     run(watcher, "UPDATE medusa_market.used_assertion SET expires_at = clock_timestamp()")

@@ -6,7 +6,6 @@ AS $$
 DECLARE
     clock timestamptz := clock_timestamp();
 BEGIN
-    PERFORM medusa_market.check_names(issue_token.partner);
     IF issue_token.partner = medusa_market.here() THEN
         RAISE EXCEPTION '% needs no token of its own home', issue_token.partner
             USING ERRCODE = 'MD001';
