@@ -89,11 +89,11 @@ def serve_exchange(
             write_address(settings.directory, participant, address)
             observer(ServerStarted(participant=participant, address=address))
 
+        def end() -> None:
+            remove_address(settings.directory, participant, address)
+
         with progress.listening(), _revived(revive):
-            try:
-                server.serve_until_ended(ready)
-            finally:
-                remove_address(settings.directory, participant, address)
+            server.serve_until_ended(ready, end)
 
 
 def _certificate(

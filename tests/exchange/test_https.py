@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 import socket
 import ssl
@@ -21,7 +23,7 @@ import pytest
 
 from medusa_core.errors import Diverged, MedusaError, Refused, Unavailable
 from medusa_core.exchange import LineNews
-from medusa_core.names import Version
+from medusa_core.names import Participant, Version
 from medusa_core.segments import Producer, SegmentFile
 from pipelines.catalog.postgres.exchange_home import ExchangeHome
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
@@ -278,6 +280,23 @@ def test_two_fetches_of_one_file_both_end_with_it(tmp_path: Path, content: bytes
     assert [one.name for one in tmp_path.iterdir()] == ["x.parquet"]
 
 
+def test_a_disk_that_is_full_leaves_the_part_file_for_the_next_attempt(
+    server: HttpsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: object, piece: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with asking(address_of(server.url)) as exchange:
+        for _ in range(2):
+            with monkeypatch.context() as patch:
+                patch.setattr(file_download._PartFile, "write", full)
+                with pytest.raises(Unavailable, match="No space left"):
+                    exchange.fetch(ALPHA, SUMS_FILE, tmp_path / "x.parquet")
+        assert list(tmp_path.iterdir()) == [part_of(tmp_path, SUMS_FILE)]
+        exchange.fetch(ALPHA, SUMS_FILE, tmp_path / "x.parquet")
+    assert [one.name for one in tmp_path.iterdir()] == ["x.parquet"]
+
+
 def test_a_connection_that_falls_silent_in_a_file_is_given_up_and_the_file_continued(
     tmp_path: Path, content: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -465,6 +484,14 @@ def comes_in_chunks(connection: socket.socket) -> None:
         connection.sendall(b"1\r\nx\r\n" * 1_000)
 
 
+def has_a_length_and_chunks(connection: socket.socket) -> None:
+    request_on(connection)
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\nTransfer-Encoding: chunked\r\n\r\n"
+    connection.sendall(head)
+    while True:
+        connection.sendall(b"400\r\n" + b"x" * 1_024 + b"\r\n")
+
+
 def is_a_bomb(connection: socket.socket) -> None:
     request_on(connection)
     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n\x1f\x8b" + b"\0" * 99)
@@ -497,6 +524,7 @@ MISBEHAVIOUR = {
     has_too_much: "more than 65536 bytes",
     is_a_bomb: "is encoded",
     comes_in_chunks: "announces no length",
+    has_a_length_and_chunks: "is encoded",
     resets: "reset by peer",
     leads_elsewhere: "answers 302",
     speaks_no_http: "is not available",
@@ -683,6 +711,67 @@ def test_a_client_that_leaves_while_it_waits_gives_its_request_back(
                 with closing(connected(server)) as connection:
                     connection.sendall(request.encode())
             until(lambda: is_answered(exchange), "the requests have ended", 20)
+
+
+def test_clients_that_leave_before_they_are_known_do_not_count_for_their_partner(
+    home: ExchangeHome, storage: Path, urls: HomeUrls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = ServerLimits(connections_max=3)
+    with served(home, storage, urls.exchange, limits=limits) as server:
+        token = token_of(server, home)
+        real, entered, goes_on = home.token_holder, threading.Semaphore(0), threading.Event()
+
+        def slow(token_hash: bytes) -> Participant | None:
+            entered.release()
+            assert goes_on.wait(30)
+            return real(token_hash)
+
+        monkeypatch.setattr(home, "token_holder", slow)
+        request = START + f"Authorization: Bearer {token}\r\n\r\n".encode()
+        for _ in range(3):
+            with closing(connected(server)) as connection:
+                connection.sendall(request)
+                assert entered.acquire(timeout=30)
+        until(lambda: server.connections.anonymous == 0, "they have left")
+        goes_on.set()
+        monkeypatch.undo()
+        with asking(address_of(server.url)) as exchange:
+            assert exchange.health(ALPHA).participant == ALPHA
+
+
+def test_a_file_that_becomes_shorter_while_it_is_sent_ends_its_connection(
+    home: ExchangeHome, storage: Path, urls: HomeUrls, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = stored(storage, "shrinks.parquet", random.Random(6).randbytes(20_000_000))
+    with closing(PostgresCatalog(urls.job, ALPHA)) as catalog:
+        write(catalog, a.MAIN, 2, file)
+    with served(home, storage, urls.exchange) as server, closing(connected(server)) as connection:
+        head = f"GET /v1/files/{file.sha256} HTTP/1.1\r\nHost: a\r\n"
+        head += f"Authorization: Bearer {token_of(server, home)}\r\n\r\n"
+        connection.sendall(head.encode())
+        received = len(connection.recv(10_000))
+        os.truncate(storage / "shrinks.parquet", 9_000_000)
+        with suppress(ConnectionResetError):
+            while more := connection.recv(1 << 20):
+                received += len(more)
+        assert received < file.size_bytes
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("pause", [False, True])
+def test_a_body_that_is_not_valid_ends_its_connection_and_is_no_fault(
+    server: HttpsServer, pause: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    head = b"POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with closing(connected(server)) as connection:
+        connection.sendall(head if pause else head + b"ZZ\r\n")
+        if pause:
+            assert connection.recv(65_536).startswith(b"HTTP/1.1 404 ")
+            connection.sendall(b"ZZ\r\n")
+        with suppress(ConnectionResetError):
+            while connection.recv(65_536):
+                pass
+    assert not caplog.records
 
 
 def test_a_head_request_is_no_call(server: HttpsServer, home: ExchangeHome) -> None:

@@ -14,7 +14,7 @@ import secrets
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -64,7 +64,7 @@ class Downloads:
         """
         try:
             async with link.downloads:
-                part = await self._run(_PartFile, target, file)
+                part = await self._opened(target, file)
                 try:
                     await self._complete(link, partner, part)
                     await self._run(part.name, target)
@@ -81,6 +81,16 @@ class Downloads:
                 f"copy {target} could not be written ({error.strerror}): free space or mend the "
                 "folder; it is tried again"
             ) from error
+
+    async def _opened(self, target: Path, file: SegmentFile) -> _PartFile:
+        """The part file; closed if the request is cancelled while it is being read."""
+        made = asyncio.get_running_loop().run_in_executor(self._threads, _PartFile, target, file)
+        try:
+            return await asyncio.shield(made)
+        except asyncio.CancelledError:
+            with suppress(Exception):
+                (await made).close()
+            raise
 
     async def _complete(self, link: PartnerLink, partner: Participant, part: _PartFile) -> None:
         for _ in range(ATTEMPTS_MAX):
@@ -156,15 +166,18 @@ class _PartFile:
                 "space; it is tried again"
             )
         self._path, self._lock = _locked(target, file.sha256)
-        self._opened = self._path.open("r+b")
-        self._digest = sha256()
-        self.length = 0
-        while piece := self._opened.read(PIECE_BYTES):
-            self._digest.update(piece)
-            self.length += len(piece)
-        self.is_continued = self.length > 0
-        if self.length > file.size_bytes:
-            self.begin_again()
+        with ExitStack() as failed:
+            failed.callback(self._lock.close)
+            self._opened = failed.enter_context(self._path.open("r+b"))
+            self._digest = sha256()
+            self.length = 0
+            while piece := self._opened.read(PIECE_BYTES):
+                self._digest.update(piece)
+                self.length += len(piece)
+            self.is_continued = self.length > 0
+            if self.length > file.size_bytes:
+                self.begin_again()
+            failed.pop_all()
 
     @property
     def is_complete(self) -> bool:
@@ -200,19 +213,22 @@ class _PartFile:
 
     def close(self) -> None:
         """Close the file, so that another process may continue it."""
-        self._opened.close()
-        self._lock.close()
+        try:
+            self._opened.close()  # writes what is left in its buffer
+        finally:
+            self._lock.close()
 
 
 def _locked(target: Path, digest: str) -> tuple[Path, FileLock]:
     """The part file of a hash with its lock; one of this process if another one uses it."""
     end = f"{target.suffix}{PART_SUFFIX}"
     path = target.with_name(f"{PART_PREFIX}{digest}{end}")
-    with suppress(BlockingIOError):
-        lock = FileLock(path)
+    with suppress(BlockingIOError), ExitStack() as other:
+        lock = other.enter_context(FileLock(path))
         with suppress(FileNotFoundError):
+            # Else the process before has just given it the target's name.
             if os.fstat(lock.descriptor).st_ino == path.stat().st_ino:
+                other.pop_all()
                 return path, lock
-        lock.close()  # the one before has just given it the target's name
     path = target.with_name(f"{PART_PREFIX}{digest}-{secrets.token_hex(6)}{end}")
     return path, FileLock(path)

@@ -153,12 +153,15 @@ class HttpsExchange:
         """Close the connections; requests that are open end with Unavailable."""
         with self._starts:
             loop, self._loop, self._is_closed = self._loop, None, True
-        if loop is not None:
-            asyncio.run_coroutine_threadsafe(self._end(), loop).result()
-            loop.call_soon_threadsafe(loop.stop)
-            self._thread.join()
-            loop.close()
-        self._downloads.close()
+        try:
+            if loop is not None:
+                asyncio.run_coroutine_threadsafe(self._end(), loop).result()
+        finally:
+            if loop is not None:
+                loop.call_soon_threadsafe(loop.stop)
+                self._thread.join()
+                loop.close()
+            self._downloads.close()
 
     # Inside
 
@@ -175,6 +178,9 @@ class HttpsExchange:
             return future.result()
         except CancelledError:
             raise Unavailable("the exchange with partners was closed: open it again") from None
+        except KeyboardInterrupt:
+            future.cancel()
+            raise
 
     def _running(self) -> asyncio.AbstractEventLoop:
         """The event loop, in a thread that is started with the first request."""

@@ -99,6 +99,7 @@ class PartnerLink:
         self._partner = partner
         self._sign = sign
         self._client: httpx.AsyncClient | None = None
+        self._old: list[httpx.AsyncClient] = []
         self._token: str | None = None
         self._token_ends_s = 0.0
         self._client_lock = asyncio.Lock()
@@ -116,7 +117,14 @@ class PartnerLink:
         """Close the connections."""
         client, self._client = self._client, None
         if client is not None:
-            await client.aclose()
+            self._old.append(client)
+        await self._close_old()
+
+    async def _close_old(self) -> None:
+        old, self._old = self._old, []
+        for client in old:
+            with suppress(Exception):  # whatever it is, the connections are given up
+                await client.aclose()
 
     async def request(
         self, method: str, path: str, *, bytes_max: int, seconds_max: float,
@@ -166,10 +174,15 @@ class PartnerLink:
             yield response
         finally:
             self._open -= 1
-            if response is not None:
-                await response.aclose()
-            if self._is_retired and not self._open:
-                await self.close()
+            try:
+                if response is not None:
+                    with suppress(Exception):  # whatever it is, the connection is given up
+                        await response.aclose()
+            finally:
+                if not self._open:
+                    await self._close_old()
+                    if self._is_retired:
+                        await self.close()
 
     async def pieces(self, response: httpx.Response, bytes_max: int) -> AsyncIterator[bytes]:
         """The body as it arrives; Unavailable where it ends early or is not as requested.
@@ -180,7 +193,8 @@ class PartnerLink:
         if response.status_code == httpx.codes.NO_CONTENT:
             return
         length = response.headers.get("content-length", "")
-        if "content-encoding" in response.headers or not length.isdecimal():
+        is_coded = {"content-encoding", "transfer-encoding"} & set(response.headers)
+        if is_coded or not length.isdecimal():
             raise self._unavailable("its response is encoded, or announces no length")
         if len(length) > len(str(bytes_max)) or int(length) > bytes_max:
             raise self._unavailable(f"its response has more than {bytes_max} bytes")
@@ -208,6 +222,7 @@ class PartnerLink:
     ) -> httpx.Response:
         for attempts_left in (2, 1, 0):
             client = await self._connected()
+            token = None
             try:
                 token = await self._access_token(client)
                 response = await client.send(made(client, token), stream=True)
@@ -216,8 +231,10 @@ class PartnerLink:
                 # the same key. Every call may be repeated.
                 if not attempts_left:
                     raise
+                # A server that refuses a token may close before it has read a large body.
+                self._drop(token)
                 if isinstance(_cause(error), ssl.SSLCertVerificationError):
-                    await self._forget(client)
+                    self._forget(client)
                 continue
             try:
                 if response.status_code != httpx.codes.UNAUTHORIZED or not attempts_left:
@@ -228,9 +245,13 @@ class PartnerLink:
                 raise
             # Its connection is needed for the request of another token.
             await response.aclose()
-            if self._token == token:
-                self._token = None
+            self._drop(token)
         raise AssertionError
+
+    def _drop(self, token: str | None) -> None:
+        """Request another token next, unless another request has done so."""
+        if self._token == token:
+            self._token = None
 
     async def _access_token(self, client: httpx.AsyncClient) -> str:
         async with self._token_lock:
@@ -271,12 +292,11 @@ class PartnerLink:
                 )
             return self._client
 
-    async def _forget(self, client: httpx.AsyncClient) -> None:
+    def _forget(self, client: httpx.AsyncClient) -> None:
         """Make new connections from now on; those of the client that are open end by themselves."""
         if self._client is client:
             self._client = None
-            if not self._open:
-                await client.aclose()
+            self._old.append(client)
 
     async def _tls(self) -> ssl.SSLContext:
         """What the server's certificate is checked with."""

@@ -101,7 +101,7 @@ class AccessTokens:
         partner = self._records.token_holder(key)
         if partner is not None:
             if len(self._recent) >= RECENT_MAX:
-                self._recent = {k: one for k, one in self._recent.items() if one[1] > now_s}
+                self._recent = {k: one for k, one in [*self._recent.items()] if one[1] > now_s}
             self._recent[key] = partner, now_s + RECENT_S
         return partner
 

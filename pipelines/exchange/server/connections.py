@@ -15,6 +15,7 @@ from collections.abc import Callable
 from ssl import SSLContext
 from typing import Any, Protocol
 
+import h11
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -113,7 +114,8 @@ class Connection(H11Protocol):
 
         Behind a proxy several partners share one: it is the first one's.
         """
-        if self.partner is None and self.connections_of_server.claim(self, partner):
+        is_open = not self.transport.is_closing()  # else nothing would count it down
+        if self.partner is None and is_open and self.connections_of_server.claim(self, partner):
             self.partner = partner
         return self.partner is not None
 
@@ -140,6 +142,17 @@ class Connection(H11Protocol):
             self._expect_header_in(self.connections_of_server.limits.header_s_max)
         super().data_received(data)
 
+    def send_400_response(self, msg: str) -> None:
+        """See `H11Protocol`; in the middle of a request nothing more can be sent."""
+        if self.conn.our_state is h11.IDLE:
+            super().send_400_response(msg)
+        else:
+            self.end()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """See `H11Protocol`; a client that does not read would be waited for otherwise."""
+        self.end()
+
     def _expect_header_in(self, seconds: float | None) -> None:
         """Close the connection unless the next header is complete in time; None: it is."""
         if self._ends is not None:
@@ -160,9 +173,10 @@ class Connection(H11Protocol):
             async with asyncio.timeout(self.connections_of_server.limits.request_s_max):
                 await self._application(scope, receive, send)
         except TimeoutError:
-            pass
+            self.end()
         except Exception:
             log.exception("a connection ended with a fault")
+            self.end()
         if not cycle.response_complete:
             self.end()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from pipelines.exchange.notification_listener import NotificationListener
 
@@ -46,8 +46,9 @@ class HomeProgress:
             while not self._ends.is_set():
                 if not listener.wait(LOOK_AGAIN_MS):
                     continue
-                if self._loop is not None and not self._loop.is_closed():
-                    self._loop.call_soon_threadsafe(self._wake)
+                if self._loop is not None:
+                    with suppress(RuntimeError):  # the loop is closed
+                        self._loop.call_soon_threadsafe(self._wake)
         finally:
             listener.close()
 

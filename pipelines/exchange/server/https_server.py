@@ -81,11 +81,18 @@ class HttpsServer(uvicorn.Server):
         shown = f"[{host}]" if ":" in host else host
         return f"{'http' if self._address.tls is None else 'https'}://{shown}:{port}"
 
-    def serve_until_ended(self, on_ready: Callable[[], None]) -> None:
-        """Serve; `on_ready` is called when connections are accepted."""
+    def serve_until_ended(
+        self, on_ready: Callable[[], None], on_end: Callable[[], None] = lambda: None
+    ) -> None:
+        """Serve; `on_ready` is called when connections are accepted, `on_end` before none are."""
         _raise_limit_of_files()
-        self._on_ready = on_ready
+        self._on_ready, self._on_end = on_ready, on_end
         self.run()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn does it; `on_end` is called while the port is still this server's."""
+        self._on_end()
+        await super().shutdown(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """As uvicorn does it, but handshakes count as connections."""

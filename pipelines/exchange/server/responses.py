@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -35,8 +35,11 @@ class LimitedResponse(StreamingResponse):
         self.held = ExitStack()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the answer, then give back what it holds."""
-        with self.held:
+        """Send the response, then release what it holds.
+
+        Where fewer bytes can be sent than announced the connection is closed.
+        """
+        with self.held, suppress(EOFError):
             await super().__call__(scope, receive, send)
 
 
@@ -84,10 +87,10 @@ async def _slices(content: bytes) -> AsyncIterator[bytes]:
 
 
 async def _pieces(read: Callable[[int], Awaitable[bytes]], length: int) -> AsyncIterator[bytes]:
-    """`length` bytes; fewer where the file ends early."""
+    """`length` bytes; raises EOFError where the file has become shorter."""
     while length:
         piece = await read(min(PIECE_BYTES, length))
         if not piece:
-            return
+            raise EOFError
         length -= len(piece)
         yield piece
