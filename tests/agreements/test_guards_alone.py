@@ -10,7 +10,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
 from medusa_core.errors import Conflict, MedusaError, Refused
-from medusa_core.market.documents import document_of
+from medusa_core.market.documents import document_of, revision_of
 from medusa_core.market.terms import ContractName, Terms
 from tests.agreements.backups import in_time
 from tests.agreements.building import (
@@ -153,6 +153,32 @@ def test_open_proposals_of_others_leave_a_partner_its_own_thousand(
     assert take_proposal(alpha, beta, some_terms()) == "proposed"
     with pytest.raises(SqlRefused, match="alpha has 1,000 open proposals here"):
         take_proposal(alpha, beta, some_terms(contract=ContractName("another")))
+
+
+def test_a_withdrawal_ends_the_open_proposal_that_it_names(alpha: Party, beta: Party) -> None:
+    terms = some_terms()
+    assert take_proposal(alpha, beta, terms) == "proposed"
+    withdraw = "SELECT medusa_market.take_withdrawal(%s, %s, %s, %s)"
+    for number, states in ((2, ["open"]), (1, ["withdrawn"]), (1, ["withdrawn"])):
+        named = (terms.contract, revision_of(terms), number)
+        assert beta.sql(withdraw, received(alpha, beta), *named, role="job") == [("withdrawn",)]
+        assert [row[2] for row in beta.proposals()] == states
+
+
+def test_the_lines_of_an_audit_are_numbered_from_1(alpha: Party, watchers: Watchers) -> None:
+    """As medusa_market.guard_audit numbers them, in a home that has no line yet."""
+    statements = (
+        "SET LOCAL session_replication_role = replica",
+        "DELETE FROM medusa_market.audit_entry",
+        "DELETE FROM medusa_market.audit_head",
+        "SET LOCAL session_replication_role = origin",
+        "SELECT medusa_market.write_audit('told', 'x', NULL, '{}')",
+    )
+    with watchers[ALPHA].connect() as connection:
+        for statement in ("BEGIN", *statements, "COMMIT"):
+            connection.execute(text(statement))
+    found = "SELECT audit_id, previous = sha256('') FROM medusa_market.audit_entry"
+    assert alpha.sql(found) == [(1, True)]
 
 
 def test_notice_of_one_contract_is_heard_beside_the_notice_of_another(
