@@ -86,7 +86,10 @@ class _Interrupt:
 
 
 def _is_handled() -> bool:
-    """Whether a handler or a clean-up of KeyboardInterrupt runs, or of what one has raised."""
+    """Whether this thread is in an except or finally block of KeyboardInterrupt.
+
+    An error that was raised in such a block counts, too.
+    """
     error = sys.exc_info()[1]
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__

@@ -135,8 +135,7 @@ def open_home(
         return
     url = settings.catalog_url_of(participant)
     if url is None:
-        hint = did_you_mean(participant, homes, "it has " + (", ".join(sorted(homes)) or "none"))
-        raise Refused(f"there is no home of {participant} in {settings.directory}: {hint}")
+        raise _no_home(settings, participant)
     with _opened(settings.directory, participant, url, makes=False) as home:
         yield home
 
@@ -149,8 +148,7 @@ def exchange_login(
     has ended; Refused if there is no home of this participant in the folder."""
     homes = known_homes(settings.directory)
     if participant not in homes:
-        hint = did_you_mean(participant, homes, "it has " + (", ".join(sorted(homes)) or "none"))
-        raise Refused(f"there is no home of {participant} in {settings.directory}: {hint}")
+        raise _no_home(settings, participant)
     if settings.catalog_url is not None:
         admin_url = settings.catalog_url_of("postgres") or ""
         yield home_urls(admin_url, participant, homes[participant]).exchange, _nothing
@@ -158,6 +156,12 @@ def exchange_login(
     with EmbeddedServer(settings.directory / SERVER) as server:
         urls = home_urls(server.superuser_url(), participant, homes[participant])
         yield urls.exchange, server.revive
+
+
+def _no_home(settings: Settings, participant: Participant) -> Refused:
+    homes = known_homes(settings.directory)
+    hint = did_you_mean(participant, homes, "it has " + (", ".join(sorted(homes)) or "none"))
+    return Refused(f"there is no home of {participant} in {settings.directory}: {hint}")
 
 
 def _nothing() -> None:

@@ -68,17 +68,16 @@ def serve_exchange(
     if request.key is not None and request.certificate is None:
         raise Refused("a key is given without its certificate: give both")
     participant = chosen_participant(settings, request.participant)
+    audience = audience_of(participant, make_key(settings.directory, participant).public_key)
     certificate = _certificate(settings, participant, request)
     tls = None if certificate is None else server_context(certificate, request.key)
     pin = None if certificate is None else pin_of_file(certificate)
     listen = ListenAddress(host=request.host, port=request.port, tls=tls)
-    audience = audience_of(participant, make_key(settings.directory, participant).public_key)
     limits = ServerLimits()
     with (
         exchange_login(settings, participant) as (url, revive),
         closing(ExchangeHome(url, participant)) as home,
     ):
-        home.read_clock_ms()  # a home that lacks a migration is an error now, not later
         progress = HomeProgress(url)
         storage = storage_of(settings.directory, participant)
         exchange = ExchangeServer(home, storage, audience, version("medusa"), progress, limits)
@@ -101,7 +100,6 @@ def _certificate(
 ) -> Path | None:
     if request.certificate is not None or is_loopback(request.host):
         return request.certificate
-    make_key(settings.directory, participant)
     folder = key_path(settings.directory, participant).parent
     return make_certificate(folder / CERTIFICATE, participant)
 

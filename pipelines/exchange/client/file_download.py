@@ -129,7 +129,9 @@ class Downloads:
                     received += len(piece)
                     seconds = clock.monotonic_s() - began_s - SILENT_S
                     if received < seconds * BYTES_PER_S_MIN:
-                        raise Unavailable(f"it sends fewer than {BYTES_PER_S_MIN} bytes a second")
+                        raise link.unavailable(
+                            f"it sends fewer than {BYTES_PER_S_MIN} bytes a second"
+                        )
                     if len(collected) >= PIECE_BYTES:
                         content = bytes(collected)
                         collected.clear()

@@ -39,10 +39,9 @@ class HttpsExchange:
 
     def __init__(
         self, reader: Participant, address: Callable[[Participant], PartnerAddress], sign: Sign,
-        *, answer_s: float = ANSWER_S, large_s: float = LARGE_S,
+        *, answer_s: float = ANSWER_S,
     ) -> None:  # fmt: skip
         self._answer_s = answer_s
-        self._large_s = large_s
         self._reader = reader
         self._address = address
         self._sign = sign
@@ -65,7 +64,7 @@ class HttpsExchange:
         received = self._run(
             producer.participant,
             lambda link: link.request(
-                "GET", "/v1/news", query=query, bytes_max=NEWS_BYTES_MAX, seconds_max=self._large_s
+                "GET", "/v1/news", query=query, bytes_max=NEWS_BYTES_MAX, seconds_max=LARGE_S
             ),
         )
         news = read_news(received.content)
@@ -107,7 +106,7 @@ class HttpsExchange:
             partner,
             lambda link: link.request(
                 "POST", "/v1/envelopes", body=body, bytes_max=calls.SMALL_BYTES_MAX,
-                seconds_max=self._large_s,
+                seconds_max=LARGE_S,
             ),
         )  # fmt: skip
         return calls.read_deliveries(received.content, len(envelopes))
@@ -117,7 +116,7 @@ class HttpsExchange:
         received = self._run(
             partner,
             lambda link: link.request(
-                "GET", "/v1/streams", bytes_max=calls.OFFERS_BYTES_MAX, seconds_max=self._large_s
+                "GET", "/v1/streams", bytes_max=calls.OFFERS_BYTES_MAX, seconds_max=LARGE_S
             ),
         )
         return calls.read_offers(received.content)[1]
@@ -133,7 +132,7 @@ class HttpsExchange:
             partner,
             lambda link: link.request(
                 "GET", "/v1/progress", query={"known": known, "wait_ms": wait_ms},
-                bytes_max=calls.OFFERS_BYTES_MAX, seconds_max=self._large_s + wait_ms / 1_000,
+                bytes_max=calls.OFFERS_BYTES_MAX, seconds_max=LARGE_S + wait_ms / 1_000,
             ),
         )  # fmt: skip
         key = received.headers.get("etag", "").strip('"')

@@ -1,8 +1,8 @@
 """The link to one partner's exchange server: its certificate, an access token, bounded answers.
 
 Nothing that the partner sends is trusted: a response has a largest size and a time limit, is never
-decompressed, sets no cookie and redirects nowhere. The token is sent only to the
-holder of the key that is pinned, or of a certificate for the host.
+decompressed, sets no cookie and redirects nowhere. The token is sent only to the holder of the key
+that is pinned, or of a certificate for the host.
 """
 
 from __future__ import annotations
@@ -151,8 +151,8 @@ class PartnerLink:
     ) -> AsyncIterator[httpx.Response]:  # fmt: skip
         """A successful response; its body is still to come, see `pieces`.
 
-        Raises as `request` does if the response does not begin in time. `silent_s`: time after
-        which a body of which nothing arrives is given up.
+        Raises as `request` does if the response does not begin in time. `silent_s`: time
+        without a byte of the body after which the connection is given up.
         """
         sent = dict(headers or {})
         if body is not None:
@@ -195,9 +195,9 @@ class PartnerLink:
         length = response.headers.get("content-length", "")
         is_coded = {"content-encoding", "transfer-encoding"} & set(response.headers)
         if is_coded or not length.isdecimal():
-            raise self._unavailable("its response is encoded, or announces no length")
+            raise self.unavailable("its response is encoded, or announces no length")
         if len(length) > len(str(bytes_max)) or int(length) > bytes_max:
-            raise self._unavailable(f"its response has more than {bytes_max} bytes")
+            raise self.unavailable(f"its response has more than {bytes_max} bytes")
         parts = response.aiter_raw()
         while True:
             with self._errors():
@@ -213,7 +213,13 @@ class PartnerLink:
             async with asyncio.timeout(seconds_max):
                 yield
         except TimeoutError:
-            raise self._unavailable(f"it has not answered in {seconds_max:g} s") from None
+            raise self.unavailable(f"it has not answered in {seconds_max:g} s") from None
+
+    def unavailable(self, problem: str) -> Unavailable:
+        """The error that names the partner, its address and a problem with it."""
+        return Unavailable(
+            f"partner {self._partner} at {self.address.url} is not available: {problem}"
+        )
 
     # Inside
 
@@ -351,12 +357,7 @@ class PartnerLink:
         except (MedusaError, TimeoutError):
             raise
         except Exception as error:
-            raise self._unavailable(_reason(_cause(error))) from error
-
-    def _unavailable(self, problem: str) -> Unavailable:
-        return Unavailable(
-            f"partner {self._partner} at {self.address.url} is not available: {problem}"
-        )
+            raise self.unavailable(_reason(_cause(error))) from error
 
 
 def _cause(error: BaseException) -> BaseException:

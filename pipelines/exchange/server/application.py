@@ -179,7 +179,7 @@ class ExchangeServer:
             except MedusaError as error:
                 response = _problem(kind_of(error), str(error))
             if response.status_code == ProblemKind.UNAUTHORIZED.status:
-                # Whoever tries tokens needs a connection for each.
+                # A client that guesses tokens needs a new connection for each guess.
                 response.headers["Connection"] = "close"
             took_ms = (clock.monotonic_s() - began_s) * 1_000
             response.headers["Server-Timing"] = f"inside;dur={took_ms:.1f}"
