@@ -41,6 +41,8 @@ ENVELOPES_MAX = 64
 ENVELOPES_BYTES_MAX = 16 << 20
 HOLD_MS_MAX = 31 * 86_400_000
 STREAMS_MAX, COLUMNS_MAX, REPLICAS_MAX = 10_000, 1_000, 1_000
+LINES_MAX = 10 * STREAMS_MAX
+"""Of all streams: most have one producer, few have more than three."""
 TIME_MS = IntegerField(0, 2**53 - 1)
 
 
@@ -327,7 +329,7 @@ PROGRESS = Document(
                         "mark": TextField(128, r"[!-~]+", "a mark"),
                     }
                 ),
-                STREAMS_MAX,
+                LINES_MAX,
             )
         }
     ),

@@ -7,7 +7,6 @@ be signed by nobody else, and name any host. The certificate of a public authori
 from __future__ import annotations
 
 import datetime as dt
-import ipaddress
 import ssl
 from contextlib import suppress
 from hashlib import sha256
@@ -155,11 +154,3 @@ def public_context() -> ssl.SSLContext:
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     return context
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine by its address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +23,14 @@ class ServerAddress:
 
     url: str
     pin: str | None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine by its address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def address_path(directory: Path, participant: Participant) -> Path:

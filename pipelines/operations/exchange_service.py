@@ -18,13 +18,13 @@ from pipelines.exchange.server.application import ExchangeServer
 from pipelines.exchange.server.home_progress import HomeProgress
 from pipelines.exchange.server.https_server import HttpsServer, ListenAddress
 from pipelines.exchange.server.partner_budgets import ServerLimits
-from pipelines.exchange.server_certificates import (
+from pipelines.exchange.server_certificates import make_certificate, pin_of_file, server_context
+from pipelines.homes.exchange_addresses import (
+    ServerAddress,
     is_loopback,
-    make_certificate,
-    pin_of_file,
-    server_context,
+    remove_address,
+    write_address,
 )
-from pipelines.homes.exchange_addresses import ServerAddress, remove_address, write_address
 from pipelines.homes.home import chosen_participant, exchange_login, storage_of
 from pipelines.homes.signing_keys import key_path, make_key
 

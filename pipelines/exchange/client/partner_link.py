@@ -32,12 +32,8 @@ from medusa_core.protocol.assertions import (
 )
 from medusa_core.protocol.problems import read_problem
 from pipelines.base import clock
-from pipelines.exchange.server_certificates import (
-    is_loopback,
-    pin_of,
-    pinned_context,
-    public_context,
-)
+from pipelines.exchange.server_certificates import pin_of, pinned_context, public_context
+from pipelines.homes.exchange_addresses import is_loopback
 
 RESPONSE_S = 10.0
 """Time limit for the start of a response whose body is streamed."""

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp
 from medusa_core.errors import Refused, Unavailable
 from pipelines.exchange.server.connections import Connections, Handshake, connection_class
 from pipelines.exchange.server.partner_budgets import ServerLimits
-from pipelines.exchange.server_certificates import is_loopback
+from pipelines.homes.exchange_addresses import is_loopback
 
 BACKLOG = 512
 SHUTDOWN_S_MAX = 2
