@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,10 @@ import pytest
 from pipelines.catalog.postgres.exchange_home import ExchangeHome
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import HomeUrls
+from pipelines.exchange.server.https_server import HttpsServer, ListenAddress
+from pipelines.exchange.server_certificates import make_certificate, server_context
 from tests.exchange.published_home import ALPHA, published_home
+from tests.exchange.served import LIMITS, served
 
 
 @pytest.fixture(scope="module")
@@ -32,3 +36,32 @@ def home(urls: HomeUrls) -> Iterator[ExchangeHome]:
     """The home as its exchange server sees it."""
     with closing(ExchangeHome(urls.exchange, ALPHA)) as home:
         yield home
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_certificate(tmp_path_factory.mktemp("tls") / "server.pem", ALPHA)
+
+
+@pytest.fixture(scope="module")
+def server(home: ExchangeHome, storage: Path, urls: HomeUrls) -> Iterator[HttpsServer]:
+    """On loopback, without TLS."""
+    with served(home, storage, urls.exchange, limits=LIMITS) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def hasty(home: ExchangeHome, storage: Path, urls: HomeUrls) -> Iterator[HttpsServer]:
+    """The same, but it waits for nothing."""
+    limits = replace(LIMITS, header_s_max=0.2, idle_s_max=1.0)
+    with served(home, storage, urls.exchange, limits=limits) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def tls_server(
+    home: ExchangeHome, storage: Path, urls: HomeUrls, certificate: Path
+) -> Iterator[HttpsServer]:
+    address = ListenAddress(tls=server_context(certificate))
+    with served(home, storage, urls.exchange, address, LIMITS) as server:
+        yield server

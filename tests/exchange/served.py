@@ -6,10 +6,15 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import httpx
+
+from medusa_core.errors import MedusaError
 from medusa_core.names import Participant
+from medusa_core.segments import SegmentFile
 from pipelines.catalog.postgres.exchange_home import ExchangeHome
 from pipelines.exchange.client.https_exchange import ANSWER_S, HttpsExchange
 from pipelines.exchange.client.partner_link import PartnerAddress
@@ -18,7 +23,7 @@ from pipelines.exchange.server.home_progress import HomeProgress
 from pipelines.exchange.server.https_server import HttpsServer, ListenAddress
 from pipelines.exchange.server.partner_budgets import ServerLimits
 from pipelines.exchange.signed_assertions import sign_claims
-from tests.exchange.published_home import ALPHA, AUDIENCE, BETA, KEYS
+from tests.exchange.published_home import ALPHA, AUDIENCE, BETA, KEYS, ROWS, form_for
 
 
 @contextmanager
@@ -94,3 +99,70 @@ def scripted(answer: Callable[[socket.socket], None]) -> Iterator[str]:
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
             one.close()
+
+
+SUMS_FILE = SegmentFile(
+    path="sums/x.parquet", size_bytes=len(ROWS), sha256=sha256(ROWS).hexdigest(), rows=2
+)
+LIMITS = ServerLimits(
+    token_s_max=0.5,
+    anonymous_connections_max=8,
+    connections_max=4,
+    header_s_max=1.5,
+    idle_s_max=3.0,
+)
+
+
+def request_on(connection: socket.socket) -> bytes:
+    """The header of the next request; a body is read over."""
+    found = b""
+    while b"\r\n\r\n" not in found:
+        if not (more := connection.recv(65_536)):
+            raise OSError
+        found += more
+    return found
+
+
+TOKEN = b'{"access_token":"' + b"x" * 43 + b'","token_type":"Bearer","expires_in":900}'
+
+
+def send_token(connection: socket.socket) -> None:
+    head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(TOKEN)}\r\n\r\n"
+    connection.sendall(head.encode() + TOKEN)
+
+
+def silent(connection: socket.socket) -> None:
+    while connection.recv(1 << 20):
+        pass
+
+
+def connected(server: HttpsServer) -> socket.socket:
+    host, _, port = server.url.partition("//")[2].rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=30)
+
+
+def is_closed(connection: socket.socket) -> bool:
+    """Whether the server closes it, in 30 s at most, sending nothing but that it is invalid."""
+    sent = b""
+    with suppress(ConnectionResetError):
+        while more := connection.recv(65_536):
+            sent += more
+    assert sent[9:12] in (b"", b"400"), sent
+    return True
+
+
+START = b"GET /v1/health HTTP/1.1\r\nHost: a\r\n"
+POST = b"POST /v1/token HTTP/1.1\r\nHost: a\r\n"
+
+
+def token_of(server: HttpsServer, home: ExchangeHome) -> str:
+    answer = httpx.post(f"{server.url}/v1/token", data=form_for(home, BETA), trust_env=False)
+    return str(answer.json()["access_token"])
+
+
+def is_answered(exchange: HttpsExchange) -> bool:
+    try:
+        exchange.health(ALPHA)
+    except MedusaError:
+        return False
+    return True

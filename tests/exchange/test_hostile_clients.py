@@ -1,0 +1,227 @@
+"""Clients that misbehave cost an exchange server their own connections and budgets."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, suppress
+from pathlib import Path
+
+import httpx
+import pytest
+
+from medusa_core.names import Participant
+from pipelines.catalog.postgres.exchange_home import ExchangeHome
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
+from pipelines.catalog.server.home_databases import HomeUrls
+from pipelines.exchange.server.https_server import HttpsServer
+from pipelines.exchange.server.partner_budgets import ServerLimits
+from pipelines.exchange.server_certificates import (
+    pin_of_file,
+)
+from tests.catalog import building as a
+from tests.exchange.published_home import ALPHA, GAMMA, stored, write
+from tests.exchange.served import (
+    LIMITS,
+    POST,
+    START,
+    SUMS_FILE,
+    address_of,
+    asking,
+    connected,
+    is_answered,
+    is_closed,
+    served,
+    token_of,
+)
+from tests.waiting import until
+
+INVALID = {
+    "nothing": b"",
+    "half a line": b"GET /v1/hea",
+    "half a header": START + b"A: ",
+    "a large header": START + b"A: " + b"x" * 100_000,
+    "TLS": b"\x16\x03\x01",
+    "zeros": b"\0" * 100,
+    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "two lengths": POST + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n",
+    "a length and chunks": POST
+    + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "a space before the colon": POST + b"Transfer-Encoding : chunked\r\n\r\n",
+    "another encoding": POST + b"Transfer-Encoding: gzip, chunked\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("sent", INVALID.values(), ids=list(INVALID))
+def test_a_request_that_is_not_complete_or_not_valid_ends_its_connection(
+    hasty: HttpsServer, sent: bytes
+) -> None:
+    with closing(connected(hasty)) as connection:
+        connection.sendall(sent)
+        assert is_closed(connection)
+
+
+def test_a_flood_of_connections_ends_the_oldest_of_nobody_and_no_partners(
+    server: HttpsServer, tls_server: HttpsServer, home: ExchangeHome, certificate: Path
+) -> None:
+    for attacked, pin in ((server, None), (tls_server, pin_of_file(certificate))):
+        with asking(address_of(attacked.url, pin)) as exchange, ExitStack() as stack:
+            exchange.health(ALPHA)
+            flood = [stack.enter_context(closing(connected(attacked))) for _ in range(60)]
+            assert exchange.health(ALPHA).participant == ALPHA
+            counted = attacked.connections.anonymous
+            assert counted <= LIMITS.anonymous_connections_max
+            for one in flood:
+                assert is_closed(one)
+            assert exchange.health(ALPHA).participant == ALPHA
+
+
+def test_tokens_that_are_tried_and_bodies_that_never_come_hold_up_no_partner(
+    server: HttpsServer,
+) -> None:
+    ends = threading.Event()
+    tries = START + b"Authorization: Bearer " + b"x" * 43 + b"\r\n\r\n"
+    never = POST + b"Content-Length: 9\r\n\r\n"
+
+    def attack(request: bytes) -> None:
+        while not ends.is_set():
+            with suppress(OSError), closing(connected(server)) as connection:
+                connection.settimeout(1)
+                connection.sendall(request)
+                connection.recv(65_536)
+
+    with asking(address_of(server.url)) as exchange, ThreadPoolExecutor(20) as threads:
+        exchange.health(ALPHA)
+        for _ in range(10):
+            threads.submit(attack, tries)
+            threads.submit(attack, never)
+        try:
+            for _ in range(25):
+                assert exchange.health(ALPHA).participant == ALPHA
+        finally:
+            ends.set()
+
+
+def test_a_client_that_leaves_while_it_waits_gives_its_request_back(
+    home: ExchangeHome, storage: Path, urls: HomeUrls
+) -> None:
+    limits = ServerLimits(requests_max=3)
+    with served(home, storage, urls.exchange, limits=limits) as server:
+        token = token_of(server, home)
+        with asking(address_of(server.url)) as exchange:
+            key, _ = exchange.progress(ALPHA)
+            request = f"GET /v1/progress?wait_ms=30000&known={key} HTTP/1.1\r\nHost: a\r\n"
+            request += f"Authorization: Bearer {token}\r\n\r\n"
+            for _ in range(6):
+                with closing(connected(server)) as connection:
+                    connection.sendall(request.encode())
+            until(lambda: is_answered(exchange), "the requests have ended", 20)
+
+
+def test_clients_that_leave_before_they_are_known_do_not_count_for_their_partner(
+    home: ExchangeHome, storage: Path, urls: HomeUrls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = ServerLimits(connections_max=3)
+    with served(home, storage, urls.exchange, limits=limits) as server:
+        token = token_of(server, home)
+        real, entered, goes_on = home.token_holder, threading.Semaphore(0), threading.Event()
+
+        def slow(token_hash: bytes) -> Participant | None:
+            entered.release()
+            assert goes_on.wait(30)
+            return real(token_hash)
+
+        monkeypatch.setattr(home, "token_holder", slow)
+        request = START + f"Authorization: Bearer {token}\r\n\r\n".encode()
+        for _ in range(3):
+            with closing(connected(server)) as connection:
+                connection.sendall(request)
+                assert entered.acquire(timeout=30)
+        until(lambda: server.connections.anonymous == 0, "they have left")
+        goes_on.set()
+        monkeypatch.undo()
+        with asking(address_of(server.url)) as exchange:
+            assert exchange.health(ALPHA).participant == ALPHA
+
+
+def test_a_file_that_becomes_shorter_while_it_is_sent_ends_its_connection(
+    home: ExchangeHome, storage: Path, urls: HomeUrls, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = stored(storage, "shrinks.parquet", random.Random(6).randbytes(20_000_000))
+    with closing(PostgresCatalog(urls.job, ALPHA)) as catalog:
+        write(catalog, a.MAIN, 2, file)
+    with served(home, storage, urls.exchange) as server, closing(connected(server)) as connection:
+        head = f"GET /v1/files/{file.sha256} HTTP/1.1\r\nHost: a\r\n"
+        head += f"Authorization: Bearer {token_of(server, home)}\r\n\r\n"
+        connection.sendall(head.encode())
+        received = len(connection.recv(10_000))
+        os.truncate(storage / "shrinks.parquet", 9_000_000)
+        with suppress(ConnectionResetError):
+            while more := connection.recv(1 << 20):
+                received += len(more)
+        assert received < file.size_bytes
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("pause", [False, True])
+def test_a_body_that_is_not_valid_ends_its_connection_and_is_no_fault(
+    server: HttpsServer, pause: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    head = b"POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with closing(connected(server)) as connection:
+        connection.sendall(head if pause else head + b"ZZ\r\n")
+        if pause:
+            assert connection.recv(65_536).startswith(b"HTTP/1.1 404 ")
+            connection.sendall(b"ZZ\r\n")
+        with suppress(ConnectionResetError):
+            while connection.recv(65_536):
+                pass
+    assert not caplog.records
+
+
+def test_a_head_request_is_no_call(server: HttpsServer, home: ExchangeHome) -> None:
+    url = f"{server.url}/v1/files/{SUMS_FILE.sha256}"
+    headers = {"Authorization": f"Bearer {token_of(server, home)}"}
+    assert httpx.head(url, headers=headers, trust_env=False).status_code == 404
+
+
+def test_a_partner_has_a_number_of_connections(server: HttpsServer, home: ExchangeHome) -> None:
+    token = token_of(server, home)
+    request = f"GET /v1/health HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n\r\n"
+    with ExitStack() as stack:
+        answers = []
+        for _ in range(LIMITS.connections_max + 2):
+            one = stack.enter_context(closing(connected(server)))
+            one.sendall(request.encode())
+            answers.append(one.recv(65_536).split()[1])
+        assert answers == [b"200"] * LIMITS.connections_max + [b"429"] * 2
+
+
+def test_a_partner_that_does_not_read_its_answers_costs_its_own_memory(
+    home: ExchangeHome, storage: Path, urls: HomeUrls
+) -> None:
+    file = stored(storage, "large.parquet", random.Random(5).randbytes(20_000_000))
+    with closing(PostgresCatalog(urls.job, ALPHA)) as catalog:
+        write(catalog, a.MAIN, 1, file)
+    limits = ServerLimits(memory_bytes_max=2_000_000, request_s_max=2.0)
+    with served(home, storage, urls.exchange, limits=limits) as server:
+        token = token_of(server, home)
+        path = f"/v1/files/{file.sha256}"
+        request = f"GET {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n\r\n"
+        with ExitStack() as stack:
+            answers = []
+            for _ in range(8):
+                one = stack.enter_context(closing(socket.socket()))
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+                one.settimeout(30)
+                one.connect(("127.0.0.1", int(server.url.rpartition(":")[2])))
+                one.sendall(request.encode())
+                answers.append(one.recv(12).split()[1])
+            assert set(answers) == {b"200", b"429"}
+            with asking(address_of(server.url), GAMMA) as other:
+                other.health(ALPHA)
+        with asking(address_of(server.url)) as exchange:
+            until(lambda: is_answered(exchange), "the budget is given back")
