@@ -41,6 +41,8 @@ _, BETA, GAMMA, DELTA = PARTICIPANTS
 CHOSEN = Producer(DELTA, IMPORT)
 X_MS = 8_000
 ROUNDS = 20_000
+WINDOW_US = 2_000_000
+"""The size of counted's windows: each second bucket has rows, so six buckets hold two or three."""
 FEW = "source: {kind: generate, seed: 1, rate_per_s: 10, sources: 4}\n"
 
 
@@ -143,7 +145,9 @@ def test_a_reader_loses_nothing_and_doubles_nothing_whichever_producer_is_away(
         computed = contents(of, producer)
         both = [at for at in mine if at < reached_us(of)]
         assert {at: mine[at] for at in both} == {at: computed[at] for at in both}
-    assert len(mine) > 2
+    windows = range(min(mine), max(mine) + 1, WINDOW_US)
+    assert sorted(mine) == list(windows), "a row for each window, none twice"
+    assert len(mine) >= 2
     outcome = run_checks(delta.home_session.home, WindowRequest(stream=BUSY))
     assert dict(outcome.not_recomputed) == {
         BUSY: "the records of given are not in this home: ask where they land"
