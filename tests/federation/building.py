@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 IDLE_S = 0.25
 LEASE_MS = 4_000
 """More than a lease of a process that was killed before lasts."""
+HELD_MS = 3_600_000
+"""How long a lease here is held: a test that stands still for a while has not lost it."""
+ROUNDS_S_MAX = 600
 
 REPLICATED = """
 from medusa_core.network import Aggregate, Filter, Network, Output, Source
@@ -159,7 +162,9 @@ def seated(
     with ExitStack() as stack:
         home_session = stack.enter_context(open_session(settings, Participant(name)))
         heard = Heard()
-        leases = stack.enter_context(LeaseRenewer(home_session.home.catalog, f"test-{name}"))
+        leases = stack.enter_context(
+            LeaseRenewer(home_session.home.catalog, f"test-{name}", lease_ms=HELD_MS)
+        )
         wait_for_leases(home_session, leases, LEASE_MS, heard)
         loop = loop_of(home_session, leases, session, heard, stack, limits or Limits())
         yield Running(home_session, loop, heard, leases, session)
@@ -195,18 +200,18 @@ def federation_of(server: EmbeddedServer, folder: Path) -> Iterator[Settings]:
 
 
 def rounds_until(
-    running: Iterable[Running], is_done: Callable[[], bool], rounds_max: int = 200
+    running: Iterable[Running], is_done: Callable[[], bool], seconds_max: float = ROUNDS_S_MAX
 ) -> None:
     """Let every participant tick in turn until something holds.
 
     Where all are idle, time passes until one of them is to do something, as in a loop that runs.
+    How many rounds that takes depends on the machine: what is given up after is time.
     """
     participants = list(running)
-    for _ in range(rounds_max):
-        if is_done():
-            return
+    gives_up_s = time.monotonic() + seconds_max
+    while not is_done():
+        assert time.monotonic() < gives_up_s, f"not done after {seconds_max} s"
         ticked = [one.loop.tick() for one in participants]
         if all(one.is_idle for one in ticked):
             wakes_ms = (one.loop.wakes_in_ms() for one in participants)
             time.sleep(min([IDLE_S, *(ms / 1_000 for ms in wakes_ms if ms is not None)]))
-    raise AssertionError(f"not done after {rounds_max} rounds")

@@ -173,7 +173,7 @@ def test_a_driver_whose_sessions_are_ended_at_every_other_tick_comes_to_the_same
     settings = federation("ended")
     database = database_of(settings, "alpha")
     end = (
-        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+        "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity "
         f"WHERE datname = '{database}' AND pid <> pg_backend_pid()"
     )
     with seated(settings, "alpha", no_spark, STEP_RECORDS) as alpha:

@@ -31,7 +31,7 @@ from pipelines.participant.assembly import (
 from pipelines.participant.warm_up import warm_up
 from pipelines.sources.generated_files import write_generated
 from pipelines.watching.jvm import jvms_of
-from tests.federation.building import Heard, Running, no_spark, run_here, seated
+from tests.federation.building import HELD_MS, Heard, Running, no_spark, run_here, seated
 from tests.federation.processes import STEP_RECORDS, Installation, installation, kill
 from tests.federation.test_crashes import write_contracts
 from tests.federation.test_faults import logged, outputs_have_ended
@@ -77,7 +77,7 @@ def beta(landed: Settings, spark: SparkSession) -> Iterator[Running]:
 
 @contextmanager
 def second_driver(of: Running) -> Iterator[LeaseRenewer]:
-    with LeaseRenewer(of.home_session.home.catalog, "second", lease_ms=200) as leases:
+    with LeaseRenewer(of.home_session.home.catalog, "second", lease_ms=HELD_MS) as leases:
         yield leases
 
 
@@ -181,7 +181,7 @@ def test_a_standby_outlives_driver_and_catalog_computes_with_its_spark_and_ends_
         until(
             lambda: postmaster_of(installed) not in (killed, 0),
             "the standby brings the catalog back",
-            seconds_max=60,
+            seconds_max=150,
         )
         installed.server.stop()  # it has ended; the standby would wait for its user at its own end
         until(reached_again.exists, "the standby is about to make its second step", seconds_max=150)

@@ -92,7 +92,7 @@ def test_a_participants_load_is_its_processes_cpu_and_follows_what_its_fragments
         alpha.loop.meter.flush()
         at_first = len(catalog.loads_since(HOUR_MS))
         before = spent_by_the_system()
-        rounds_until([alpha], lambda: has_ended(alpha.home_session), 2_000)
+        rounds_until([alpha], lambda: has_ended(alpha.home_session))
         alpha.loop.meter.flush()
         spent = spent_by_the_system() - before
         samples = catalog.loads_since(HOUR_MS)
