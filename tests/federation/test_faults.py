@@ -35,6 +35,7 @@ from tests.federation.building import (
     seated,
 )
 from tests.federation.processes import (
+    END_S_MAX,
     LEASE_S,
     STEP_RECORDS,
     Installation,
@@ -101,7 +102,7 @@ def start_and_stop_at(installed: Installation, point: str, *more: str) -> subpro
     """Start beta and wait until it stands still at a point."""
     announced = installed.folder / "reached"
     process = installed.start("beta", *more, environment={POINT: point, FILE: str(announced)})
-    until(announced.exists, f"beta reaches {point}", seconds_max=90)
+    until(announced.exists, f"beta reaches {point}", seconds_max=END_S_MAX)
     return process
 
 
@@ -130,7 +131,7 @@ def test_a_frozen_driver_is_refused_when_it_wakes_and_its_successor_did_not_wait
             rounds_until([successor], lambda: has_ended(successor.home_session))
             go_on(installed)
             os.killpg(frozen.pid, signal.SIGCONT)
-            until(lambda: frozen.poll() is not None, "the frozen driver gives up", seconds_max=60)
+            until(lambda: frozen.poll() is not None, "the frozen driver gives up", END_S_MAX)
         output = frozen.stderr.read() if frozen.stderr else ""
         assert frozen.returncode == 3, output
         assert "is held by" in output
@@ -144,7 +145,7 @@ def test_a_second_driver_is_refused_before_it_commits_anything(installed: Instal
     first = start_and_stop_at(installed, "step.decided")
     try:
         second = installed.start("beta", "--until-ended")
-        _, output = second.communicate(timeout=60)
+        _, output = second.communicate(timeout=END_S_MAX)
         assert second.returncode == 3
         assert "is held by" in output
         with open_session(installed.settings, Participant("beta")) as session:
@@ -169,7 +170,7 @@ def test_a_database_that_is_killed_is_a_pause_and_nothing_else(
         monkeypatch.setattr("pipelines.catalog.server.embedded_server.USERS_MS_MAX", 0)
         installed.server.stop()
         go_on(installed)
-        _, output = process.communicate(timeout=120)
+        _, output = process.communicate(timeout=END_S_MAX)
         assert process.returncode == 0, output
         assert contents(installed, "beta") == undisturbed
     finally:

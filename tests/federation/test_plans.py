@@ -111,7 +111,7 @@ def test_buckets_before_the_named_one_are_computed_under_the_plan_before(
 
 def run_until(running: Running, is_done: Callable[[], bool]) -> None:
     """Let the loop go on by itself, as a process does, until something holds."""
-    give_up_s = time.monotonic() + 60
+    give_up_s = time.monotonic() + 180
 
     def is_over() -> bool:
         assert time.monotonic() < give_up_s, f"waited in vain; it said {running.heard.errors}"

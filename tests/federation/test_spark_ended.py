@@ -17,7 +17,7 @@ from pipelines.participant.home_session import open_session
 from pipelines.sources.generated_files import write_generated
 from pipelines.watching.jvm import jvms_of
 from tests.federation.building import no_spark, run_here
-from tests.federation.processes import STEP_RECORDS, Installation, installation, kill
+from tests.federation.processes import END_S_MAX, STEP_RECORDS, Installation, installation, kill
 from tests.federation.test_crashes import write_contracts
 from tests.federation.test_faults import logged, outputs_have_ended
 from tests.waiting import until
@@ -39,7 +39,7 @@ def kill_jvm_of(process: subprocess.Popen[str]) -> None:
 
 
 def ended_in_words(installed: Installation, process: subprocess.Popen[str]) -> None:
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=END_S_MAX)
     assert process.returncode == 4, errors
     assert "Traceback" not in errors
     (output,) = [line for line in errors.splitlines() if line.startswith("medusa:")]
