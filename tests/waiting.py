@@ -11,12 +11,15 @@ PAUSE_PER_LOOK, PAUSE_S_MAX = 5, 1.0
 
 
 def until(condition: Callable[[], object], what: str, seconds_max: float = 30) -> None:
-    """Return as soon as the condition holds; fail with `what` if it does not come to hold."""
+    """Return as soon as the condition holds; fail with `what` if it does not come to hold.
+
+    The last look begins when the time is over: what came true while the machine stood still counts.
+    """
     give_up = time.monotonic() + seconds_max
     looks_at = time.monotonic()
     while not condition():
+        assert looks_at < give_up, f"waited {seconds_max} s in vain: {what}"
         seen_at = time.monotonic()
-        assert seen_at < give_up, f"waited {seconds_max} s in vain: {what}"
         pause_s = max(LOOK_AGAIN_S, min(PAUSE_PER_LOOK * (seen_at - looks_at), PAUSE_S_MAX))
-        time.sleep(min(pause_s, give_up - seen_at))
+        time.sleep(max(0.0, min(pause_s, give_up - seen_at)))
         looks_at = time.monotonic()

@@ -111,6 +111,8 @@ class Trader:
         return [reason for (reason,) in self.sql(REFUSED)]
 
 
+LASTS = "UPDATE medusa_market.load_sample SET ended_at = ended_at + interval '1 hour'"
+"""Load is remembered for longer than a test may take."""
 FORGET = "DELETE FROM medusa_market.load_part; DELETE FROM medusa_market.load_sample"
 OFFER_IS_OVER = "UPDATE medusa_market.open_offer SET expires_at = clock_timestamp()"
 MOVES_ARE_OVER = "UPDATE medusa_market.agreed_move SET expires_at = clock_timestamp()"

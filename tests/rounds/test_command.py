@@ -17,9 +17,11 @@ from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
 from pipelines.cli.main import main
 from pipelines.homes.signing_keys import make_key
+from tests.agreements.backups import in_time
 from tests.agreements.building import ALPHA, BETA, Login, a_movement, some_terms
 from tests.catalog import building as a
-from tests.rounds.building import COST, PERIOD_MS, a_price, parts
+from tests.catalog.homes_under_test import watcher_of
+from tests.rounds.building import COST, LASTS, PERIOD_MS, a_price, parts
 
 Homes = dict[str, HomeUrls]
 
@@ -43,6 +45,8 @@ def homes(
         owner(COST, 1.0, 0.9)
         owner.connection.close()
         _deploy(urls[name], count)
+        with watcher_of(postgres_server.superuser_url(urls[name].database)) as watcher:
+            in_time(watcher, LASTS)
     yield urls
     for its in urls.values():
         drop_home(admin_url, its.database)

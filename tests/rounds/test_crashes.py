@@ -94,7 +94,7 @@ def test_a_process_that_is_killed_and_started_again_comes_to_the_same_end(
         env=os.environ | {POINT: point, FILE: str(announced)}, cwd=REPOSITORY,
     )  # fmt: skip
     try:
-        until(lambda: announced.exists() and announced.read_text() == point, point)
+        until(lambda: announced.exists() and announced.read_text() == point, point, 180)
         process.send_signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
     finally:

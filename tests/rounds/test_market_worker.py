@@ -9,10 +9,13 @@ from pipelines.exchange.in_process import Partner
 from pipelines.homes.signing_keys import key_path
 from pipelines.market.rounds.round_assembly import market_worker
 from pipelines.market.sync.background_worker import BackgroundWorker
-from tests.rounds.building import Trader, a_price, agree_on, parts
+from tests.rounds.building import LASTS, Trader, a_price, agree_on, parts
 from tests.waiting import until
 
 OPENED = "SELECT because FROM medusa_api.rounds WHERE number > 1"
+DAY_MS = 86_400_000
+A_ROUND_PASSES = "UPDATE medusa_market.round SET opened_at = opened_at - interval '2 days'"
+LOOKED_S_MAX = 120
 
 
 def test_two_loops_trade_by_themselves(alpha: Trader, beta: Trader, tmp_path: Path) -> None:
@@ -24,7 +27,9 @@ def test_two_loops_trade_by_themselves(alpha: Trader, beta: Trader, tmp_path: Pa
     for trader, carried in ((alpha, parts(9)), (beta, parts(3))):
         trader.declares(1.0, 0.9)
         trader.carries(carried)
-        trader.in_time("UPDATE medusa_market.market SET round_ms = 3000, move_ms = 600000")
+        trader.in_time(LASTS)
+        # No offer lapses on the way, however slow the machine is.
+        trader.in_time(f"UPDATE medusa_market.market SET round_ms = {DAY_MS}, move_ms = {DAY_MS}")
         path = key_path(tmp_path, trader.name)
         for folder in (path.parent.parent, path.parent):
             folder.mkdir(mode=0o700, exist_ok=True)
@@ -43,8 +48,12 @@ def test_two_loops_trade_by_themselves(alpha: Trader, beta: Trader, tmp_path: Pa
         return look
 
     try:
-        until(looked(lambda: len(alpha.moves()) == 2), "two fragments are agreed to move")
-        until(looked(lambda: bool(alpha.sql(OPENED))), "the next round is opened in its time")
+        agreed = looked(lambda: len(alpha.moves()) == 2)
+        until(agreed, "two fragments are agreed to move", LOOKED_S_MAX)
+        assert alpha.sql(OPENED) == [], "its time has not passed"
+        alpha.in_time(A_ROUND_PASSES)
+        opened = looked(lambda: bool(alpha.sql(OPENED)))
+        until(opened, "the next round is opened in its time", LOOKED_S_MAX)
     finally:
         for loop in loops:
             loop.close()
