@@ -14,6 +14,7 @@ import pytest
 
 from medusa_core.commits import Lane
 from medusa_core.names import Participant
+from medusa_core.supervising import JobPolicy
 from medusa_core.supervision import Job, ProcessState
 from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.supervision import PostgresSupervision
@@ -21,6 +22,7 @@ from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.homes.home import known_homes
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.platform.jobs.job_processes import inspect_process, reap, signal_process
+from pipelines.platform.jobs.lane_lock import occupied_ms
 from pipelines.platform.jobs.launch import Launch
 from pipelines.platform.jobs.supervised_homes import JobsOfHomes, open_jobs
 from pipelines.platform.jobs.supervision_tick import SupervisionTick, supervise_home
@@ -30,6 +32,7 @@ from tests.waiting import until
 
 ALPHA, BETA = Participant("alpha"), Participant("beta")
 LEASE_S = 2.0
+BEGINS_S_MAX = 180
 NETWORK = """
 from medusa_core.network import Filter, Network, Output, Source
 
@@ -79,8 +82,8 @@ class Supervised:
             lane, is_desired=wanted, is_lasting=lasting, because="a test", who="a test"
         )
 
-    def tick(self, name: Participant = ALPHA) -> SupervisionTick:
-        tick = supervise_home(name, self.store(name), self.launch)
+    def tick(self, name: Participant = ALPHA, policy: JobPolicy | None = None) -> SupervisionTick:
+        tick = supervise_home(name, self.store(name), self.launch, policy)
         self.all_jobs(name)
         return tick
 
@@ -95,18 +98,43 @@ class Supervised:
     def begun(self, name: Participant = ALPHA) -> Job:
         """The open job, once its process says that it is there."""
 
+        found: list[Job] = []
+
         def has_begun() -> bool:
             job = self.open_job(name)
-            return job is not None and job.begun_at_ms is not None
+            if job is not None and job.begun_at_ms is not None:
+                found.append(job)
+            return bool(found)
 
-        until(has_begun, f"the job of {name} begins", seconds_max=60)
-        found = self.open_job(name)
-        assert found is not None
-        return found
+        until(has_begun, f"the job of {name} begins", seconds_max=BEGINS_S_MAX)
+        return found[0]
 
     def holders(self, name: Participant = ALPHA) -> set[str]:
         """Who holds leases there now."""
         return {held.holder for held in self.store(name).read().held}
+
+    def taken(self, name: Participant = ALPHA) -> set[str]:
+        """Who holds leases, once somebody does: short ones may have lapsed at the next look."""
+        found: set[str] = set()
+        until(
+            lambda: found.update(self.holders(name)) or found,
+            f"leases of {name} are taken",
+            BEGINS_S_MAX,
+        )
+        return found
+
+    def wait_until_free(self) -> None:
+        """What was killed before may hold its leases, and what it had started its lane, longer."""
+        directory = self.settings.directory
+        for name in known_homes(directory):
+            until(
+                lambda name=name: (
+                    not self.holders(name)  # type: ignore[misc]
+                    and all(occupied_ms(directory, name, lane) is None for lane in Lane)
+                ),
+                f"nobody drives {name}",
+                BEGINS_S_MAX,
+            )
 
     def supervisor(self, *more: str, **environment: str) -> subprocess.Popen[str]:
         """`medusa supervise` as a process of its own."""
@@ -164,6 +192,7 @@ def supervised(homes: Settings) -> Iterator[Supervised]:
     """A supervisor's view, with leases that are short; nothing is wanted and nothing runs after."""
     with open_jobs(homes) as jobs:
         made = Supervised(homes, jobs, Launch(settings=homes, lease_s=LEASE_S))
+        made.wait_until_free()
         try:
             yield made
         finally:

@@ -15,7 +15,7 @@ from pipelines.platform.jobs.job_processes import own_process
 from tests.supervising.conftest import ALPHA, Supervised
 from tests.waiting import until
 
-SOON_S = 60
+SOON_S = 180
 ALWAYS = BacklogRequest(participant=ALPHA, who="a test", always=True)
 
 

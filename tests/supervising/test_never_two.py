@@ -51,7 +51,7 @@ SUPERVISORS, BUSY, JAVA_KILLED = 3, 2, 3
 DEEDS = 30
 FEW_DEEDS = 4
 HEAL_S_MAX = 180
-YOUNG_S = 5.0
+YOUNG_S = 30.0
 BURN = "import os\nwhile os.getppid() == {parent}:\n    sum(range(100_000))\n"
 
 
@@ -101,8 +101,10 @@ class Watch(threading.Thread):
         return None
 
     def end(self) -> None:
+        """What lives at the end is seen, however long the last look took."""
         self._done.set()
         self.join()
+        self.look()
 
 
 def is_fork(one: psutil.Process, other: psutil.Process) -> bool:

@@ -24,12 +24,13 @@ from pipelines.platform.jobs.supervision_tick import SupervisionTick, supervise_
 from tests.supervising.conftest import ALPHA, Supervised
 from tests.waiting import until
 
-SOON_S = 120
+SOON_S = 180
 HURRIED = JobPolicy(
     restart=replace(JOB_RESTARTS, silent_ms_max=60_000, back_off_ms=0, back_off_ms_max=0),
     spawn_ms_max=1,
+    stop_ms_max=600_000,
 )
-"""Who waits for nothing that a lock does not make it wait for."""
+"""Who waits for nothing that a lock does not make it wait for, and kills nothing by itself."""
 
 
 def processes_of(settings: Settings, lane: Lane = Lane.LIVE) -> set[int]:
@@ -117,7 +118,7 @@ def test_a_process_that_does_not_end_is_killed(
         return any(isinstance(one, Kill) and one.job.id == first.id for one in tick.done)
 
     until(is_ended, "it is ended, although nobody wants another", SOON_S)
-    assert processes_of(supervised.settings) == set()
+    until(lambda: not processes_of(supervised.settings), "it is gone")
 
 
 @pytest.mark.long
