@@ -22,7 +22,7 @@ from tests.airflow.runner import DAGS, ROOT
 from tests.conftest import folder_on_memory
 from tests.federation.building import federation_of
 
-ANSWER_S_MAX = 300
+ANSWER_S_MAX = 600
 
 
 @dataclass

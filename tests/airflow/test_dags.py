@@ -17,9 +17,11 @@ from medusa_core.names import Participant
 from medusa_core.supervision import Job, ProcessState
 from pipelines.base.settings import Settings
 from pipelines.homes.home import known_homes, open_home
+from pipelines.operations.closed_windows import windows_due
 from pipelines.operations.drill_forms import prepare
 from pipelines.platform.drills.run_processes import running_in
 from pipelines.platform.jobs.job_processes import inspect_process, signal_process
+from pipelines.platform.jobs.lane_lock import occupied_ms
 from pipelines.platform.jobs.supervised_homes import JobsOfHomes, open_jobs
 from tests.airflow.conftest import Airflow, Ran
 from tests.sweeps import long_but
@@ -29,8 +31,9 @@ DAGS = {
     "medusa_deploy", "medusa_supervise", "medusa_round", "medusa_reconcile", "medusa_quality",
     "medusa_closed_windows", "medusa_housekeeping", "medusa_drill",
 }  # fmt: skip
-STARTS_S_MAX = 120
+STARTS_S_MAX = 300
 ALPHA, BETA = Participant("alpha"), Participant("beta")
+WINDOW_US = 5_000_000
 NETWORK = """
 from medusa_core.network import Filter, Network, Output, Source, Union
 
@@ -224,7 +227,7 @@ def test_a_drill_is_answered_healed_corrected_and_judged(
 ) -> None:
     until(lambda: has_answered(settings), "beta has computed something", STARTS_S_MAX)
     run = airflow.run(
-        "medusa_drill", participant="beta", partner="alpha", lasts="10s", patience="2m",
+        "medusa_drill", participant="beta", partner="alpha", lasts="20s", patience="5m",
         must_be_in_time=False, network="kept",
     )  # fmt: skip
     assert run.state == "success", (run.note, run.tasks, run.xcoms)
@@ -241,8 +244,13 @@ def test_a_drill_is_answered_healed_corrected_and_judged(
 
 @pytest.mark.usefixtures("deployment")
 def test_windows_that_have_closed_are_partitions_and_one_of_them_is_certified(
-    airflow: Airflow,
+    airflow: Airflow, settings: Settings
 ) -> None:
+    def has_closed() -> bool:
+        lines = windows_due(settings, ALPHA, length_us=WINDOW_US)
+        return any(window.to_us - window.from_us == WINDOW_US for window in lines)
+
+    until(has_closed, "alpha has landed for a whole window", STARTS_S_MAX)
     run = airflow.run("medusa_closed_windows", participants=["alpha"], length="5s")
     assert run.state == "success", airflow.log.read_text()[-4_000:]
     keys = run.told("windows")
@@ -304,6 +312,20 @@ def test_what_shall_not_run_any_more_is_stopped(airflow: Airflow, settings: Sett
         "alpha stops",
         STARTS_S_MAX,
     )
+    # Who has stopped driving has yet to write down its end, before which no other is intended.
+    until(
+        lambda: (
+            not open_jobs_of(settings, ALPHA)
+            and occupied_ms(settings.directory, ALPHA, Lane.LIVE) is None
+        ),
+        "its job has ended, and its process",
+        STARTS_S_MAX,
+    )
+
+
+def open_jobs_of(settings: Settings, name: Participant) -> list[Job]:
+    with open_jobs(settings) as jobs:
+        return [job for job in jobs.of(name).read().jobs if job.ended_at_ms is None]
 
 
 @pytest.mark.usefixtures("deployment")
