@@ -65,6 +65,7 @@ class Killing:
                 changes.append(lambda pid=pid: not in_sessions({pid}))
             else:
                 pid = self._pid(victim)
+                assert pid
                 children += _children(pid)
                 os.kill(pid, signal.SIGKILL)
                 changes.append(lambda pid=pid: not lives(pid))

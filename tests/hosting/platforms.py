@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -11,19 +12,32 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from medusa_core.errors import Conflict
 from pipelines.platform.airflow_components.airflow_folder import PlatformFolder
 from pipelines.platform.airflow_components.component_processes import all_processes, marked
 from pipelines.platform.airflow_components.components import COMPONENTS
-from pipelines.platform.airflow_components.ports import free_port
+from pipelines.platform.airflow_components.ports import require_port
 from pipelines.platform.airflow_components.process_sessions import Process
 from tests.conftest import folder_on_memory
 from tests.waiting import until
 
 COMMAND_S_MAX = 400
 HEALED_S_MAX = 240
+PORTS = range(20_000, 32_000)
+"""The system gives none of these to a connection: one that is free now is free when it is bound."""
+
+
+def port_of_ones_own() -> int:
+    """A free port, which is bound later."""
+    while True:
+        port = random.SystemRandom().choice(PORTS)
+        with suppress(Conflict):
+            require_port("127.0.0.1", port)
+            return port
 
 
 class Platform:
@@ -32,7 +46,7 @@ class Platform:
     def __init__(self, home: Path | None = None) -> None:
         self.base = folder_on_memory("medusa-platform-") if home is None else home
         self.home = self.base / "home"
-        self.port = free_port("127.0.0.1")
+        self.port = port_of_ones_own()
         self.folder = PlatformFolder(self.home)
         self.user: str | None = None
 
@@ -85,6 +99,13 @@ class Platform:
             and state.get("database_answers") is True
             and [one["condition"] for one in state["components"]] == ["runs"] * len(COMPONENTS)
         )
+
+    def kill(self, *names: str) -> None:
+        """End these components' processes as the system does; number 0 would be our own group."""
+        numbers = [self.pid(name) for name in names]
+        assert all(numbers), dict(zip(names, numbers, strict=True))
+        for number in numbers:
+            os.kill(number, signal.SIGKILL)
 
     def heals(self, is_changed: Callable[[], bool]) -> None:
         until(lambda: is_changed() and self.is_well(), "it is well again", HEALED_S_MAX)

@@ -17,6 +17,7 @@ from pipelines.platform.airflow_components.airflow_folder import PlatformFolder
 from pipelines.platform.airflow_components.environment import Place, airflow_environment
 from pipelines.platform.airflow_components.platform_state import StateFile
 from pipelines.platform.airflow_components.ports import require_port
+from tests.hosting.platforms import port_of_ones_own
 
 
 @pytest.fixture
@@ -107,12 +108,12 @@ def test_there_is_one_supervisor_at_a_time(folder: PlatformFolder) -> None:
 
 
 def test_a_port_in_use_is_named_with_who_has_it_and_the_mend() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        with pytest.raises(
-            Conflict, match=rf"port {port} is in use.*process {os.getpid()}.*--port"
-        ):
-            require_port("127.0.0.1", port)
+    port = port_of_ones_own()
+    with (
+        socket.create_server(("127.0.0.1", port)),
+        pytest.raises(Conflict, match=rf"port {port} is in use.*process {os.getpid()}.*--port"),
+    ):
+        require_port("127.0.0.1", port)
     require_port("127.0.0.1", port)
 
 
@@ -149,7 +150,7 @@ def test_an_invalid_address_is_refused_before_anything_is_created(
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=180,
     )
     assert done.returncode == 2
     assert "Traceback" not in done.stderr

@@ -16,7 +16,14 @@ from pipelines.catalog.server.server_process import RunsAs
 from pipelines.platform.airflow_components.component_processes import all_processes, left_of
 from pipelines.platform.airflow_components.components import COMPONENTS
 from tests.conftest import folder_on_memory
-from tests.hosting.platforms import Platform, finished, in_sessions, lives, nothing_is_left
+from tests.hosting.platforms import (
+    HEALED_S_MAX,
+    Platform,
+    finished,
+    in_sessions,
+    lives,
+    nothing_is_left,
+)
 from tests.waiting import until
 
 pytestmark = pytest.mark.airflow_long
@@ -35,6 +42,7 @@ def test_every_killed_process_is_restarted(platform: Platform, seed: int) -> Non
     victims = [*COMPONENTS, "worker", "postgres", "supervisor"]
     random.Random(seed).shuffle(victims)
     for victim in victims:
+        until(platform.is_well, "all is well before", HEALED_S_MAX)
         old = platform.sessions()
         if victim == "supervisor":
             os.kill(platform.folder.state()["supervisor"]["pid"], signal.SIGKILL)
@@ -43,16 +51,18 @@ def test_every_killed_process_is_restarted(platform: Platform, seed: int) -> Non
             assert in_sessions(old) == []
         elif victim == "postgres":
             killed = platform.postmaster()
+            assert killed
             os.kill(killed, signal.SIGKILL)
             platform.heals(lambda killed=killed: platform.postmaster() not in (0, killed))
         elif victim == "worker":
             scheduler = platform.pid("scheduler")
+            assert scheduler
             workers = [one.pid for one in in_sessions({scheduler}) if one.pid != scheduler]
             os.kill(workers[0], signal.SIGKILL)
             until(lambda gone=workers[0]: not lives(gone), "the worker is gone")
         else:
             killed = platform.pid(victim)
-            os.kill(killed, signal.SIGKILL)
+            platform.kill(victim)
             platform.heals(lambda name=victim, killed=killed: platform.pid(name) not in (0, killed))
             assert in_sessions({killed}) == []
     sessions, postmaster = platform.sessions(), platform.postmaster()
@@ -63,6 +73,7 @@ def test_every_killed_process_is_restarted(platform: Platform, seed: int) -> Non
 def test_a_component_that_hangs_is_restarted(platform: Platform) -> None:
     platform.up()
     frozen = platform.pid("triggerer")
+    assert frozen
     os.kill(frozen, signal.SIGSTOP)
     platform.heals(lambda: platform.components()["triggerer"]["restarts"] > 0)
     assert not lives(frozen)
@@ -73,7 +84,7 @@ def test_old_runs_are_forgotten_once_a_day(platform: Platform) -> None:
     platform.folder.choose(cleaned_ms=1)
     platform.up()
     log = platform.folder.logs / "airflow-cleaning.log"
-    until(log.exists, "it begins to clean", 60)
+    until(log.exists, "it begins to clean", 240)
     until(
         lambda: "cleaning" not in [one.name for one in platform.folder.started()],
         "it has cleaned",
@@ -101,7 +112,7 @@ def test_in_the_foreground_it_ends_all_when_it_is_told_to(
 
 def test_a_down_ends_an_up_that_has_just_begun(platform: Platform) -> None:
     command = platform.begin("up", "--port", str(platform.port))
-    until(lambda: platform.folder.is_made and platform.folder.is_supervised(), "it begins", 60)
+    until(lambda: platform.folder.is_made and platform.folder.is_supervised(), "it begins", 240)
     platform.succeed("down")
     assert finished(command).returncode != 0
     assert platform.folder.started() == ()
