@@ -27,6 +27,7 @@ from pipelines.participant.loop import ParticipantLoop
 from pipelines.sinks.delivery import DeliveryResult
 from pipelines.sources.live.live_source import Polled
 from pipelines.spark.results import Verified
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -197,6 +198,19 @@ def federation_of(server: EmbeddedServer, folder: Path) -> Iterator[Settings]:
     finally:
         for database in known_homes(folder).values():
             drop_home(server.superuser_url(), database)
+
+
+def idles_until_told(running: Running, words: str) -> None:
+    """Let a participant tick, to no effect, until this is the matter with a line that it imports.
+
+    A partner that has not answered within a moment is asked again at the next tick.
+    """
+
+    def is_told() -> bool:
+        assert running.loop.tick().is_idle
+        return words in (running.heard.imports[-1].problem or "")
+
+    until(is_told, f"{words} is told", ROUNDS_S_MAX)
 
 
 def rounds_until(

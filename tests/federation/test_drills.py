@@ -36,7 +36,13 @@ from pipelines.platform.drills.run_processes import FOLDER, Running, recorded, r
 from pipelines.sources.generated_files import write_generated
 from tests.exchange.test_notification_listener import World
 from tests.federation.building import Running as OpenParticipant
-from tests.federation.building import no_spark, rounds_until, run_here, seated
+from tests.federation.building import (
+    idles_until_told,
+    no_spark,
+    rounds_until,
+    run_here,
+    seated,
+)
 from tests.federation.processes import END_S_MAX, STEP_RECORDS, Installation, installation, kill
 from tests.federation.test_crashes import write_contracts
 from tests.federation.test_faults import logged, outputs_have_ended
@@ -545,20 +551,21 @@ def test_nothing_goes_over_a_cut_link_and_all_of_it_once_it_is_whole(
     rounds_until([alpha], lambda: has_ended(alpha.home_session))
     segments = beta.home_session.home.catalog.segments
     main(["fault", "cut", "alpha", "beta"])
-    assert beta.loop.tick().is_idle
-    assert "cut by a drill" in (beta.heard.imports[-1].problem or "")
+    idles_until_told(beta, "cut by a drill")
     main(["fault", "heal"])
     # What beta asks arrives, but no answer comes back: nothing is imported either.
     main(["fault", "cut", "alpha", "beta", "--one-way"])
-    assert beta.loop.tick().is_idle
-    assert "does not answer" in (beta.heard.imports[-1].problem or "")
+    idles_until_told(beta, "does not answer")
     assert segments(CONNECTIONS) == ()
     main(["fault", "heal", "alpha", "beta"])
     rounds_until([beta], lambda: has_ended(beta.home_session))
-    held = {
-        hold.holder: hold.from_us for hold in alpha.home_session.home.catalog.holds(CONNECTIONS)
-    }
-    assert held["beta"] > segments(CONNECTIONS)[-1].range.from_us
+
+    def held_us() -> int:
+        holds = alpha.home_session.home.catalog.holds(CONNECTIONS)
+        return next(hold.from_us for hold in holds if hold.holder == "beta")
+
+    # What alpha is told last may come a tick later, on a slow machine.
+    rounds_until([beta], lambda: held_us() > segments(CONNECTIONS)[-1].range.from_us)
 
 
 def test_running_participants_are_cut_off_frozen_and_killed_and_come_to_their_end(
