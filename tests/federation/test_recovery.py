@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,9 +13,11 @@ import psutil
 import pytest
 
 from medusa_core.bounds import Bound
+from medusa_core.commits import LeaseKey
 from medusa_core.errors import Conflict
 from medusa_core.knowledge import Limits
-from medusa_core.names import Participant
+from medusa_core.names import Epoch, Participant
+from pipelines.base import clock
 from pipelines.base.failpoints import FILE, POINT
 from pipelines.base.settings import Settings
 from pipelines.homes.lease_renewer import LeaseRenewer
@@ -92,6 +94,29 @@ def test_a_driver_gets_ready_once_while_it_waits_and_is_refused_if_the_other_liv
     assert readied == [True]
 
 
+def test_a_driver_that_stood_still_over_an_answer_asks_once_more(
+    beta: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 0.0
+    asked_s: list[float] = []
+
+    class Asking(LeaseRenewer):
+        """Refused once, and heard of it when the other's lease has ended long since."""
+
+        def take(self, keys: Iterable[tuple[LeaseKey, Epoch]]) -> None:
+            nonlocal now_s
+            asked_s.append(now_s)
+            now_s += 6
+            if len(asked_s) == 1:
+                raise Conflict("it is held by another")
+
+    monkeypatch.setattr(clock, "monotonic_s", lambda: now_s)
+    monkeypatch.setattr(clock, "sleep_s", lambda seconds: None)
+    leases = Asking(beta.home_session.home.catalog, "asking")
+    wait_for_leases(beta.home_session, leases, 200, beta.heard)
+    assert asked_s == [0, 6]
+
+
 def test_a_driver_whose_leases_are_free_does_not_wait_to_be_ready(beta: Running) -> None:
     beta.leases.__exit__(None, None, None)
     readied: list[bool] = []
@@ -162,7 +187,10 @@ def test_a_standby_outlives_driver_and_catalog_computes_with_its_spark_and_ends_
 ) -> None:
     reached, reached_again = installed.folder / "reached", installed.folder / "reached again"
     # At its first step Spark is not open yet: the standby's is the only one.
-    first = installed.start("beta", environment={POINT: "step.decided", FILE: str(reached)})
+    # Its lease lasts: the standby is not to have it where the machine stands still for a moment.
+    first = installed.start(
+        "beta", "--lease", "10", environment={POINT: "step.decided", FILE: str(reached)}
+    )
     standby = None
     try:
         until(reached.exists, "the first driver is about to compute", seconds_max=150)
