@@ -1,8 +1,8 @@
 """The changes that `medusa apply` makes: decided as values, then shown or carried out.
 
 For each home: the streams, fragments and assignment lines that it lacks, as deployments, and the
-sources, retentions and sinks to declare. The decision reads the contracts and the homes, and
-changes nothing. Changes that cannot be made in place are refused here, with what to do instead.
+sources, retentions, sinks and readers to declare. The decision reads the contracts and the homes,
+and changes nothing. Changes that cannot be made in place are refused here, with what to do instead.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pipelines.contracts.comparison_rows import (
     is_wired,
     network_shown,
     promise_shown,
+    readers_shown,
     retention_shown,
     source_shown,
     verify_shown,
@@ -42,7 +43,7 @@ class HomeChanges:
     `retentions` are those to declare, in ms (None: for good), `promises` the bounds and lags,
     `verified` how many producers must agree; `sinks` are those to declare, as JSON (None: to
     withdraw), by stream and name; `reach` is from when on the lines that are new read the streams
-    of this home, by network.
+    of this home, by network; `grants` are the streams that a partner is to read from now on.
     """
 
     participant: Participant
@@ -54,6 +55,7 @@ class HomeChanges:
     verified: Mapping[StreamName, int]
     sinks: Mapping[tuple[StreamName, str], str | None]
     reach: Mapping[str, Mapping[StreamName, int]]
+    grants: frozenset[tuple[StreamName, Participant]]
 
     def __post_init__(self) -> None:
         freeze(self, "sources", "retentions", "promises", "verified", "sinks", "reach")
@@ -132,6 +134,7 @@ def _home(
     verified: dict[StreamName, int] = {}
     sinks: dict[tuple[StreamName, str], str | None] = {}
     reach: dict[str, Mapping[StreamName, int]] = {}
+    grants: set[tuple[StreamName, Participant]] = set()
     for network in federation.networks:
         its = logs[network.name]
         if not its:
@@ -164,6 +167,9 @@ def _home(
         )
         changes += shown
         sinks |= its_sinks
+        for stream, readers in sorted(network.readers_of(home).items()):
+            changes.append(readers_shown(stream, readers, snapshot))
+            grants |= {(stream, reader) for reader in readers} - snapshot.grants
         if needed := reach_of(network, home, snapshot, its):
             reach[network.name] = needed
     return HomeChanges(
@@ -176,6 +182,7 @@ def _home(
         verified=verified,
         sinks=sinks,
         reach=reach,
+        grants=frozenset(grants),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -31,7 +31,9 @@ class Mark(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One line of the table: a home, network, fragment, source, retention, sink or some streams."""
+    """One line of the table: a home, network, fragment, source, retention, sink, the readers of a
+    stream, or some streams.
+    """
 
     mark: Mark
     what: str
@@ -160,6 +162,18 @@ def verify_shown(
     if mark is Mark.CHANGED:
         detail = f"{current} -> {detail}"
     yield Change(mark=mark, what="verify", name=stream, detail=detail)
+
+
+def readers_shown(
+    stream: StreamName, readers: Collection[Participant], snapshot: HomeSnapshot
+) -> Change:
+    """Who reads a stream of this home; those that were not granted it yet are granted it.
+
+    A grant without a reader stays: it is the owner's.
+    """
+    granted = {reader for reader in readers if (stream, reader) in snapshot.grants}
+    mark = Mark.SAME if granted == set(readers) else Mark.CHANGED if granted else Mark.NEW
+    return Change(mark=mark, what="readers", name=stream, detail=listing(sorted(readers)))
 
 
 def _kept(retention_ms: int | None) -> str:

@@ -47,6 +47,17 @@ class Federation:
     def __post_init__(self) -> None:
         freeze(self, "streams")
 
+    @property
+    def readings(self) -> frozenset[tuple[Participant, Participant]]:
+        """Who reads a stream of whose home."""
+        return frozenset(
+            (reader, contract.participant)
+            for network in self.networks
+            for contract in self.participants
+            for readers in network.readers_of(contract.participant).values()
+            for reader in readers
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class _Part:

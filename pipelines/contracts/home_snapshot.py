@@ -60,7 +60,8 @@ class HomeSnapshot:
     text of what feeds it, `retentions` to for how many ms it is kept, if not for good, `sinks`
     (with a name) to the JSON text of where it is delivered, `promises` to the bound it is held to;
     `verified` to how many of its producers must agree, if that is more than one; `costs` are those
-    of the fragments that run here; `clock_ms` is the catalog's clock.
+    of the fragments that run here; `grants` are the streams that a partner may read; `clock_ms` is
+    the catalog's clock.
     """
 
     is_made: bool = False
@@ -75,6 +76,7 @@ class HomeSnapshot:
     verified: Mapping[StreamName, int] = field(default_factory=dict)
     costs: Mapping[str, Cost] = field(default_factory=dict)
     sinks: Mapping[tuple[StreamName, str], str] = field(default_factory=dict)
+    grants: frozenset[tuple[StreamName, Participant]] = frozenset()
     clock_ms: int | None = None
 
     def __post_init__(self) -> None:
@@ -147,6 +149,7 @@ def _snapshot_of(connection: Connection, participant: Participant) -> HomeSnapsh
         verified={row.stream: row.verify_count for row in rows("verifies")},
         costs=step_costs_of(connection, participant),
         sinks={(row.stream, row.name): row.document for row in rows("sinks")},
+        grants=frozenset((row.stream, row.partner) for row in rows("stream_grants")),
         clock_ms=connection.execute(query("read_clock")).scalar_one(),
     )
 

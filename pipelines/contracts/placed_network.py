@@ -14,6 +14,7 @@ from medusa_core.plans import Plan
 from pipelines.catalog.records import StreamRecord
 from pipelines.contracts.stream_bounds import Promise
 from pipelines.contracts.streams import SinkContract, StreamContract
+from pipelines.exchange.first_holds import first_holds
 from pipelines.spark.deployment import Owners, Wiring, owners_in_home, writing_fragments
 
 
@@ -81,6 +82,14 @@ class PlacedNetwork:
                 named = sink.participant
                 if by == (home,) if named is None else named.name == home:
                     yield stream, sink
+
+    def readers_of(self, home: Participant) -> Mapping[StreamName, frozenset[Participant]]:
+        """The partners that read each stream which a home lands or computes."""
+        readers: dict[StreamName, frozenset[Participant]] = {}
+        for hold in first_holds(self.wiring, self.owners).get(home, ()):
+            others = readers.get(hold.stream, frozenset())
+            readers[hold.stream] = others | {Participant(hold.holder)}
+        return readers
 
     def writers_of(self, stream: StreamName) -> tuple[Participant, ...]:
         """Who lands or computes a stream of the network, by name."""

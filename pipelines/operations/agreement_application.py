@@ -7,7 +7,7 @@ continues to run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,8 +74,14 @@ def apply_agreements(
     chosen: Sequence[Participant],
     changes: Sequence[AgreementChange],
     public_keys: Mapping[Participant, bytes],
+    readings: Collection[tuple[Participant, Participant]] = (),
 ) -> AgreementProblems:
-    """Make keys, propose, and exchange between the chosen homes until nothing changes."""
+    """Make keys, propose, and exchange between the chosen homes until nothing changes.
+
+    The parties of a contract learn each other's keys, and so do a reader and the home that it reads
+    (`readings`, in this order): each proves to the other who it is. Who shows no key has its home
+    in this folder, and its key as well, even if its home is made later.
+    """
     refused: list[str] = []
     unsent: tuple[str, ...] = ()
     with ExitStack() as stack:
@@ -84,15 +90,18 @@ def apply_agreements(
             with _collected(refused):
                 key = make_key(directory, name)
                 agreements.learn_key(name, key.public_key, OWN)
-        for one in terms:
-            for name, partner in (one.parties, one.parties[::-1]):
-                if name in opened and partner in public_keys:
-                    with _collected(refused):
-                        opened[name].learn_key(partner, public_keys[partner], SHOWN)
-                elif name in opened and _has_key(directory, partner):
-                    with _collected(refused):
-                        public_key = load_key(directory, partner).public_key
-                        opened[name].learn_key(partner, public_key, AT_HAND)
+        for partner in sorted({one for pair in readings for one in pair} - public_keys.keys()):
+            with _collected(refused):
+                make_key(directory, partner)
+        pairs = {*(one.parties for one in terms), *readings}
+        for name, partner in sorted(pairs | {(second, first) for first, second in pairs}):
+            if name in opened and partner in public_keys:
+                with _collected(refused):
+                    opened[name].learn_key(partner, public_keys[partner], SHOWN)
+            elif name in opened and _has_key(directory, partner):
+                with _collected(refused):
+                    public_key = load_key(directory, partner).public_key
+                    opened[name].learn_key(partner, public_key, AT_HAND)
         for change, error in propose_agreements(changes, opened):
             what = f"contract {change.change.name} in the home of {change.participant}"
             if error is not None:

@@ -7,7 +7,7 @@ the other. If this is interrupted anywhere, the same request completes it; one m
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from medusa_core.names import Participant
 from medusa_core.suggest import did_you_mean
 from pipelines.base.settings import Settings
 from pipelines.base.time_text import counted, parse_time_us
+from pipelines.catalog.postgres.stream_grants import StreamGrants
 from pipelines.contracts.apply_changes import HomeChanges, decide_changes
 from pipelines.contracts.assignments import PlanStart
 from pipelines.contracts.comparison_rows import Change, Mark
@@ -157,7 +158,7 @@ def apply_contracts(
                 observer(HomeApplied(participant=home.participant))
         _hold_for_readers(homes, federation, roots, chosen)
         problems = apply_agreements(
-            homes, settings.directory, bilateral, chosen, agreed, public_keys
+            homes, settings.directory, bilateral, chosen, agreed, public_keys, federation.readings
         )
         for sentence in problems.unsent:
             observer(PartnerProblem(sentence=sentence))
@@ -256,6 +257,16 @@ def _apply_home(homes: Homes, changes: HomeChanges, root: StorageRoot) -> None:
             home.catalog.withdraw_sink(stream, name)
         else:
             declare(home.catalog, stream, name, sink)
+    if changes.grants:
+        _grant(homes, changes)
+
+
+def _grant(homes: Homes, changes: HomeChanges) -> None:
+    urls = homes.urls(changes.participant)
+    assert urls is not None, "it was made just now"
+    with closing(StreamGrants(urls.owner)) as grants:
+        for stream, reader in sorted(changes.grants):
+            grants.grant(stream, reader)
 
 
 def _verify(home: Home, changes: HomeChanges) -> None:

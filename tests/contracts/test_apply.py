@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from medusa_core.grid import Range
 from medusa_core.names import FIRST_EPOCH, Participant, StreamName
 from medusa_core.segments import Producer, Stability
 from pipelines.base.settings import REPOSITORY, Settings
+from pipelines.catalog.postgres.agreements import PostgresAgreements
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import drop_home
 from pipelines.cli.main import main
@@ -185,6 +186,25 @@ def test_contracts_are_applied_to_the_homes_and_again_change_nothing(
     }
 
 
+def access(settings: Settings, participant: str) -> tuple[object, set[str]]:
+    """What partners may read of a home, and whose keys it knows."""
+    name = Participant(participant)
+    with open_homes(settings, alone=False) as homes:
+        urls = homes.urls(name)
+        assert urls is not None
+        with closing(PostgresAgreements(urls.job, name)) as agreements:
+            return read_home_snapshot(urls.job, name).grants, set(agreements.keys())
+
+
+@pytest.mark.usefixtures("made")
+def test_who_reads_a_stream_is_granted_it_and_both_know_each_others_keys(
+    apply: Apply, settings: Settings
+) -> None:
+    apply()
+    assert access(settings, "alpha") == ({("large", "beta")}, {"alpha", "beta"})
+    assert access(settings, "beta") == (frozenset(), {"alpha", "beta"})
+
+
 @pytest.mark.long
 @pytest.mark.usefixtures("made")
 def test_applying_one_participant_at_a_time_gives_the_same_result(
@@ -195,6 +215,8 @@ def test_applying_one_participant_at_a_time_gives_the_same_result(
         document = json.loads(ran.out)
         assert [home["participant"] for home in document["homes"]] == [name]
         assert document["is_applied"]
+    assert access(settings, "alpha") == ({("large", "beta")}, {"alpha", "beta"})
+    assert access(settings, "beta") == (frozenset(), {"alpha", "beta"})
     assert set(apply().marks) == {"="}
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from medusa_core.errors import Conflict, Refused
 from medusa_core.grid import FOREVER_US
-from medusa_core.names import Participant
+from medusa_core.names import Participant, StreamName
 from pipelines.contracts.apply_changes import HomeChanges, decide_changes
 from pipelines.contracts.assignments import PlanStart
 from pipelines.contracts.comparison_rows import Mark
@@ -88,6 +88,22 @@ def begun(homes: Homes) -> Homes:
 
 def marks(decided: tuple[HomeChanges, ...], what: str) -> list[tuple[str, str]]:
     return [(c.mark.value, c.name) for home in decided for c in home.changes if c.what == what]
+
+
+def test_a_home_lets_those_read_a_stream_that_compute_with_it_and_nobody_else(read: Reader) -> None:
+    decided = decide_changes(read(), ALL, None)
+    assert [home.grants for home in decided] == [{("large", "beta")}, frozenset()]
+    assert marks(decided, "readers") == [("+", "large")]
+    homes = applied(read(), ALL)
+    assert marks(decide_changes(read(), homes, None), "readers") == [("=", "large")]
+
+
+def test_what_the_owner_granted_to_others_stays_as_it_is(read: Reader) -> None:
+    homes = applied(read(), ALL)
+    granted = frozenset({(StreamName("large"), Participant("gamma"))})
+    decided = decide_changes(read(), {**homes, A: replace(homes[A], grants=granted)}, None)
+    assert [c.detail for c in decided[0].changes if c.what == "readers"] == ["beta"]
+    assert decided[0].grants == {("large", "beta")}
 
 
 def test_a_home_gets_what_it_runs_and_the_lines_of_those_it_reads(read: Reader) -> None:
@@ -351,5 +367,5 @@ def test_every_change_has_a_mark_and_a_word_for_it(read: Reader) -> None:
     decided = decide_changes(read(), ALL, None)
     assert {c.mark for home in decided for c in home.changes} == {Mark.NEW}
     assert {c.what for home in decided for c in home.changes} == {
-        "home", "network", "streams", "fragment", "source"
+        "home", "network", "streams", "fragment", "source", "readers"
     }  # fmt: skip

@@ -135,6 +135,7 @@ def brought_in(snapshot: HomeSnapshot, changes: HomeChanges) -> HomeSnapshot:
             for stream, count in {**snapshot.verified, **changes.verified}.items()
             if count > 1
         },
+        grants=snapshot.grants | changes.grants,
         sinks={
             key: text
             for key, text in {**snapshot.sinks, **changes.sinks}.items()
