@@ -17,6 +17,7 @@ def until(condition: Callable[[], object], what: str, seconds_max: float = 30) -
     """
     give_up = time.monotonic() + seconds_max
     looks_at = time.monotonic()
+    give_up = looks_at + seconds_max
     while not condition():
         assert looks_at < give_up, f"waited {seconds_max} s in vain: {what}"
         seen_at = time.monotonic()
