@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,8 +33,8 @@ os.environ.setdefault(
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m",
 )
 
-# How long one example takes says more about the machine than about the code.
-settings.register_profile("medusa", deadline=None)
+# How long an example takes, to draw or to run, says more about the machine than about the code.
+settings.register_profile("medusa", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("medusa")
 
 # Started in the background of a script, a process ignores Ctrl-C, and so would all that it starts.

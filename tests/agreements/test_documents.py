@@ -122,7 +122,7 @@ def terms(draw: Callable[..., Any]) -> Terms:
 @settings(
     max_examples=examples(20, 200),
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(these=terms())
 def test_a_document_says_in_sql_what_it_says_in_python(alpha: Party, these: Terms) -> None:
