@@ -89,7 +89,7 @@ def something_is_lost(
             in_time(watchers[party.name], AGAIN)
 
 
-PAUSED = "SELECT partner FROM medusa_market.delivery_pause WHERE tries_at > clock_timestamp()"
+PAUSED = "SELECT partner FROM medusa_market.delivery_pause"
 PAUSES_ARE_OVER = "UPDATE medusa_market.delivery_pause SET tries_at = clock_timestamp()"
 
 

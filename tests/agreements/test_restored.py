@@ -177,18 +177,23 @@ def test_notice_of_an_agreement_that_comes_too_late_comes_to_rest(
 def test_what_came_in_time_counts_however_long_it_lay_there(
     alpha: Party, beta: Party, watchers: dict[Participant, Engine]
 ) -> None:
-    alpha.contract_sync = alpha.a_contract_sync(lasts_ms=2_000)
     beta.sql(INSERT)
     settle((beta.contract_sync, alpha.contract_sync))
     alpha.sql(INSERT)
-    alpha.contract_sync.tick()
+    alpha.a_contract_sync(lasts_ms=1).tick()
     assert beta.sql("SELECT 1 FROM medusa_api.inbox WHERE state = 'received'")
-    # Beta's home was there when it came, its program looks at it when both times have passed.
+    # It came when it was sent, to the millisecond; beta's program looks at it when both times have
+    # passed.
+    in_time(
+        watchers[beta.name],
+        "UPDATE medusa_market.inbox SET received_at = to_timestamp(sent_at_ms / 1000.0) "
+        "WHERE state = 'received'",
+    )
     ((expires_ms,),) = beta.sql("SELECT max(expires_at_ms) FROM medusa_market.inbox")
     in_time(
         watchers[beta.name],
         "UPDATE medusa_market.contract_proposal SET expires_at = (SELECT max(received_at) FROM "
-        "medusa_market.inbox) - interval '6 days 23 h 59 min 59.9 s'",
+        "medusa_market.inbox WHERE state = 'received') - interval '6 days 23 h 59 min 59.9 s'",
     )
 
     def has_passed() -> bool:
