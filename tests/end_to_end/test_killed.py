@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from medusa_core.knowledge import Limits
+from pipelines.base.failpoints import FILE, POINT
 from pipelines.cli.main import main
 from pipelines.language.load import load_network
 from pipelines.participant import replay
@@ -35,6 +36,8 @@ RECORDS, RECORDS_PER_STEP_MAX = 15_000, 2_500
 PROGRAM = (sys.executable, "-m", "pipelines.cli.main")
 Run = Callable[[Path, Path, Path], dict[str, object]]
 ANSWERS = ("busy_sources.csv", "scanning_sources.csv", "scanning_prefixes.csv")
+HALF_WAY = "step.decided:3"
+"""Where a replay waits to be ended: two steps are committed, and several are left."""
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +55,7 @@ def command(connections: Path, keep: Path, export: Path) -> list[str]:
     ]  # fmt: skip
 
 
-def start(connections: Path, keep: Path, export: Path) -> subprocess.Popen[str]:
+def start(connections: Path, keep: Path, export: Path, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command(connections, keep, export),
         stdout=subprocess.PIPE,
@@ -60,7 +63,7 @@ def start(connections: Path, keep: Path, export: Path) -> subprocess.Popen[str]:
         stdin=subprocess.DEVNULL,
         text=True,
         start_new_session=True,
-        env={**os.environ, "MEDUSA_CATALOG_URL": ""},
+        env={**os.environ, "MEDUSA_CATALOG_URL": "", **environment},
     )
 
 
@@ -89,14 +92,6 @@ def run_here(
         return document
 
     return run
-
-
-def until_it_computes(process: subprocess.Popen[str]) -> None:
-    assert process.stderr is not None
-    for line in process.stderr:
-        if line.startswith("computed"):
-            return
-    pytest.fail("the replay ended before it computed anything")
 
 
 def descendants(process: subprocess.Popen[str]) -> list[psutil.Process]:
@@ -158,17 +153,27 @@ def test_a_replay_ended_half_way_leaves_no_process_and_goes_on_from_its_last_com
     resumes_here: bool,
 ) -> None:
     keep, export = place / "keep", place / "export"
-    process = start(connections, keep, export)
-    until_it_computes(process)
-    started = descendants(process)
-    assert started
+    # Without the failpoint it would be over before a slow test has come to end it.
+    announced = place / "half way"
+    process = start(connections, keep, export, **{POINT: HALF_WAY, FILE: str(announced)})
+    until(
+        lambda: announced.exists() or process.poll() is not None,
+        "the replay has come half way",
+        seconds_max=300,
+    )
+    started = descendants(process) if process.poll() is None else []
+    assert started, process.communicate()
     if number == signal.SIGKILL:
         process.kill()
     else:
         os.killpg(process.pid, number)
-    process.communicate(timeout=60)
+    process.communicate(timeout=180)
     assert process.returncode == (-signal.SIGKILL if number == signal.SIGKILL else 130)
-    until(lambda: are_gone(started), "every process that the replay started has ended")
+    until(
+        lambda: are_gone(started),
+        "every process that the replay started has ended",
+        seconds_max=120,
+    )
     assert not any(export.glob("*.csv"))
     document = (run_here if resumes_here else run_as_a_process)(connections, keep, export)
     assert int(str(document["steps_resumed"])) > 0
@@ -181,7 +186,7 @@ def refuses_another_replay(keep: Path, place: Path) -> None:
     """A folder that holds a replay takes no replay of other records."""
     (other,) = write_generated(place / "other", seed=12, records=100)
     process = start(other, keep, place / "other export")
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 2
     assert "holds another replay" in errors
     assert "Traceback" not in errors
