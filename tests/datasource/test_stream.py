@@ -252,7 +252,7 @@ def test_a_query_outlives_a_connection_that_breaks(store: Store) -> None:
         for at in range(2):
             store.write(SUMS, at, at + 1)
             for pid in mine:
-                connection.execute(text("SELECT pg_terminate_backend(:pid, 5000)"), {"pid": pid})
+                connection.execute(text("SELECT pg_terminate_backend(:pid, 60000)"), {"pid": pid})
             reader.prepareForTriggerAvailableNow()
             end = reader.latestOffset(start, ReadAllAvailable())
             assert end["through_us"] == (at + 1) * WIDTH_US

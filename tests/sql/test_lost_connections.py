@@ -23,7 +23,9 @@ OTHERS = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg
 
 def end_connections(watcher: Engine, which: str = "") -> int:
     with watcher.connect() as connection:
-        ended = connection.execute(text(f"SELECT pg_terminate_backend(pid, 5000) {OTHERS} {which}"))
+        ended = connection.execute(
+            text(f"SELECT pg_terminate_backend(pid, 60000) {OTHERS} {which}")
+        )
         return len(ended.all())
 
 

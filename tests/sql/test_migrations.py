@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
@@ -25,6 +25,7 @@ from pipelines.catalog.server.migrations import check_migrated, migrate
 from tests.catalog import building as a
 from tests.sql.described import described, engine_of, rows_as_made
 from tests.sweeps import long_but
+from tests.waiting import until
 
 BASELINE = Path(__file__).parent / "baseline"
 """The files of `sql/schema` that migrations have changed, as they were before the first of them."""
@@ -221,18 +222,6 @@ def test_a_file_that_fails_leaves_the_home_as_it_was(
     assert migrate(fresh.owner_role, folder=folder) == ["0998_note"]
 
 
-def when_blocked(home: HomeUrls, meanwhile: Callable[[], None]) -> None:
-    """Wait until a migration of a home waits for a lock, then do something."""
-    waiting = (
-        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() "
-        "AND cardinality(pg_blocking_pids(pid)) > 0"
-    )
-    pause = threading.Event()
-    while not run(home, waiting):
-        pause.wait(0.01)
-    meanwhile()
-
-
 @pytest.mark.parametrize(
     "is_new",
     long_but(1, [True, False]),
@@ -247,7 +236,7 @@ def test_a_migration_that_is_killed_half_way_has_done_nothing(
     (folder / "migrations/0999_note.sql").write_text(NEW_TABLE)
     before = None if is_new else described(home)
     kill = (
-        "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
+        "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity "
         f"WHERE datname = '{home.database}' AND wait_event = 'advisory'"
     )
     with (
@@ -257,7 +246,7 @@ def test_a_migration_that_is_killed_half_way_has_done_nothing(
     ):
         holder.execute(text("SELECT pg_advisory_lock(42)"))
         migrating = pool.submit(migrate, home.owner_role, a.ALPHA, folder)
-        when_blocked(home, lambda: holder.execute(text(kill)).all() and None)
+        until(lambda: holder.execute(text(kill)).all(), "it waits for the lock", seconds_max=120)
         with pytest.raises(Unavailable):
             migrating.result()
     there = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'medusa%'"

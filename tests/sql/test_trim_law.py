@@ -168,7 +168,9 @@ ACKNOWLEDGE = "SELECT medusa.acknowledge('sums', '{}', {}, 1000, 0)"
 def test_a_reader_that_never_ends_its_transaction_delays_only_trims_and_those_not_for_ever(
     log_in: LogIn, attacked: PostgresCatalog
 ) -> None:
-    run(log_in("reader"), "BEGIN", ACKNOWLEDGE.format("beta", 0))
+    # It has taken back the setting that would end its session after a while.
+    forever = "SET idle_in_transaction_session_timeout = 0"
+    run(log_in("reader"), forever, "BEGIN", ACKNOWLEDGE.format("beta", 0))
     attacked.commit(a.a_commit(a.a_segment(3, 4)))
     attacked.land(a.a_lease(a.LANDING), a.a_batch(1, {2: 1}))
     run(log_in("reader"), ACKNOWLEDGE.format("gamma", 0))

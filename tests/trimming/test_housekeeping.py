@@ -193,7 +193,7 @@ def test_an_unavailable_catalog_is_reported_and_the_next_round_continues(store: 
     server = create_engine(catalog_url(url), isolation_level="AUTOCOMMIT")
     database = known_homes(store.settings.directory)[ALPHA]
     allow = f'ALTER DATABASE "{database}" ALLOW_CONNECTIONS {{}}'
-    end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = :name"
+    end = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = :name"
     with server.connect() as connection:
         connection.execute(text(allow.format("false")))
         try:
