@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from weakref import WeakKeyDictionary
 
 import psycopg2.errors
 import pytest
@@ -21,7 +22,7 @@ from pipelines.catalog.server.home_databases import (
 )
 from pipelines.catalog.server.migrations import check_migrated, migrate
 from tests.catalog import building as a
-from tests.sql.conftest import LogIn
+from tests.sql.conftest import LogIn, Login
 
 OTHERS = ("job", "airflow", "analyst", "reader", "exchange")
 AGREED = {"contract", "contract_history", "contract_in_force", "contract_notices", "rounds",
@@ -63,9 +64,15 @@ TABLES = """
     WHERE schemaname IN ('medusa', 'medusa_market')"""
 
 
+_SESSIONS: WeakKeyDictionary[LogIn, dict[str, Login]] = WeakKeyDictionary()
+"""Of each test, one for each role. A role has only so many connections, and one that is closed
+counts until the server's process for it has ended, which on a busy machine takes a while."""
+
+
 def run(log_in: LogIn, role: str, statement: str) -> list[tuple[object, ...]]:
-    # A role has only so many connections.
-    with closing(log_in(role)) as login, login.cursor() as cursor:
+    logins = _SESSIONS.setdefault(log_in, {})
+    login = logins[role] = logins.get(role) or log_in(role)
+    with login.cursor() as cursor:
         cursor.execute(statement)
         return cursor.fetchall() if cursor.description else []
 
