@@ -51,7 +51,7 @@ class Scraped:
 
 def scrape(watcher: Watcher) -> Scraped:
     assert watcher.metrics_url is not None
-    with urllib.request.urlopen(watcher.metrics_url, timeout=10) as answer:
+    with urllib.request.urlopen(watcher.metrics_url, timeout=120) as answer:
         return Scraped(answer.read().decode())
 
 
@@ -233,12 +233,16 @@ def test_a_log_line_that_is_lost_is_counted(world: World, tmp_path: Path) -> Non
 def test_metrics_are_served_to_this_machine_alone(watcher: Watcher) -> None:
     assert watcher.metrics_url is not None
     port = int(watcher.metrics_url.split(":")[2].split("/")[0])
-    listening = {
+    assert listens_at(port) == {"127.0.0.1"}
+
+
+def listens_at(port: int) -> set[str]:
+    """The addresses at which this process listens on a port."""
+    return {
         at.laddr.ip
         for at in psutil.Process().net_connections("inet")
         if at.status == psutil.CONN_LISTEN and at.laddr.port == port
     }
-    assert listening == {"127.0.0.1"}
 
 
 def test_a_port_that_is_taken_is_unavailable_and_says_what_to_do(
@@ -254,9 +258,10 @@ def test_a_closed_watcher_gives_its_port_back(tmp_path: Path) -> None:
     watcher = Watcher(a.ALPHA, tmp_path, metrics_port=0)
     assert watcher.metrics_url is not None
     port = int(watcher.metrics_url.split(":")[2].split("/")[0])
+    assert listens_at(port) == {"127.0.0.1"}
     watcher.close()
-    with Watcher(a.ALPHA, tmp_path, metrics_port=port) as again:
-        assert scrape(again)("conflicts_total") == 0
+    # Whether it could be taken again says nothing: any process may be given it meanwhile.
+    assert listens_at(port) == set()
 
 
 def test_a_server_keeps_no_process_alive_and_prints_nothing(tmp_path: Path) -> None:
