@@ -68,7 +68,7 @@ def test_a_replay_of_a_file_that_unpacks_to_much_is_refused_in_time_and_in_one_s
     assert case.refused is not None
     words = ("replay", str(tmp_path / "network.py"), "--input", str(file))
     # A session of Spark, which is started meanwhile, is waited for.
-    ended = run(*words, seconds_max=120)
+    ended = run(*words, seconds_max=300)
     assert ended.code == 2, ended
     (output,) = [line for line in ended.errors.splitlines() if line.startswith("medusa: ")]
     a_sentence(output, case.refused, exit_code=ended.code)

@@ -39,7 +39,7 @@ def fuzz(name: str, count: int, number: int | None = None) -> None:
 @pytest.mark.sweep
 @every_target
 def test_a_parser_answers_or_raises_an_error_of_ours(name: str) -> None:
-    with in_time(60):
+    with in_time(300):
         fuzz(name, EXAMPLES)
 
 

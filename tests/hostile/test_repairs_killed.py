@@ -46,7 +46,11 @@ def test_killed_at_a_point_and_handed_in_again_a_record_lands_once(
         env={**os.environ, POINT: point, FILE: str(announced)},
     )
     try:
-        until(lambda: announced.exists() or process.poll() is not None, f"{point} is reached")
+        until(
+            lambda: announced.exists() or process.poll() is not None,
+            f"{point} is reached",
+            seconds_max=180,
+        )
         assert process.poll() is None, "it ended before"
     finally:
         process.send_signal(signal.SIGKILL)

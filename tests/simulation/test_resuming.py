@@ -152,5 +152,4 @@ def test_an_interrupt_ends_every_process_of_a_run_where_it_is(tmp_path: Path) ->
     until(
         lambda: not [one for one in all_processes() if one.session == run.pid],
         "every process of the run has ended",
-        10,
     )

@@ -185,7 +185,12 @@ def test_a_crash_between_the_commit_and_the_removal_leaves_only_orphans(
     command = [sys.executable, "-m", "pipelines.cli.main", "trim", "src", "--before", "1000000"]
     with subprocess.Popen(command, env=environment, start_new_session=True) as trimming:
         try:
-            until(announced.exists, "the command has not come to its failpoint")
+            until(
+                lambda: announced.exists() or trimming.poll() is not None,
+                "the command has come to its failpoint",
+                seconds_max=180,
+            )
+            assert trimming.poll() is None, "it ended before"
         finally:
             os.killpg(trimming.pid, signal.SIGKILL)
     assert store.status(SRC).trimmed_us == 6 * WIDTH_US
