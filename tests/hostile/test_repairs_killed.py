@@ -58,6 +58,8 @@ def test_killed_at_a_point_and_handed_in_again_a_record_lands_once(
     is_logged = point == "land.logged"
     assert landed(homes) - before == is_logged
     if not is_logged:
+        # Of its ten seconds a busy machine may have taken all by now.
+        homes.change("UPDATE medusa.lease SET expires_at = 'infinity' WHERE lane = 'backlog'")
         assert on(*words).code == 3, "the lease of the one that was killed has not run out"
     homes.change("UPDATE medusa.lease SET expires_at = '-infinity' WHERE lane = 'backlog'")
     again = json.loads(on(*words, "--json").output)
