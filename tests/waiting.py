@@ -9,13 +9,15 @@ LOOK_AGAIN_S = 0.01
 PAUSE_PER_LOOK, PAUSE_S_MAX = 5, 1.0
 """The pause behind a look in times of the look, and its most: who logs in to look, looks rarely."""
 
+SECONDS_MAX = 120
+"""Of a wait: a process starts in seconds, and in many of them on a busy machine that pauses."""
 
-def until(condition: Callable[[], object], what: str, seconds_max: float = 30) -> None:
+
+def until(condition: Callable[[], object], what: str, seconds_max: float = SECONDS_MAX) -> None:
     """Return as soon as the condition holds; fail with `what` if it does not come to hold.
 
     The last look begins when the time is over: what came true while the machine stood still counts.
     """
-    give_up = time.monotonic() + seconds_max
     looks_at = time.monotonic()
     give_up = looks_at + seconds_max
     while not condition():
