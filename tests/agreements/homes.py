@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 from sqlalchemy import Engine
 
 from medusa_core.names import Participant
+from pipelines.catalog.postgres import published
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import HomeUrls
 from pipelines.exchange.in_process import Partner
@@ -19,6 +21,12 @@ Urls = Mapping[Participant, HomeUrls]
 Watchers = dict[Participant, Engine]
 HomeConnections = dict[Participant, Connections]
 Parties = dict[Participant, Party]
+PATIENT = {
+    "connect_timeout": 60,
+    "options": "-c jit=off -c statement_timeout=60000 -c lock_timeout=60000",
+    "tcp_user_timeout": 60_000,
+}
+"""How long a partner's home is waited for; by itself the product waits for seconds."""
 
 
 @contextmanager
@@ -39,7 +47,9 @@ def connections_of(homes: Urls) -> Iterator[HomeConnections]:
         for name, urls in homes.items()
     }
     found = {name: Connections(urls, partners) for name, urls in homes.items()}
-    yield found
+    # A partner that is slow is left alone: here none is but for a pause of the whole machine.
+    with patch.dict(published.TIMEOUTS, PATIENT):
+        yield found
     for connections in found.values():
         connections.close()
 
