@@ -16,7 +16,7 @@ from medusa_core.errors import MedusaError
 from medusa_core.names import Participant
 from medusa_core.segments import SegmentFile
 from pipelines.catalog.postgres.exchange_home import ExchangeHome
-from pipelines.exchange.client.https_exchange import ANSWER_S, HttpsExchange
+from pipelines.exchange.client.https_exchange import HttpsExchange
 from pipelines.exchange.client.partner_link import PartnerAddress
 from pipelines.exchange.server.application import ExchangeServer
 from pipelines.exchange.server.home_progress import HomeProgress
@@ -62,7 +62,7 @@ def signed_by(who: Participant) -> Callable[[Mapping[str, Any]], str]:
 @contextmanager
 def asking(
     address: PartnerAddress | Callable[[], PartnerAddress], who: Participant = BETA,
-    answer_s: float = ANSWER_S,
+    answer_s: float = 60,
 ) -> Iterator[HttpsExchange]:  # fmt: skip
     """A partner's exchange, with its own key."""
     find = address if callable(address) else lambda: address
@@ -105,12 +105,13 @@ SUMS_FILE = SegmentFile(
     path="sums/x.parquet", size_bytes=len(ROWS), sha256=sha256(ROWS).hexdigest(), rows=2
 )
 LIMITS = ServerLimits(
-    token_s_max=0.5,
+    token_s_max=30,
     anonymous_connections_max=8,
     connections_max=4,
-    header_s_max=1.5,
-    idle_s_max=3.0,
+    header_s_max=30,
+    idle_s_max=60,
 )
+"""Few connections, and times that no pause of the machine uses up."""
 
 
 def request_on(connection: socket.socket) -> bytes:

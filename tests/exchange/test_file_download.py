@@ -29,6 +29,7 @@ from tests.exchange.served import (
     send_token,
     silent,
 )
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -138,25 +139,35 @@ def test_a_connection_that_falls_silent_in_a_file_is_given_up_and_the_file_conti
         part = f"206 Partial\r\nContent-Range: bytes {first}-{len(content) - 1}/{len(content)}"
         headers = f"HTTP/1.1 {part if first else '200 OK'}\r\n"
         headers += f"Content-Length: {len(content) - first}\r\n\r\n"
-        connection.sendall(headers.encode() + content[first : first + 3_000_000])
+        connection.sendall(headers.encode() + content[first : None if first else 3_000_000])
         silent(connection)
 
+    def is_fetched() -> bool:
+        try:
+            exchange.fetch(ALPHA, a_file(content), tmp_path / "x.parquet")
+        except Unavailable:
+            return False  # the machine was silent before the first byte
+        return True
+
     with scripted(answer) as url, asking(address_of(url)) as exchange:
-        exchange.fetch(ALPHA, a_file(content), tmp_path / "x.parquet")
-    assert starts == [0, 3_000_000]
+        until(is_fetched, "the file is there", seconds_max=60)
+    # Twice, unless this machine itself was silent in between: it never goes back.
+    assert starts[0] == 0 < starts[-1]
+    assert starts == sorted(starts)
     assert (tmp_path / "x.parquet").read_bytes() == content
 
 
 def test_a_connection_that_is_too_slow_for_a_file_is_given_up(
     tmp_path: Path, content: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_download, "SILENT_S", 0.5)
-    monkeypatch.setattr(file_download, "ATTEMPTS_MAX", 2)
+    monkeypatch.setattr(file_download, "ATTEMPTS_MAX", 1)
     content = content[:100_000]
 
     def answer(connection: socket.socket) -> None:
         while b"/v1/token" in request_on(connection):
             send_token(connection)
+        # Only now: for silence the connection, which has begun, is not given up so soon.
+        monkeypatch.setattr(file_download, "SILENT_S", 0.5)
         connection.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {len(content)}\r\n\r\n".encode())
         for one in content:
             connection.sendall(bytes([one]))
@@ -165,7 +176,7 @@ def test_a_connection_that_is_too_slow_for_a_file_is_given_up(
     with (
         scripted(answer) as url,
         asking(address_of(url)) as exchange,
-        pytest.raises(Unavailable, match=r"broken off 2 times|bytes a second"),
+        pytest.raises(Unavailable, match="broken off 1 times"),
     ):
         exchange.fetch(ALPHA, a_file(content), tmp_path / "x.parquet")
 

@@ -60,7 +60,8 @@ def test_a_request_that_is_not_complete_or_not_valid_ends_its_connection(
     hasty: HttpsServer, sent: bytes
 ) -> None:
     with closing(connected(hasty)) as connection:
-        connection.sendall(sent)
+        with suppress(ConnectionError):  # closed while it was being sent
+            connection.sendall(sent)
         assert is_closed(connection)
 
 
@@ -74,7 +75,7 @@ def test_a_flood_of_connections_ends_the_oldest_of_nobody_and_no_partners(
             assert exchange.health(ALPHA).participant == ALPHA
             counted = attacked.connections.anonymous
             assert counted <= LIMITS.anonymous_connections_max
-            for one in flood:
+            for one in flood[: -LIMITS.anonymous_connections_max]:
                 assert is_closed(one)
             assert exchange.health(ALPHA).participant == ALPHA
 
@@ -206,7 +207,7 @@ def test_a_partner_that_does_not_read_its_answers_costs_its_own_memory(
     file = stored(storage, "large.parquet", random.Random(5).randbytes(20_000_000))
     with closing(PostgresCatalog(urls.job, ALPHA)) as catalog:
         write(catalog, a.MAIN, 1, file)
-    limits = ServerLimits(memory_bytes_max=2_000_000, request_s_max=2.0)
+    limits = ServerLimits(memory_bytes_max=2_000_000)
     with served(home, storage, urls.exchange, limits=limits) as server:
         token = token_of(server, home)
         path = f"/v1/files/{file.sha256}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 from contextlib import closing
 from pathlib import Path
@@ -145,11 +146,14 @@ def test_a_certificate_that_was_renewed_with_its_key_is_trusted(
 ) -> None:
     first = make_certificate(tmp_path / "first.pem", ALPHA)
     second = renewed(first, tmp_path / "second.pem")
-    where = ""
-    with asking(lambda: address_of(where, pin_of_file(first))) as exchange:
-        for file in (first, second):
-            port = int(where.rpartition(":")[2] or 0)
-            address = ListenAddress(tls=server_context(file), port=port)
-            with served(home, storage, urls.exchange, address, LIMITS) as server:
-                where = server.url
-                assert exchange.health(ALPHA).participant == ALPHA
+    with socket.socket() as kept:
+        # Bound and not listening, it keeps the port for both servers while none has it.
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind(("127.0.0.1", 0))
+        port = kept.getsockname()[1]
+        where = f"https://127.0.0.1:{port}"
+        with asking(address_of(where, pin_of_file(first))) as exchange:
+            for file in (first, second):
+                address = ListenAddress(tls=server_context(file), port=port)
+                with served(home, storage, urls.exchange, address, LIMITS):
+                    assert exchange.health(ALPHA).participant == ALPHA
