@@ -164,7 +164,7 @@ def test_one_that_is_dead_is_not_needed_and_one_that_comes_back_counts_again(
     home: HomeUnderTest,
 ) -> None:
     reading = reading_of_three(home)
-    reading.wait_budget = WaitBudget(5_000)
+    reading.wait_budget = WaitBudget(a.HOUR_MS)
     for bucket in range(3):
         reading[BETA].commit(bucket, bucket + 1)
         reading[GAMMA].commit(bucket, bucket + 1)
