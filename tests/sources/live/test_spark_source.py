@@ -85,7 +85,7 @@ def test_the_rate_source_lands_each_of_its_numbers_once_across_restarts(
         source.close()
         return watching.records >= 60
 
-    until(has_landed, "60 records of the rate source land", seconds_max=60)
+    until(has_landed, "60 records of the rate source land", seconds_max=240)
     begun_again(watching)
     before = watching.records
     watching.open(**declared).poll(now_ms + 1_000)
