@@ -301,7 +301,8 @@ class Database:
             return list(cursor.fetchall())
 
     def empty(self) -> None:
-        """Drop all that was delivered."""
+        """Drop all that was delivered; who still holds some of it is an error, not a wait."""
+        self.run("SET lock_timeout = '60s'")
         schemas = self.run(
             "SELECT nspname FROM pg_namespace WHERE nspname !~ '^(pg_|information_schema)'"
         )
@@ -311,6 +312,19 @@ class Database:
 
     def close(self) -> None:
         self._connection.close()
+
+
+@contextmanager
+def locked_by_another(url: str, statement: str) -> Iterator[None]:
+    """Another transaction that took locks by a statement; it ends with the block, in any case."""
+    other = Database(url)
+    try:
+        other.run("BEGIN")
+        other.run(statement)
+        yield
+        other.run("ROLLBACK")
+    finally:
+        other.close()
 
 
 @contextmanager

@@ -67,7 +67,7 @@ def kill_at(home: SinkHome, point: str) -> None:
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait(timeout=30)
+        process.wait(timeout=60)
         assert process.stderr is not None
         process.stderr.close()
         announced.unlink(missing_ok=True)

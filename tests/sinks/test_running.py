@@ -23,7 +23,15 @@ from pipelines.sinks.delivery_workers import Deliveries
 from pipelines.sources.generated_files import write_generated
 from pipelines.watching.metrics import Metrics
 from tests.federation.building import Heard, Running, federation_of, no_spark, seated
-from tests.sinks.building import COPIES, Database, SinkHome, a_row, names, parquet_rows
+from tests.sinks.building import (
+    COPIES,
+    Database,
+    SinkHome,
+    a_row,
+    locked_by_another,
+    names,
+    parquet_rows,
+)
 from tests.sweeps import examples
 from tests.waiting import until
 
@@ -203,7 +211,7 @@ def look_until(deliveries: Deliveries, condition: Any, what: str) -> None:
         deliveries.look()
         return condition()
 
-    until(looked, what)
+    until(looked, what, seconds_max=120)
 
 
 def test_each_sink_has_its_own_pace(
@@ -213,14 +221,10 @@ def test_each_sink_has_its_own_pace(
     home.declare(COPIES, kind="parquet", path=str(tmp_path / "lake"))
     home.write(COPIES, 0, 2, [a_row(0, 0), a_row(1, 1)])
     look_until(deliveries[0], lambda: home.sink("desk").rows == 2, "the table is delivered into")
-    other = Database(home.target_url)
-    other.run("BEGIN")
-    other.run("LOCK TABLE rows")
-    home.write(COPIES, 2, 3, [a_row(2, 2)])
-    look_until(deliveries[0], lambda: home.sink("lake").rows == 3, "the folder goes on")
-    assert home.sink("desk").rows == 2
-    other.run("ROLLBACK")
-    other.close()
+    with locked_by_another(home.target_url, "LOCK TABLE rows"):
+        home.write(COPIES, 2, 3, [a_row(2, 2)])
+        look_until(deliveries[0], lambda: home.sink("lake").rows == 3, "the folder goes on")
+        assert home.sink("desk").rows == 2
     look_until(deliveries[0], lambda: home.sink("desk").rows == 3, "the table goes on")
     assert database.rows() == parquet_rows(tmp_path / "lake")
 
@@ -244,16 +248,11 @@ def test_closing_does_not_wait_for_a_database_that_does_not_answer(
     home.declare_table(COPIES)
     home.write(COPIES, 0, 1, [a_row(0, 0)])
     home.deliver()
-    other = Database(home.target_url)
-    other.run("BEGIN")
-    other.run("LOCK TABLE rows")
-    home.write(COPIES, 1, 2, [a_row(1, 1)])
     begun: list[str] = []
-    with visited_by(begun.append):
+    with locked_by_another(home.target_url, "LOCK TABLE rows"), visited_by(begun.append):
+        home.write(COPIES, 1, 2, [a_row(1, 1)])
         look_until(deliveries[0], lambda: "sink.decided" in begun, "delivering begins")
         deliveries[0].close()
-    other.run("ROLLBACK")
-    other.close()
     home.deliver()
     assert database.rows() == home.rows(COPIES)
 

@@ -21,6 +21,7 @@ from tests.sinks.building import (
     Database,
     SinkHome,
     a_row,
+    locked_by_another,
 )
 
 TENTATIVE = Stability.TENTATIVE
@@ -414,12 +415,8 @@ def test_a_record_that_another_transaction_locks_is_a_conflict(
     home.write(COPIES, 0, 1, [a_row(1, 0)])
     home.deliver()
     home.write(COPIES, 1, 2, [a_row(2, 1)])
-    other = Database(home.target_url)
-    other.run("BEGIN")
-    other.run("SELECT FROM medusa_sink FOR UPDATE")
-    assert isinstance(home.problem(), Conflict)
-    other.run("ROLLBACK")
-    other.close()
+    with locked_by_another(home.target_url, "SELECT FROM medusa_sink FOR UPDATE"):
+        assert isinstance(home.problem(), Conflict)
     home.deliver()
     assert database.rows() == home.rows(COPIES)
 
