@@ -157,7 +157,8 @@ POST = b"POST /v1/token HTTP/1.1\r\nHost: a\r\n"
 
 
 def token_of(server: HttpsServer, home: ExchangeHome) -> str:
-    answer = httpx.post(f"{server.url}/v1/token", data=form_for(home, BETA), trust_env=False)
+    form = form_for(home, BETA)
+    answer = httpx.post(f"{server.url}/v1/token", data=form, trust_env=False, timeout=60)
     return str(answer.json()["access_token"])
 
 

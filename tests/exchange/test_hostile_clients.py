@@ -186,7 +186,8 @@ def test_a_body_that_is_not_valid_ends_its_connection_and_is_no_fault(
 def test_a_head_request_is_no_call(server: HttpsServer, home: ExchangeHome) -> None:
     url = f"{server.url}/v1/files/{SUMS_FILE.sha256}"
     headers = {"Authorization": f"Bearer {token_of(server, home)}"}
-    assert httpx.head(url, headers=headers, trust_env=False).status_code == 404
+    answer = httpx.head(url, headers=headers, trust_env=False, timeout=60)
+    assert answer.status_code == 404
 
 
 def test_a_partner_has_a_number_of_connections(server: HttpsServer, home: ExchangeHome) -> None:

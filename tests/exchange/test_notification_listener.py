@@ -20,6 +20,7 @@ from pipelines.exchange.notification_listener import (
     NotificationListener,
 )
 from tests.catalog.homes_under_test import watcher_of
+from tests.waiting import until
 
 
 @dataclass(eq=False)
@@ -132,7 +133,12 @@ def test_a_listener_works_with_a_thousand_open_files(
             stack.callback(os.close, handle)
         listener = NotificationListener([url])
         stack.callback(listener.close)
-        listener.wait(1)
+
+        def is_listening() -> bool:
+            listener.wait(1)
+            return bool(listener._heard)
+
+        until(is_listening, "it has connected", seconds_max=60)  # it tries again after ten
         with watcher_of(url) as watcher, watcher.connect() as connection:
             connection.execute(text(f"NOTIFY {CHANNEL}"))
         began_s = time.monotonic()

@@ -92,8 +92,12 @@ def children_of(times: os.times_result) -> tuple[float, float]:
 
 
 def test_a_participants_load_is_its_processes_cpu_and_follows_what_its_fragments_do(
-    postgres_server: EmbeddedServer, spark: SparkSession, tmp_path: Path
+    postgres_server: EmbeddedServer,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("pipelines.base.cpu_meter.FLUSH_S_MAX", 60.0)  # all samples are recorded
     (file,) = write_generated(tmp_path / "input", seed=4, records=RECORDS)
     contracts = write_contracts(tmp_path / "contracts", file)
     homes = home_pool(postgres_server, tmp_path / "federation", Participant("alpha"))
