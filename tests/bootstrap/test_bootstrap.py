@@ -278,7 +278,7 @@ def test_an_interrupted_run_is_continued_by_the_next(project: Project, how: sign
         stderr=subprocess.PIPE,
         text=True,
     )
-    until(lambda: " install " in project.log() or process.poll() is not None, "pip is at work")
+    until(lambda: " install " in project.log() or process.poll() is not None, "pip is at work", 240)
     process.send_signal(how)
     _, err = process.communicate(timeout=60)
     assert process.returncode == (130 if how != signal.SIGKILL else -9)
@@ -474,7 +474,7 @@ def test_clean_stops_a_server_whose_owner_was_lost(project: Project) -> None:
     server.stdout.readline()
     pid_file.write_text(f"{server.pid}\n{data}\n")
     project.succeed("clean")
-    assert server.wait(timeout=10) == 0
+    assert server.wait(timeout=60) == 0
     server.stdout.close()
     assert not (project.root / ".medusa").exists()
 

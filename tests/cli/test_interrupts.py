@@ -60,7 +60,7 @@ def test_an_interrupt_that_would_be_lost_ends_the_command_and_a_second_not_its_c
 ) -> None:
     program = WHERE_NOTHING_CAN_BE_RAISED.format(name=ending.name, where=where, then=WAIT)
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=240
     )
     assert done.returncode == 130, done.stderr
     assert done.stdout == "cleaned up\n"
@@ -74,7 +74,7 @@ TIMED = """
 import signal
 from pipelines.cli.interrupts import interruptible
 
-signal.alarm(60)
+signal.alarm(240)
 with interruptible():
     pass
 print(signal.getitimer(signal.ITIMER_REAL)[0] > 0)
@@ -84,12 +84,14 @@ print(signal.getitimer(signal.ITIMER_REAL)[0] > 0)
 def test_a_command_that_ends_before_its_interrupt_comes_again_is_interrupted_all_the_same() -> None:
     program = WHERE_NOTHING_CAN_BE_RAISED.format(name="SIGINT", where="in_a_callback", then="pass")
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=240
     )
     assert done.returncode == 130, done.stderr
     assert done.stderr.splitlines()[-1] == "medusa: interrupted; what was committed stays"
 
 
 def test_a_timer_of_the_caller_goes_on() -> None:
-    done = subprocess.run([sys.executable, "-c", TIMED], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", TIMED], capture_output=True, text=True, timeout=240
+    )
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr

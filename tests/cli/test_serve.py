@@ -65,7 +65,7 @@ def answering(settings: Settings) -> str:
         key = make_key(settings.directory, partner).public_key
         return PartnerAddress(url=found.url, public_key=key, pin=found.pin)
 
-    exchange = HttpsExchange(BETA, address, lambda claims: sign_claims(claims, KEY))
+    exchange = HttpsExchange(BETA, address, lambda claims: sign_claims(claims, KEY), answer_s=60)
     with closing(exchange):
         return exchange.health(ALPHA).participant
 
@@ -77,7 +77,7 @@ def test_partners_are_answered_until_it_is_stopped(settings: Settings) -> None:
         assert url.startswith("http://127.0.0.1:")
         assert answering(settings) == ALPHA
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) in (130, 143)
+        assert process.wait(120) in (130, 143)
     with pytest.raises(Unavailable, match="no address here"):
         answering(settings)
 
