@@ -42,11 +42,12 @@ class HomeProgress:
 
     def _listen(self) -> None:
         listener = NotificationListener([self._url])
+        limit_ms = 0  # the first wait connects; what happened before it was notified to nobody
         try:
             while not self._ends.is_set():
-                if not listener.wait(LOOK_AGAIN_MS):
-                    continue
-                if self._loop is not None:
+                may_have_happened = listener.wait(limit_ms) or not limit_ms
+                limit_ms = LOOK_AGAIN_MS
+                if may_have_happened and self._loop is not None:
                     with suppress(RuntimeError):  # the loop is closed
                         self._loop.call_soon_threadsafe(self._wake)
         finally:
