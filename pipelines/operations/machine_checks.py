@@ -24,6 +24,7 @@ from pipelines.operations.findings import Finding, State, fail, ok
 PYTHONS = ((3, 11), (3, 13))
 DISK_BYTES_MIN = 1_000_000_000
 ANSWER_S_MAX = 30
+METRICS_S_MAX = 2.0
 LOOPBACK = "127.0.0.1"
 
 
@@ -142,7 +143,7 @@ def _metrics_port(settings: Settings) -> str:
 
 
 def _serves_metrics(port: int) -> bool:
-    connection = HTTPConnection(LOOPBACK, port, timeout=2)
+    connection = HTTPConnection(LOOPBACK, port, timeout=METRICS_S_MAX)
     try:
         connection.request("GET", "/metrics")
         return b"medusa_" in connection.getresponse().read(1_000_000)
