@@ -85,7 +85,7 @@ def test_what_an_earlier_attempt_received_is_continued_or_forgotten(
 
 def test_two_fetches_of_one_file_both_end_with_it(tmp_path: Path, content: bytes) -> None:
     """Both receive the first half before either receives the second."""
-    both = threading.Barrier(2, timeout=30)
+    both = threading.Barrier(2, timeout=60)
 
     def answer(connection: socket.socket) -> None:
         while b"/v1/token" in request_on(connection):
@@ -103,7 +103,7 @@ def test_two_fetches_of_one_file_both_end_with_it(tmp_path: Path, content: bytes
         ThreadPoolExecutor(2) as threads,
     ):
         for done in [threads.submit(e.fetch, ALPHA, file, target) for e in (one, other)]:
-            done.result(timeout=60)
+            done.result(timeout=120)
     assert target.read_bytes() == content
     assert [one.name for one in tmp_path.iterdir()] == ["x.parquet"]
 

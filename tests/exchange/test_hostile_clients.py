@@ -132,7 +132,7 @@ def test_clients_that_leave_before_they_are_known_do_not_count_for_their_partner
 
         def slow(token_hash: bytes) -> Participant | None:
             entered.release()
-            assert goes_on.wait(30)
+            assert goes_on.wait(120)
             return real(token_hash)
 
         monkeypatch.setattr(home, "token_holder", slow)
