@@ -12,10 +12,19 @@ import pytest
 from pipelines.catalog.postgres.exchange_home import ExchangeHome
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import HomeUrls
+from pipelines.exchange.client import partner_link
+from pipelines.exchange.server import connections
 from pipelines.exchange.server.https_server import HttpsServer, ListenAddress
 from pipelines.exchange.server_certificates import make_certificate, server_context
 from tests.exchange.published_home import ALPHA, published_home
 from tests.exchange.served import LIMITS, served
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection is made, and TLS agreed on, however long this machine stands still meanwhile."""
+    monkeypatch.setattr(partner_link, "CONNECT_S", 60.0)
+    monkeypatch.setattr(connections, "HANDSHAKE_S", 60.0)
 
 
 @pytest.fixture(scope="module")
