@@ -91,8 +91,8 @@ class HomeDatabase:
     @contextmanager
     def _snapshot(self) -> Iterator[Connection]:
         with self._connect() as connection:
-            connection.execute(SNAPSHOT)
             try:
+                connection.execute(SNAPSHOT)
                 yield connection
             except BaseException:
                 if not connection.invalidated:

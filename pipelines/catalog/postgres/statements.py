@@ -42,8 +42,8 @@ class NamedStatements:
     def _snapshot(self) -> Iterator[Connection]:
         """A connection that sees one moment, and cannot write."""
         with self._engine.connect() as connection:
-            connection.execute(SNAPSHOT)
             try:
+                connection.execute(SNAPSHOT)
                 yield connection
             finally:
                 if not connection.invalidated:
