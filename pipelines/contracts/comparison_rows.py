@@ -167,13 +167,16 @@ def verify_shown(
 def readers_shown(
     stream: StreamName, readers: Collection[Participant], snapshot: HomeSnapshot
 ) -> Change:
-    """Who reads a stream of this home; those that were not granted it yet are granted it.
-
-    A grant without a reader stays: it is the owner's.
-    """
-    granted = {reader for reader in readers if (stream, reader) in snapshot.grants}
-    mark = Mark.SAME if granted == set(readers) else Mark.CHANGED if granted else Mark.NEW
-    return Change(mark=mark, what="readers", name=stream, detail=listing(sorted(readers)))
+    """Who reads a stream of this home; those to whom it was not granted yet are granted it."""
+    new = sorted(reader for reader in readers if (stream, reader) not in snapshot.grants)
+    detail = listing(sorted(readers))
+    if not new:
+        mark = Mark.SAME
+    elif len(new) == len(readers):
+        mark = Mark.NEW
+    else:
+        mark, detail = Mark.CHANGED, f"{detail} (new: {listing(new)})"
+    return Change(mark=mark, what="readers", name=stream, detail=detail)
 
 
 def _kept(retention_ms: int | None) -> str:

@@ -50,13 +50,7 @@ class Federation:
     @property
     def readings(self) -> frozenset[tuple[Participant, Participant]]:
         """Who reads a stream of whose home."""
-        return frozenset(
-            (reader, contract.participant)
-            for network in self.networks
-            for contract in self.participants
-            for readers in network.readers_of(contract.participant).values()
-            for reader in readers
-        )
+        return frozenset(pair for network in self.networks for pair in network.readings)
 
 
 @dataclass(frozen=True, slots=True)

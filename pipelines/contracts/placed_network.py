@@ -91,6 +91,15 @@ class PlacedNetwork:
             readers[hold.stream] = others | {Participant(hold.holder)}
         return readers
 
+    @property
+    def readings(self) -> frozenset[tuple[Participant, Participant]]:
+        """Who reads a stream of whose home."""
+        return frozenset(
+            (Participant(hold.holder), home)
+            for home, holds in first_holds(self.wiring, self.owners).items()
+            for hold in holds
+        )
+
     def writers_of(self, stream: StreamName) -> tuple[Participant, ...]:
         """Who lands or computes a stream of the network, by name."""
         return self.owners[writing_fragments(self.wiring)[stream]]

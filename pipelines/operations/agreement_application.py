@@ -74,13 +74,13 @@ def apply_agreements(
     chosen: Sequence[Participant],
     changes: Sequence[AgreementChange],
     public_keys: Mapping[Participant, bytes],
-    readings: Collection[tuple[Participant, Participant]] = (),
+    readings: Collection[tuple[Participant, Participant]],
 ) -> AgreementProblems:
     """Make keys, propose, and exchange between the chosen homes until nothing changes.
 
     The parties of a contract learn each other's keys, and so do a reader and the home that it reads
-    (`readings`, in this order): each proves to the other who it is. Who shows no key has its home
-    in this folder, and its key as well, even if its home is made later.
+    (`readings`, in this order): each proves to the other who it is. A key that the contracts do not
+    show, and that is not in this folder either, is declared by the owner.
     """
     refused: list[str] = []
     unsent: tuple[str, ...] = ()
@@ -90,18 +90,14 @@ def apply_agreements(
             with _collected(refused):
                 key = make_key(directory, name)
                 agreements.learn_key(name, key.public_key, OWN)
-        for partner in sorted({one for pair in readings for one in pair} - public_keys.keys()):
-            with _collected(refused):
-                make_key(directory, partner)
         pairs = {*(one.parties for one in terms), *readings}
         for name, partner in sorted(pairs | {(second, first) for first, second in pairs}):
             if name in opened and partner in public_keys:
                 with _collected(refused):
-                    opened[name].learn_key(partner, public_keys[partner], SHOWN)
+                    _learn(opened[name], partner, public_keys[partner], SHOWN)
             elif name in opened and _has_key(directory, partner):
                 with _collected(refused):
-                    public_key = load_key(directory, partner).public_key
-                    opened[name].learn_key(partner, public_key, AT_HAND)
+                    _learn(opened[name], partner, load_key(directory, partner).public_key, AT_HAND)
         for change, error in propose_agreements(changes, opened):
             what = f"contract {change.change.name} in the home of {change.participant}"
             if error is not None:
@@ -163,6 +159,14 @@ def _status_of(homes: Homes, name: Participant) -> AgreementStatus:
         return read_agreement_status(agreements)
     finally:
         agreements.close()
+
+
+def _learn(
+    agreements: PostgresAgreements, partner: Participant, public_key: bytes, because: str
+) -> None:
+    """Record a key unless it is the one that is known: recording locks the table of keys."""
+    if agreements.keys().get(partner) != public_key:
+        agreements.learn_key(partner, public_key, because)
 
 
 def _has_key(directory: Path, name: Participant) -> bool:

@@ -6,7 +6,7 @@ the other. If this is interrupted anywhere, the same request completes it; one m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -141,7 +141,10 @@ def apply_contracts(
             is_applied=False,
             homes=decided,
             agreements=agreed,
-            notes=tuple(_notes(settings, federation, decided, request.begins)),
+            notes=(
+                *_notes(settings, federation, decided, request.begins),
+                *_unneeded_grants(federation, snapshots, chosen),
+            ),
         )
         observer(PlanMade(plan=plan))
         if request.explain:
@@ -299,6 +302,25 @@ def _hold_for_readers(
                 existing = {(h.holder, h.purpose) for h in catalog.holds(hold.stream)}
                 if (hold.holder, hold.purpose) not in existing:
                     catalog.place_hold(hold)
+
+
+def _unneeded_grants(
+    federation: Federation,
+    snapshots: Mapping[Participant, HomeSnapshot],
+    chosen: Sequence[Participant],
+) -> Iterator[str]:
+    for home in chosen:
+        needed = {
+            (stream, reader)
+            for network in federation.networks
+            for stream, readers in network.readers_of(home).items()
+            for reader in readers
+        }
+        for stream, partner in sorted(snapshots[home].grants - needed):
+            yield (
+                f"{partner} may read {stream} of {home}, which no contract here needs: end it with "
+                "medusa_api.withdraw_stream, or leave it"
+            )
 
 
 def _notes(

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sqlalchemy import create_engine, text
 
 from medusa_core.commits import Cause, Commit, LeaseKey, OutputSegment
 from medusa_core.errors import Refused
@@ -19,6 +21,7 @@ from medusa_core.names import FIRST_EPOCH, Participant, StreamName
 from medusa_core.segments import Producer, Stability
 from pipelines.base.settings import REPOSITORY, Settings
 from pipelines.catalog.postgres.agreements import PostgresAgreements
+from pipelines.catalog.postgres.home_database import catalog_url
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import drop_home
 from pipelines.cli.main import main
@@ -186,14 +189,21 @@ def test_contracts_are_applied_to_the_homes_and_again_change_nothing(
     }
 
 
-def access(settings: Settings, participant: str) -> tuple[object, set[str]]:
-    """What partners may read of a home, and whose keys it knows."""
+def access(settings: Settings, participant: str) -> tuple[object, Mapping[Participant, bytes]]:
+    """What partners may read of a home, and the keys that it knows."""
     name = Participant(participant)
     with open_homes(settings, alone=False) as homes:
         urls = homes.urls(name)
         assert urls is not None
         with closing(PostgresAgreements(urls.job, name)) as agreements:
-            return read_home_snapshot(urls.job, name).grants, set(agreements.keys())
+            return read_home_snapshot(urls.job, name).grants, agreements.keys()
+
+
+def key_of(settings: Settings, name: str) -> bytes:
+    """A participant's key as its file has it."""
+    secret = (settings.directory / "keys" / name / "signing_key").read_text()
+    private = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(secret))
+    return private.public_key().public_bytes_raw()
 
 
 @pytest.mark.usefixtures("made")
@@ -201,8 +211,47 @@ def test_who_reads_a_stream_is_granted_it_and_both_know_each_others_keys(
     apply: Apply, settings: Settings
 ) -> None:
     apply()
-    assert access(settings, "alpha") == ({("large", "beta")}, {"alpha", "beta"})
-    assert access(settings, "beta") == (frozenset(), {"alpha", "beta"})
+    keys = {name: key_of(settings, name) for name in ("alpha", "beta")}
+    assert access(settings, "alpha") == ({("large", "beta")}, keys)
+    assert access(settings, "beta") == (frozenset(), keys)
+
+
+@pytest.mark.usefixtures("made")
+def test_the_key_that_the_owner_declared_of_a_partner_elsewhere_stays(
+    apply: Apply, settings: Settings
+) -> None:
+    alpha, partner_key = Participant("alpha"), bytes(range(32))
+    apply("--participant", "alpha")
+    with open_homes(settings, alone=False) as homes:
+        urls = homes.urls(alpha)
+        assert urls is not None
+        with closing(PostgresAgreements(urls.job, alpha)) as agreements:
+            agreements.learn_key(Participant("beta"), partner_key, "its owner told us")
+    again = apply("--participant", "alpha")
+    assert (again.code, set(again.marks)) == (0, {"="})
+    assert not (settings.directory / "keys" / "beta").exists()
+    keys = {"alpha": key_of(settings, "alpha"), "beta": partner_key}
+    assert access(settings, "alpha") == ({("large", "beta")}, keys)
+
+
+@pytest.mark.usefixtures("made")
+def test_a_withdrawn_grant_is_given_again_while_the_contracts_need_it_and_others_are_named(
+    apply: Apply, settings: Settings
+) -> None:
+    apply()
+    with open_homes(settings, alone=False) as homes:
+        urls = homes.urls(Participant("alpha"))
+        assert urls is not None
+        owner = create_engine(catalog_url(urls.owner), isolation_level="AUTOCOMMIT")
+        with owner.connect() as connection:
+            connection.execute(text("SELECT medusa_api.withdraw_stream('large', 'beta')"))
+            connection.execute(text("SELECT medusa_api.grant_stream('ticks', 'gamma')"))
+        owner.dispose()
+    again = apply()
+    assert again.out.count("+  ") == 1
+    assert "gamma may read ticks of alpha, which no contract here needs" in again.out
+    granted, _ = access(settings, "alpha")
+    assert granted == {("large", "beta"), ("ticks", "gamma")}
 
 
 @pytest.mark.long
@@ -215,9 +264,10 @@ def test_applying_one_participant_at_a_time_gives_the_same_result(
         document = json.loads(ran.out)
         assert [home["participant"] for home in document["homes"]] == [name]
         assert document["is_applied"]
-    assert access(settings, "alpha") == ({("large", "beta")}, {"alpha", "beta"})
-    assert access(settings, "beta") == (frozenset(), {"alpha", "beta"})
     assert set(apply().marks) == {"="}
+    keys = {name: key_of(settings, name) for name in ("alpha", "beta")}
+    assert access(settings, "alpha") == ({("large", "beta")}, keys)
+    assert access(settings, "beta") == (frozenset(), keys)
 
 
 @pytest.mark.usefixtures("made")

@@ -15,7 +15,7 @@ from medusa_core.grid import FOREVER_US
 from medusa_core.names import Participant, StreamName
 from pipelines.contracts.apply_changes import HomeChanges, decide_changes
 from pipelines.contracts.assignments import PlanStart
-from pipelines.contracts.comparison_rows import Mark
+from pipelines.contracts.comparison_rows import Mark, readers_shown
 from pipelines.contracts.federation import Federation, read_federation
 from pipelines.contracts.home_snapshot import HomeSnapshot
 from tests.contracts.writing import (
@@ -104,6 +104,13 @@ def test_what_the_owner_granted_to_others_stays_as_it_is(read: Reader) -> None:
     decided = decide_changes(read(), {**homes, A: replace(homes[A], grants=granted)}, None)
     assert [c.detail for c in decided[0].changes if c.what == "readers"] == ["beta"]
     assert decided[0].grants == {("large", "beta")}
+
+
+def test_a_reader_that_is_new_is_named_among_the_others(read: Reader) -> None:
+    beta, gamma = Participant("beta"), Participant("gamma")
+    home = HomeSnapshot(grants=frozenset({(StreamName("large"), beta)}))
+    shown = readers_shown(StreamName("large"), {beta, gamma}, home)
+    assert (shown.mark, shown.detail) == (Mark.CHANGED, "beta and gamma (new: gamma)")
 
 
 def test_a_home_gets_what_it_runs_and_the_lines_of_those_it_reads(read: Reader) -> None:

@@ -12,6 +12,6 @@ class StreamGrants(NamedStatements):
     def __init__(self, url: str) -> None:
         super().__init__(engine_with_timeouts(url))
 
-    def grant(self, stream: StreamName, partner: Participant) -> bool:
-        """Let a partner read a stream; whether it could not before. Refused: no such stream."""
-        return bool(self._value("grant_stream", stream=stream, partner=partner))
+    def grant(self, stream: StreamName, partner: Participant) -> None:
+        """Let a partner read a stream; Refused if there is no such stream."""
+        self._value("grant_stream", stream=stream, partner=partner)

@@ -53,7 +53,8 @@ _SUFFIX = "_analyst"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeUrls:
-    """A home and how each role logs in: owner for people, job for drivers, exchange for its server.
+    """A home and how each role logs in: owner for people, and for `medusa apply` where it grants
+    streams, job for drivers, exchange for its server.
 
     `owner_role` is for migrations: the administrator's login, in the role that owns the tables.
     """
