@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -70,16 +69,27 @@ def test_a_folder_that_did_not_change_is_not_listed_again(
     assert names(arrivals) == ["b"]
 
 
-def test_a_folder_that_changed_just_now_is_listed_again(tmp_path: Path) -> None:
-    just_now_s = time.time() + 600  # however long the first look takes to begin
-    os.utime(tmp_path, (just_now_s, just_now_s))
+def test_a_folder_that_changed_just_now_is_listed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def after_its_change(milliseconds: int) -> None:
+        now_ns = LONG_AGO * 1_000_000_000 + milliseconds * 1_000_000
+        monkeypatch.setattr("pipelines.base.clock.wall_ns", lambda: now_ns)
+
+    os.utime(tmp_path, (LONG_AGO, LONG_AGO))
     arrivals = Arrivals(tmp_path)
+    after_its_change(1_900)
     arrivals.look({})
-    told = tmp_path.stat()
     put(tmp_path, "a")
-    os.utime(tmp_path, ns=(told.st_atime_ns, told.st_mtime_ns))  # as within one tick of its clock
+    os.utime(tmp_path, (LONG_AGO, LONG_AGO))  # as within one tick of its clock
     arrivals.look({})
     assert names(arrivals) == ["a"]
+
+    after_its_change(2_100)
+    arrivals.look({"a": 0})  # the last look was too early to be relied on
+    with monkeypatch.context() as without_listing:
+        without_listing.delattr(os, "listdir")
+        arrivals.look({"a": 0})
 
 
 def test_another_folder_in_its_place_is_noticed(tmp_path: Path) -> None:
