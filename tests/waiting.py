@@ -10,7 +10,7 @@ PAUSE_PER_LOOK, PAUSE_S_MAX = 5, 1.0
 """The pause behind a look in times of the look, and its most: who logs in to look, looks rarely."""
 
 SECONDS_MAX = 120
-"""Of a wait: a process starts in seconds, and in many of them on a busy machine that pauses."""
+"""A process starts in seconds; on a busy machine in many."""
 
 
 def until(condition: Callable[[], object], what: str, seconds_max: float = SECONDS_MAX) -> None:

@@ -223,7 +223,7 @@ class EmbeddedServer:
         binaries = reachable_programs(_version_of(data), cluster, runs_as)
         remains_since_s: float | None = None
         while True:
-            # Where this process is paused behind an attempt, the outcome is old: it tries again.
+            # If this process was paused after the attempt, its outcome is old: it tries once more.
             attempt_s = clock.monotonic_s()
             if self._attach(data):
                 return

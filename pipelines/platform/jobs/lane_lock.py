@@ -64,7 +64,7 @@ def hold_lane(directory: Path, participant: Participant, lane: Lane) -> None:
     requested_s = clock.monotonic_s()
     ends_s = requested_s + LOOKED_AT_S_MAX
     while (lock := _locked(job)) is None:
-        # Where this process was paused behind the attempt, its outcome is old: it tries again.
+        # If this process was paused after the attempt, its outcome is old: it tries once more.
         if requested_s > ends_s:
             raise Conflict(f"another process is the job of {participant} ({lane.value}): it ends")
         clock.sleep_s(LOOK_AGAIN_S)
