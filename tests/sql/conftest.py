@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import cache
 
 import psycopg2.extensions
 import pytest
@@ -112,6 +113,16 @@ def log_in(
             spare_logins[role].append(login)
         else:
             login.close()
+
+
+@pytest.fixture
+def session_of(log_in: LogIn) -> LogIn:
+    """One session of the test for each role, however often it is asked for.
+
+    A role has only so many connections, and one that is closed counts until the server's process
+    for it has ended, which on a busy machine takes a while.
+    """
+    return cache(log_in)
 
 
 def renew(login: Login) -> bool:

@@ -88,18 +88,18 @@ def test_an_unlisted_table_is_inaccessible_and_named(
     assert sentence.startswith("medusa.forgotten is not named in sql/grants/owner.sql")
 
 
-def test_the_owner_does_by_hand_nothing_that_is_its_programs(log_in: LogIn) -> None:
-    may = dict(run(log_in, "owner", MAY_CALL))
+def test_the_owner_does_by_hand_nothing_that_is_its_programs(session_of: LogIn) -> None:
+    may = dict(run(session_of, "owner", MAY_CALL))
     assert [name for name in PROGRAMS if may[name]] == []
     for call in ("sign_contract('', '', '')", "verify_envelope(1)", "apply_round('{}')"):
-        assert is_refused(log_in, "owner", f"SELECT medusa_market.{call}")
+        assert is_refused(session_of, "owner", f"SELECT medusa_market.{call}")
 
 
-def test_the_owner_sees_all_and_writes_what_is_its_own(log_in: LogIn) -> None:
-    for view in run(log_in, "owner", "SELECT viewname FROM pg_views WHERE schemaname = "
+def test_the_owner_sees_all_and_writes_what_is_its_own(session_of: LogIn) -> None:
+    for view in run(session_of, "owner", "SELECT viewname FROM pg_views WHERE schemaname = "
                     "'medusa_api'"):  # fmt: skip
-        run(log_in, "owner", f"SELECT * FROM medusa_api.{view[0]}")
-    run(log_in, "owner", "UPDATE medusa_market.message_retention SET keep = '2 days'")
-    run(log_in, "owner", "UPDATE medusa_api.trading SET round_ms = 30000")
+        run(session_of, "owner", f"SELECT * FROM medusa_api.{view[0]}")
+    run(session_of, "owner", "UPDATE medusa_market.message_retention SET keep = '2 days'")
+    run(session_of, "owner", "UPDATE medusa_api.trading SET round_ms = 30000")
     for table in ("inbox", "audit", "offer", "delivery_pause", "partner_share", "audit_entry"):
-        assert is_refused(log_in, "owner", f"DELETE FROM medusa_market.{table}"), table
+        assert is_refused(session_of, "owner", f"DELETE FROM medusa_market.{table}"), table

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from weakref import WeakKeyDictionary
 
 import psycopg2.errors
 import pytest
@@ -22,7 +21,7 @@ from pipelines.catalog.server.home_databases import (
 )
 from pipelines.catalog.server.migrations import check_migrated, migrate
 from tests.catalog import building as a
-from tests.sql.conftest import LogIn, Login
+from tests.sql.conftest import LogIn
 
 OTHERS = ("job", "airflow", "analyst", "reader", "exchange")
 AGREED = {"contract", "contract_history", "contract_in_force", "contract_notices", "rounds",
@@ -64,31 +63,24 @@ TABLES = """
     WHERE schemaname IN ('medusa', 'medusa_market')"""
 
 
-_SESSIONS: WeakKeyDictionary[LogIn, dict[str, Login]] = WeakKeyDictionary()
-"""Of each test, one for each role. A role has only so many connections, and one that is closed
-counts until the server's process for it has ended, which on a busy machine takes a while."""
-
-
-def run(log_in: LogIn, role: str, statement: str) -> list[tuple[object, ...]]:
-    logins = _SESSIONS.setdefault(log_in, {})
-    login = logins[role] = logins.get(role) or log_in(role)
-    with login.cursor() as cursor:
+def run(session_of: LogIn, role: str, statement: str) -> list[tuple[object, ...]]:
+    with session_of(role).cursor() as cursor:
         cursor.execute(statement)
         return cursor.fetchall() if cursor.description else []
 
 
-def is_refused(log_in: LogIn, role: str, statement: str) -> bool:
+def is_refused(session_of: LogIn, role: str, statement: str) -> bool:
     try:
-        run(log_in, role, statement)
+        run(session_of, role, statement)
     except psycopg2.errors.InsufficientPrivilege:
         return True
     return False
 
 
 @pytest.mark.parametrize("role", OTHERS)
-def test_only_the_owner_writes_a_table(log_in: LogIn, role: str) -> None:
-    tables = run(log_in, "owner", TABLES)
-    login = log_in(role)
+def test_only_the_owner_writes_a_table(session_of: LogIn, role: str) -> None:
+    tables = run(session_of, "owner", TABLES)
+    login = session_of(role)
     assert len(tables) > 15
     for (table,) in tables:
         for verb in (f"DELETE FROM {table}", f"INSERT INTO {table} DEFAULT VALUES",
@@ -99,12 +91,14 @@ def test_only_the_owner_writes_a_table(log_in: LogIn, role: str) -> None:
 
 
 @pytest.mark.parametrize("role", OTHERS)
-def test_each_role_sees_its_own_views_and_no_other(log_in: LogIn, role: str) -> None:
-    names = run(log_in, "owner", "SELECT viewname FROM pg_views WHERE schemaname = 'medusa_api'")
+def test_each_role_sees_its_own_views_and_no_other(session_of: LogIn, role: str) -> None:
+    names = run(
+        session_of, "owner", "SELECT viewname FROM pg_views WHERE schemaname = 'medusa_api'"
+    )
     seen = {
         str(name)
         for (name,) in names
-        if not is_refused(log_in, role, f"SELECT * FROM medusa_api.{name}")
+        if not is_refused(session_of, role, f"SELECT * FROM medusa_api.{name}")
     }
     assert seen == VIEWS[role]
 
@@ -127,23 +121,25 @@ def test_each_role_sees_its_own_views_and_no_other(log_in: LogIn, role: str) -> 
     ],
 )
 def test_nobody_but_the_owner_changes_what_there_is(
-    log_in: LogIn, role: str, statement: str
+    session_of: LogIn, role: str, statement: str
 ) -> None:
-    assert is_refused(log_in, role, statement)
+    assert is_refused(session_of, role, statement)
 
 
 @pytest.mark.parametrize("role", ["airflow", "analyst", "reader"])
-def test_only_a_job_commits(log_in: LogIn, role: str) -> None:
-    assert is_refused(log_in, role, "SELECT medusa.commit_step('{}')")
-    assert is_refused(log_in, role, "SELECT medusa.land('{}')")
+def test_only_a_job_commits(session_of: LogIn, role: str) -> None:
+    assert is_refused(session_of, role, "SELECT medusa.commit_step('{}')")
+    assert is_refused(session_of, role, "SELECT medusa.land('{}')")
 
 
-def test_a_partner_sees_nothing_of_how_it_was_computed(log_in: LogIn) -> None:
+def test_a_partner_sees_nothing_of_how_it_was_computed(session_of: LogIn) -> None:
     for table in ("lineage", "commit", "quarantine", "plan", "lease", "landed_batch", "hold"):
-        assert is_refused(log_in, "reader", f"SELECT * FROM medusa.{table}")
-    assert is_refused(log_in, "reader", "SELECT promised_us FROM medusa.stream_producer")
-    assert is_refused(log_in, "reader", "SELECT commit_id FROM medusa.segment")
-    published = run(log_in, "reader", "SELECT DISTINCT stream FROM medusa_api.published_segments")
+        assert is_refused(session_of, "reader", f"SELECT * FROM medusa.{table}")
+    assert is_refused(session_of, "reader", "SELECT promised_us FROM medusa.stream_producer")
+    assert is_refused(session_of, "reader", "SELECT commit_id FROM medusa.segment")
+    published = run(
+        session_of, "reader", "SELECT DISTINCT stream FROM medusa_api.published_segments"
+    )
     assert published == [("sums",)]
 
 
@@ -170,22 +166,22 @@ def test_creating_a_home_again_changes_nothing(
 
 @pytest.mark.parametrize("role", ["owner", *OTHERS])
 def test_no_login_owns_anything_or_passes_by_a_rule(
-    attacked_urls: HomeUrls, log_in: LogIn, role: str
+    attacked_urls: HomeUrls, session_of: LogIn, role: str
 ) -> None:
     name = f"{attacked_urls.database}_{role}"
     owner_role = f"{attacked_urls.database}_{OWNER_NOLOGIN}"
-    assert name not in {owner for (owner,) in run(log_in, "owner", OWNERS)}
+    assert name not in {owner for (owner,) in run(session_of, "owner", OWNERS)}
     ((is_above,),) = run(
-        log_in, role, "SELECT rolsuper OR rolbypassrls OR rolcreaterole OR rolcreatedb "
+        session_of, role, "SELECT rolsuper OR rolbypassrls OR rolcreaterole OR rolcreatedb "
         f"OR pg_has_role('{name}', '{owner_role}', 'MEMBER') FROM pg_roles "
         f"WHERE rolname = '{name}'"
     )  # fmt: skip
     assert is_above is False
-    assert is_refused(log_in, role, f"SET ROLE {owner_role}")
+    assert is_refused(session_of, role, f"SET ROLE {owner_role}")
     for change in ("DISABLE TRIGGER ALL", "DISABLE ROW LEVEL SECURITY", "OWNER TO CURRENT_USER"):
-        assert is_refused(log_in, role, f"ALTER TABLE medusa_market.contract_proposal {change}")
-    assert is_refused(log_in, role, "CREATE TABLE medusa.mine (n integer)")
-    assert is_refused(log_in, role, "CREATE TEMP TABLE mine (n integer)")
+        assert is_refused(session_of, role, f"ALTER TABLE medusa_market.contract_proposal {change}")
+    assert is_refused(session_of, role, "CREATE TABLE medusa.mine (n integer)")
+    assert is_refused(session_of, role, "CREATE TEMP TABLE mine (n integer)")
 
 
 def test_the_owner_role_has_no_login(attacked_urls: HomeUrls) -> None:
@@ -205,20 +201,20 @@ WAIT_LONGER = ("learn_first_key", "record_load", "trim_loads")
 """Functions of the market that write and have no limit of their own on how long they wait."""
 
 
-def test_views_run_as_who_asks_and_functions_find_only_what_is_named(log_in: LogIn) -> None:
-    assert run(log_in, "owner", """
+def test_views_run_as_who_asks_and_functions_find_only_what_is_named(session_of: LogIn) -> None:
+    assert run(session_of, "owner", """
         SELECT c.oid::regclass::text FROM pg_class AS c
         WHERE c.relkind = 'v' AND c.relnamespace = 'medusa_api'::regnamespace
             AND NOT c.reloptions @> ARRAY['security_invoker=true']
     """) == []  # fmt: skip
-    found = run(log_in, "owner", """
+    found = run(session_of, "owner", """
         SELECT p.proname FROM pg_proc AS p
         WHERE p.pronamespace IN ('medusa'::regnamespace, 'medusa_market'::regnamespace,
                 'medusa_api'::regnamespace)
             AND NOT coalesce(p.proconfig, '{}') @> ARRAY['search_path=pg_catalog, pg_temp']
     """)  # fmt: skip
     assert {name for (name,) in found} == INLINED
-    found = run(log_in, "owner", """
+    found = run(session_of, "owner", """
         SELECT p.proname FROM pg_proc AS p
         WHERE p.pronamespace IN ('medusa'::regnamespace, 'medusa_market'::regnamespace,
                 'medusa_api'::regnamespace)
@@ -227,7 +223,7 @@ def test_views_run_as_who_asks_and_functions_find_only_what_is_named(log_in: Log
             AND p.oid::regproc::text NOT IN ('medusa.answer', 'medusa.is_held',
                 'medusa_market.at_ms', 'medusa_market.json_list', 'medusa_market.subject_range')
     """) == []  # fmt: skip
-    assert run(log_in, "owner", """
+    assert run(session_of, "owner", """
         SELECT p.oid::regproc::text FROM pg_proc AS p
         WHERE p.pronamespace = 'medusa_market'::regnamespace AND p.prosecdef
             AND p.provolatile = 'v'
