@@ -99,15 +99,16 @@ class NotificationListener:
     def wait(self, limit_ms: int) -> bool:
         """Return when one of the homes has notified, or after the limit; whether one may have.
 
-        Without a connection that is not known.
+        Without a connection that is not known, and after one was made it is not known of the time
+        before it.
         """
-        self._listen()
+        is_not_known = self._listen()
         ends_s = self._listener_io.now_s() + limit_ms / 1000
         while True:
             left_s = ends_s - self._listener_io.now_s()
             ready = self._ready(max(left_s, 0.0))
             if ready or left_s <= 0:
-                return ready
+                return ready or is_not_known
 
     def close(self) -> None:
         """Close all connections."""
@@ -115,15 +116,17 @@ class NotificationListener:
             connection.close()
         self._heard.clear()
 
-    def _listen(self) -> None:
+    def _listen(self) -> bool:
+        """Make the connections that are missing, if it is time; whether one was made."""
         missing = [url for url in self._urls if url not in self._heard and self._is_heard(url)]
         if not missing or self._listener_io.now_s() - self._tried_s < TRY_AGAIN_S:
-            return
+            return False
         for url in missing:
             try:
                 self._heard[url] = self._listener_io.listen(url)
             except psycopg2.Error:
                 self._tried_s = self._listener_io.now_s()
+        return any(url in self._heard for url in missing)
 
     def _ready(self, limit_s: float) -> bool:
         if not self._heard:

@@ -90,6 +90,25 @@ def test_a_notification_sent_while_no_call_waited_is_received_at_once_and_once()
     assert world.now_s == 1.0
 
 
+def test_what_happened_before_a_line_was_made_is_not_known() -> None:
+    world = World(away={"partner"})
+    listener = world.listener("home", "partner")
+    assert listener.wait(500), "the line to the home was made"
+    assert not listener.wait(500)
+    world.away.clear()
+    world.now_s = TRY_AGAIN_S
+    assert listener.wait(500), "the partner's was made"
+    assert not listener.wait(500)
+    world.lines["home"].is_dead = True
+    assert listener.wait(500)
+    assert listener.wait(500), "the home's was made again"
+    assert not listener.wait(500)
+    world.away.add("home")
+    world.lines["home"].is_dead = True
+    assert listener.wait(500)
+    assert not listener.wait(500), "none was made"
+
+
 def test_a_line_that_died_ends_the_wait_and_is_made_again_later() -> None:
     world = World()
     listener = world.listener("home")

@@ -11,7 +11,7 @@ from pipelines.exchange.notification_listener import NotificationListener
 
 LOOK_AGAIN_MS = 500
 """How often it is checked whether listening should end; without a connection to the home each of
-these wakes the requests."""
+these wakes the requests, and so does the first one after a connection was made."""
 
 
 class HomeProgress:
@@ -42,12 +42,9 @@ class HomeProgress:
 
     def _listen(self) -> None:
         listener = NotificationListener([self._url])
-        limit_ms = 0  # the first wait connects; what happened before it was notified to nobody
         try:
             while not self._ends.is_set():
-                may_have_happened = listener.wait(limit_ms) or not limit_ms
-                limit_ms = LOOK_AGAIN_MS
-                if may_have_happened and self._loop is not None:
+                if listener.wait(LOOK_AGAIN_MS) and self._loop is not None:
                     with suppress(RuntimeError):  # the loop is closed
                         self._loop.call_soon_threadsafe(self._wake)
         finally:
