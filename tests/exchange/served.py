@@ -142,12 +142,18 @@ def connected(server: HttpsServer) -> socket.socket:
     return socket.create_connection((host, int(port)), timeout=30)
 
 
-def is_closed(connection: socket.socket) -> bool:
-    """Whether the server closes it, in 30 s at most, sending nothing but that it is invalid."""
-    sent = b""
+def until_closed(connection: socket.socket) -> bytes:
+    """What the server sends until it closes the connection, in 30 s of silence at most."""
+    sent = bytearray()
     with suppress(ConnectionResetError):
         while more := connection.recv(65_536):
             sent += more
+    return bytes(sent)
+
+
+def is_closed(connection: socket.socket) -> bool:
+    """Whether the server closes it, sending nothing but that it is invalid."""
+    sent = until_closed(connection)
     assert sent[9:12] in (b"", b"400"), sent
     return True
 

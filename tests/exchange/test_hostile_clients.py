@@ -8,6 +8,8 @@ import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
+from dataclasses import replace
+from http.client import HTTPResponse
 from pathlib import Path
 
 import httpx
@@ -36,6 +38,7 @@ from tests.exchange.served import (
     is_closed,
     served,
     token_of,
+    until_closed,
 )
 from tests.waiting import until
 
@@ -106,6 +109,52 @@ def test_tokens_that_are_tried_and_bodies_that_never_come_hold_up_no_partner(
             ends.set()
 
 
+def test_a_body_of_a_request_for_a_token_is_waited_for_in_a_limited_time(
+    home: ExchangeHome, storage: Path, urls: HomeUrls
+) -> None:
+    limits = replace(LIMITS, token_s_max=0.2)
+    with (
+        served(home, storage, urls.exchange, limits=limits) as server,
+        closing(connected(server)) as connection,
+    ):
+        connection.sendall(POST + b"Content-Length: 9\r\n\r\n")
+        answer = HTTPResponse(connection)
+        answer.begin()
+        assert answer.status == 503
+        assert b"the body did not arrive in 0.2 s" in answer.read()
+
+
+def narrow(server: HttpsServer) -> socket.socket:
+    """A connection on which the system takes nearly nothing that the client does not read."""
+    opened = socket.socket()
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    opened.settimeout(30)
+    opened.connect(("127.0.0.1", int(server.url.rpartition(":")[2])))
+    return opened
+
+
+def test_an_answer_that_is_not_taken_in_time_ends_its_connection(
+    server: HttpsServer, home: ExchangeHome, storage: Path, urls: HomeUrls
+) -> None:
+    file = stored(storage, "not_taken.parquet", random.Random(8).randbytes(20_000_000))
+    with closing(PostgresCatalog(urls.job, ALPHA)) as catalog:
+        write(catalog, a.MAIN, 3, file)
+    request = f"GET /v1/files/{file.sha256} HTTP/1.1\r\nHost: a\r\n"
+    request += f"Authorization: Bearer {token_of(server, home)}\r\n\r\n"
+    limits = replace(LIMITS, request_s_max=1.0, connections_max=1)
+    with (
+        served(home, storage, urls.exchange, limits=limits) as short,
+        closing(narrow(short)) as connection,
+        asking(address_of(short.url)) as exchange,
+    ):
+        connection.sendall(request.encode())
+        begun = connection.recv(12)
+        # Nothing where this machine paused for longer than the request may take.
+        assert begun in (b"HTTP/1.1 200", b"")
+        until(lambda: is_answered(exchange), "its only connection is given back", 60)
+        assert len(begun) + len(until_closed(connection)) < file.size_bytes
+
+
 def test_a_client_that_leaves_while_it_waits_gives_its_request_back(
     home: ExchangeHome, storage: Path, urls: HomeUrls
 ) -> None:
@@ -160,9 +209,7 @@ def test_a_file_that_becomes_shorter_while_it_is_sent_ends_its_connection(
         connection.sendall(head.encode())
         received = len(connection.recv(10_000))
         os.truncate(storage / "shrinks.parquet", 9_000_000)
-        with suppress(ConnectionResetError):
-            while more := connection.recv(1 << 20):
-                received += len(more)
+        received += len(until_closed(connection))
         assert received < file.size_bytes
     assert not caplog.records
 
@@ -177,9 +224,7 @@ def test_a_body_that_is_not_valid_ends_its_connection_and_is_no_fault(
         if pause:
             assert connection.recv(65_536).startswith(b"HTTP/1.1 404 ")
             connection.sendall(b"ZZ\r\n")
-        with suppress(ConnectionResetError):
-            while connection.recv(65_536):
-                pass
+        until_closed(connection)
     assert not caplog.records
 
 
@@ -216,10 +261,7 @@ def test_a_partner_that_does_not_read_its_answers_costs_its_own_memory(
         with ExitStack() as stack:
             answers = []
             for _ in range(8):
-                one = stack.enter_context(closing(socket.socket()))
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-                one.settimeout(30)
-                one.connect(("127.0.0.1", int(server.url.rpartition(":")[2])))
+                one = stack.enter_context(closing(narrow(server)))
                 one.sendall(request.encode())
                 answers.append(one.recv(12).split()[1])
             assert set(answers) == {b"200", b"429"}
