@@ -13,7 +13,7 @@ import pytest
 from medusa_core.commits import Cause
 from medusa_core.loads import ActivityKind, Load, load_of
 from medusa_core.names import Participant
-from pipelines.base.cpu_meter import CpuMeter
+from pipelines.base.process_tree import ProcessTree
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.assembly import has_ended
 from pipelines.sources.generated_files import write_generated
@@ -99,6 +99,8 @@ def test_a_participants_load_is_its_processes_cpu_and_follows_what_its_fragments
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("pipelines.base.cpu_meter.FLUSH_S_MAX", 60.0)  # all samples are recorded
+    tree = ProcessTree()
+    monkeypatch.setattr("pipelines.base.cpu_meter.ProcessTree", lambda: tree)
     (file,) = write_generated(tmp_path / "input", seed=4, records=RECORDS)
     contracts = write_contracts(tmp_path / "contracts", file)
     homes = home_pool(postgres_server, tmp_path / "federation", Participant("alpha"))
@@ -106,11 +108,11 @@ def test_a_participants_load_is_its_processes_cpu_and_follows_what_its_fragments
         apply_contracts(settings, ApplyRequest(contracts=contracts))
         alpha = stack.enter_context(seated(settings, "alpha", lambda: spark))
         catalog = alpha.home_session.home.catalog
-        flush(alpha)
+        flush(alpha, tree)
         at_first = len(catalog.loads_since(HOUR_MS))
         before = spent_by_the_system()
         rounds_until([alpha], lambda: has_ended(alpha.home_session))
-        flush(alpha)
+        flush(alpha, tree)
         spent = spent_by_the_system() - before
         samples = catalog.loads_since(HOUR_MS)
         metered = sum(sample.shares.total_us for sample in samples[at_first:]) / 1e6
@@ -128,12 +130,10 @@ def test_a_participants_load_is_its_processes_cpu_and_follows_what_its_fragments
         assert not alpha.heard.errors
 
 
-def flush(running: Running) -> None:
+def flush(running: Running, tree: ProcessTree) -> None:
     """Record all that was spent: by processes that began since the last scan, too."""
-    meter = running.loop.meter
-    assert isinstance(meter, CpuMeter)
-    meter._spent_ns.__self__.rescan()  # type: ignore[attr-defined]
-    meter.flush()
+    tree.rescan()
+    running.loop.meter.flush()
 
 
 def share_of(load: Load, kind: ActivityKind) -> float:
