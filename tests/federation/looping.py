@@ -5,7 +5,8 @@
 It prints a line of JSON after so many seconds and a few turns: modules of the market that are
 loaded, how often each statement was sent, turns of the loop, the seconds that it took, and of CPU.
 With `open` the market is open from the beginning, as if the home had a contract. A line at its
-input lets it go on for the seconds that the line gives; it ends with its input.
+input lets it go on for the seconds that the line gives; it ends with its input. A loop that makes
+no turns, as one that never waits, is ended `TURNS_S_MAX` after its seconds, and its turns tell so.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from pipelines.watching.watcher import watcher_of
 POLL_MS = 500
 TURNS_MIN = 4
 """However slow the machine is: fewer would show nothing of a loop."""
+TURNS_S_MAX = 120
+"""How much longer than its seconds a loop is given to make them."""
 
 
 def no_session() -> NoReturn:
@@ -75,8 +78,9 @@ def main(folder: Path, name: str, seconds: float, is_open: bool) -> None:
                 listener.wait(POLL_MS if limit_ms is None else min(POLL_MS, limit_ms))
 
             loop.run(
-                is_done=lambda since_s=since_s, least_s=seconds, turns=ticks: (
-                    time.monotonic() > since_s + least_s and turns["turns"] >= TURNS_MIN
+                is_done=lambda ends_s=since_s + seconds, turns=ticks: (
+                    time.monotonic() > ends_s
+                    and (turns["turns"] >= TURNS_MIN or time.monotonic() > ends_s + TURNS_S_MAX)
                 ),
                 wait=wait,
                 recover=lambda error: None,
