@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -442,7 +443,9 @@ def test_a_freeze_stays_in_the_foreground_until_it_is_over(
     folder: Path, fault: Fault, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with stand_in(folder, "alpha") as alpha:
-        assert fault("freeze", "alpha", "--for", "100ms") == 0
+        began_s = time.monotonic()
+        assert fault("freeze", "alpha", "--for", "2s") == 0
+        assert time.monotonic() - began_s >= 2.0, "the command has waited"
         until(lambda: state_of(alpha) == "runs", "alpha goes on")
         assert capsys.readouterr().out.splitlines()[-1] == "alpha goes on"
 
