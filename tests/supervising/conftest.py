@@ -124,7 +124,7 @@ class Supervised:
         return found
 
     def wait_until_free(self) -> None:
-        """What was killed before may hold its leases, and what it had started its lane, longer."""
+        """A killed process' leases, and the lane held by what it had started, may outlast it."""
         directory = self.settings.directory
         for name in known_homes(directory):
             until(
