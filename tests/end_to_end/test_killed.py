@@ -23,6 +23,7 @@ from pipelines.language.load import load_network
 from pipelines.participant import replay
 from pipelines.sources.generated_files import write_generated
 from tests.conftest import folder_on_memory
+from tests.federation.processes import kill
 from tests.replaying import Replayer
 from tests.sweeps import long_but
 from tests.waiting import until
@@ -94,6 +95,22 @@ def run_here(
     return run
 
 
+def brought_half_way(process: subprocess.Popen[str], announced: Path) -> list[psutil.Process]:
+    """What a replay has started, once it stands at its failpoint."""
+    until(
+        lambda: announced.exists() or process.poll() is not None,
+        "the replay has come half way",
+        seconds_max=300,
+    )
+    if process.poll() is not None:
+        # Its pipes may be open in what it has left behind: no wait for their end without a limit.
+        _, errors = process.communicate(timeout=60)
+        pytest.fail(f"the replay ended with {process.returncode} before it was half way: {errors}")
+    started = descendants(process)
+    assert started, "the replay stands half way and has started nothing"
+    return started
+
+
 def descendants(process: subprocess.Popen[str]) -> list[psutil.Process]:
     return psutil.Process(process.pid).children(recursive=True)
 
@@ -155,19 +172,18 @@ def test_a_replay_ended_half_way_leaves_no_process_and_goes_on_from_its_last_com
     keep, export = place / "keep", place / "export"
     # Without the failpoint it would be over before a slow test has come to end it.
     announced = place / "half way"
-    process = start(connections, keep, export, **{POINT: HALF_WAY, FILE: str(announced)})
-    until(
-        lambda: announced.exists() or process.poll() is not None,
-        "the replay has come half way",
-        seconds_max=300,
-    )
-    started = descendants(process) if process.poll() is None else []
-    assert started, process.communicate()
-    if number == signal.SIGKILL:
-        process.kill()
-    else:
-        os.killpg(process.pid, number)
-    process.communicate(timeout=180)
+    environment = {POINT: HALF_WAY, FILE: str(announced)}
+    with start(connections, keep, export, **environment) as process:
+        try:
+            started = brought_half_way(process, announced)
+            if number == signal.SIGKILL:
+                process.kill()
+            else:
+                os.killpg(process.pid, number)
+            process.communicate(timeout=180)
+        finally:
+            # At its failpoint it stands for ever: without this it would outlive a test that fails.
+            kill(process)
     assert process.returncode == (-signal.SIGKILL if number == signal.SIGKILL else 130)
     until(
         lambda: are_gone(started),
