@@ -227,7 +227,7 @@ def test_a_drill_is_answered_healed_corrected_and_judged(
 ) -> None:
     until(lambda: has_answered(settings), "beta has computed something", STARTS_S_MAX)
     run = airflow.run(
-        "medusa_drill", participant="beta", partner="alpha", lasts="20s", patience="5m",
+        "medusa_drill", participant="beta", partner="alpha", lasts="20s", patience="3m",
         must_be_in_time=False, network="kept",
     )  # fmt: skip
     assert run.state == "success", (run.note, run.tasks, run.xcoms)

@@ -40,7 +40,10 @@ LEASE_MS = 4_000
 """More than a lease of a process that was killed before lasts."""
 HELD_MS = 3_600_000
 """How long a lease here is held: a test that stands still for a while has not lost it."""
-ROUNDS_S_MAX = 600
+ROUNDS_S_MAX = 240
+"""Rounds take seconds, and a minute on a slow machine that pauses; the rest is for a hang."""
+PROBLEMS_MAX = 3
+"""So many errors of a participant are told when its rounds are given up."""
 
 REPLICATED = """
 from medusa_core.network import Aggregate, Filter, Network, Output, Source
@@ -224,8 +227,24 @@ def rounds_until(
     participants = list(running)
     gives_up_s = time.monotonic() + seconds_max
     while not is_done():
-        assert time.monotonic() < gives_up_s, f"not done after {seconds_max} s"
+        assert time.monotonic() < gives_up_s, (
+            f"not done after {seconds_max} s; heard last: {last_problems(participants)}"
+        )
         ticked = [one.loop.tick() for one in participants]
         if all(one.is_idle for one in ticked):
             wakes_ms = (one.loop.wakes_in_ms() for one in participants)
             time.sleep(min([IDLE_S, *(ms / 1_000 for ms in wakes_ms if ms is not None)]))
+
+
+def last_problems(participants: Iterable[Running]) -> str:
+    """What is the matter with whom: with lines at the last look, alarms that last, last errors."""
+    found: list[str] = []
+    for one in participants:
+        name, heard = one.home_session.home.participant, one.heard
+        lines = {f"{i.stream} by {i.producer}": i.problem for i in heard.imports}
+        told = [
+            *(f"{of}: {what}" for of, what in (lines | dict(heard.alarms)).items() if what),
+            *map(repr, heard.errors[-PROBLEMS_MAX:]),
+        ]
+        found += [f"{name}: {words}" for words in told]
+    return "; ".join(found) or "no problem"
