@@ -177,7 +177,7 @@ DO $$
 DECLARE
     name text;
 BEGIN
-    SET LOCAL lock_timeout = '60s';  -- whoever is still at work there is an error
+    SET LOCAL lock_timeout = '60s';  -- a test that still uses the home then is at fault
     SET LOCAL session_replication_role = replica;  -- a superuser's: no trigger guards the tables
     FOR name IN
         SELECT c.oid::regclass FROM pg_class AS c

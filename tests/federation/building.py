@@ -43,7 +43,7 @@ HELD_MS = 3_600_000
 ROUNDS_S_MAX = 240
 """Rounds take seconds, and a minute on a slow machine that pauses; the rest is for a hang."""
 PROBLEMS_MAX = 3
-"""So many errors of a participant are told when its rounds are given up."""
+"""How many errors of each participant the failure message of `rounds_until` shows."""
 
 REPLICATED = """
 from medusa_core.network import Aggregate, Filter, Network, Output, Source
@@ -213,7 +213,7 @@ def idles_until_told(running: Running, words: str) -> None:
         assert running.loop.tick().is_idle
         return words in (running.heard.imports[-1].problem or "")
 
-    until(is_told, f"{words} is told", ROUNDS_S_MAX)
+    until(is_told, f"the problem {words!r} is reported", ROUNDS_S_MAX)
 
 
 def rounds_until(

@@ -195,8 +195,8 @@ def test_answers_keep_coming_within_the_bound_and_exactly_those_are_corrected(
 
     states = [t.state for t in delta.home_session.home.catalog.transitions()]
     assert State.UP_FAILURE in states
-    # The first steps of a cold Spark are no promise's, nor is what the machine held up afterwards:
-    # the bound is asked of the answers of the cut, all else of what followed them, too.
+    # The bound is checked for the answers of the cut only: before it Spark is cold, and after it
+    # the machine may have stood still. All other laws are checked for what followed as well.
     for to_us, of_all in ((lacking[-1].to_us, False), (None, True)):
         asked = WindowRequest(stream=OUTPUT, from_us=lacking[0].from_us, to_us=to_us)
         outcome = run_checks(

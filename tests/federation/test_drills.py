@@ -567,7 +567,7 @@ def test_nothing_goes_over_a_cut_link_and_all_of_it_once_it_is_whole(
         holds = alpha.home_session.home.catalog.holds(CONNECTIONS)
         return next(hold.from_us for hold in holds if hold.holder == "beta")
 
-    # What alpha is told last may come a tick later, on a slow machine.
+    # On a slow machine the last acknowledgement reaches alpha a tick later.
     rounds_until([beta], lambda: held_us() > segments(CONNECTIONS)[-1].range.from_us)
 
 
