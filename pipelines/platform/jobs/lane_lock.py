@@ -61,14 +61,15 @@ def hold_lane(directory: Path, participant: Participant, lane: Lane) -> None:
     Raises Conflict if another process holds it, Unavailable if the folder cannot be written.
     """
     _, job = _files(directory, participant, lane)
-    requested_s = clock.monotonic_s()
-    ends_s = requested_s + LOOKED_AT_S_MAX
-    while (lock := _locked(job)) is None:
+    ends_s = clock.monotonic_s() + LOOKED_AT_S_MAX
+    while True:
         # If this process was paused after the attempt, its outcome is old: it tries once more.
+        requested_s = clock.monotonic_s()
+        if (lock := _locked(job)) is not None:
+            break
         if requested_s > ends_s:
             raise Conflict(f"another process is the job of {participant} ({lane.value}): it ends")
         clock.sleep_s(LOOK_AGAIN_S)
-        requested_s = clock.monotonic_s()
     os.utime(lock.descriptor)
     _held.append(lock)
 
