@@ -167,9 +167,9 @@ def _home(
         )
         changes += shown
         sinks |= its_sinks
-        for stream, readers in sorted(network.readers_of(home).items()):
-            changes.append(readers_shown(stream, readers, snapshot))
-            grants |= {(stream, reader) for reader in readers} - snapshot.grants
+        readings = network.readings.get(home, frozenset())
+        changes += readers_shown(readings, snapshot)
+        grants |= readings - snapshot.grants
         if needed := reach_of(network, home, snapshot, its):
             reach[network.name] = needed
     return HomeChanges(

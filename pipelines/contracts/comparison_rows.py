@@ -165,18 +165,18 @@ def verify_shown(
 
 
 def readers_shown(
-    stream: StreamName, readers: Collection[Participant], snapshot: HomeSnapshot
-) -> Change:
-    """Who reads a stream of this home; those to whom it was not granted yet are granted it."""
-    new = sorted(reader for reader in readers if (stream, reader) not in snapshot.grants)
-    detail = listing(sorted(readers))
-    if not new:
-        mark = Mark.SAME
-    elif len(new) == len(readers):
-        mark = Mark.NEW
-    else:
-        mark, detail = Mark.CHANGED, f"{detail} (new: {listing(new)})"
-    return Change(mark=mark, what="readers", name=stream, detail=detail)
+    readings: Collection[tuple[StreamName, Participant]], snapshot: HomeSnapshot
+) -> Iterator[Change]:
+    """Who reads each stream of this home; those to whom it was not granted yet are granted it."""
+    for stream in sorted({stream for stream, _ in readings}):
+        readers = sorted(reader for name, reader in readings if name == stream)
+        new = [reader for reader in readers if (stream, reader) not in snapshot.grants]
+        mark, detail = Mark.SAME, listing(readers)
+        if new:
+            mark = Mark.NEW
+        if 0 < len(new) < len(readers):
+            mark, detail = Mark.CHANGED, f"{detail} (new: {listing(new)})"
+        yield Change(mark=mark, what="readers", name=stream, detail=detail)
 
 
 def _kept(retention_ms: int | None) -> str:

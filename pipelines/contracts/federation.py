@@ -47,10 +47,11 @@ class Federation:
     def __post_init__(self) -> None:
         freeze(self, "streams")
 
-    @property
-    def readings(self) -> frozenset[tuple[Participant, Participant]]:
-        """Who reads a stream of whose home."""
-        return frozenset(pair for network in self.networks for pair in network.readings)
+    def readings_of(self, home: Participant) -> frozenset[tuple[StreamName, Participant]]:
+        """Which streams of a home are read, and by which partner."""
+        return frozenset[tuple[StreamName, Participant]]().union(
+            *(network.readings.get(home, ()) for network in self.networks)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from medusa_core.plans import Plan
 from pipelines.catalog.records import StreamRecord
 from pipelines.contracts.stream_bounds import Promise
 from pipelines.contracts.streams import SinkContract, StreamContract
-from pipelines.exchange.first_holds import first_holds
+from pipelines.exchange.first_holds import partner_readings
 from pipelines.spark.deployment import Owners, Wiring, owners_in_home, writing_fragments
 
 
@@ -83,22 +83,10 @@ class PlacedNetwork:
                 if by == (home,) if named is None else named.name == home:
                     yield stream, sink
 
-    def readers_of(self, home: Participant) -> Mapping[StreamName, frozenset[Participant]]:
-        """The partners that read each stream which a home lands or computes."""
-        readers: dict[StreamName, frozenset[Participant]] = {}
-        for hold in first_holds(self.wiring, self.owners).get(home, ()):
-            others = readers.get(hold.stream, frozenset())
-            readers[hold.stream] = others | {Participant(hold.holder)}
-        return readers
-
     @property
-    def readings(self) -> frozenset[tuple[Participant, Participant]]:
-        """Who reads a stream of whose home."""
-        return frozenset(
-            (Participant(hold.holder), home)
-            for home, holds in first_holds(self.wiring, self.owners).items()
-            for hold in holds
-        )
+    def readings(self) -> Mapping[Participant, frozenset[tuple[StreamName, Participant]]]:
+        """For each home, which of its streams are read, and by which partner."""
+        return partner_readings(self.wiring, self.owners)
 
     def writers_of(self, stream: StreamName) -> tuple[Participant, ...]:
         """Who lands or computes a stream of the network, by name."""

@@ -16,24 +16,31 @@ Wiring = Mapping[str, tuple[tuple[StreamName, ...], tuple[StreamName, ...]]]
 """Fragment -> the streams that it reads and those that it writes."""
 
 
-def first_holds(
+def partner_readings(
     wiring: Wiring, owners: Mapping[str, tuple[Participant, ...]]
-) -> dict[Participant, tuple[Hold, ...]]:
-    """For each home, the holds of those that are to read its streams; `owners` by fragment.
+) -> dict[Participant, frozenset[tuple[StreamName, Participant]]]:
+    """For each home, which of its streams are read, and by which partner; `owners` by fragment.
 
     Who reads a stream of several producers reads the line of each, its own home's among them.
     """
     writers = {s: owners[name] for name, (_, outputs) in wiring.items() for s in outputs}
-    holds: dict[Participant, set[tuple[StreamName, Participant]]] = {}
+    readings: dict[Participant, set[tuple[StreamName, Participant]]] = {}
     for name, (inputs, _) in wiring.items():
         for stream, writer, reader in (
             (s, writer, reader) for s in inputs for writer in writers[s] for reader in owners[name]
         ):
             if writer != reader:
-                holds.setdefault(writer, set()).add((stream, reader))
+                readings.setdefault(writer, set()).add((stream, reader))
+    return {writer: frozenset(its) for writer, its in readings.items()}
+
+
+def first_holds(
+    wiring: Wiring, owners: Mapping[str, tuple[Participant, ...]]
+) -> dict[Participant, tuple[Hold, ...]]:
+    """For each home, the holds of those that are to read its streams; `owners` by fragment."""
     return {
-        writer: tuple(first_hold(stream, reader) for stream, reader in sorted(readings))
-        for writer, readings in holds.items()
+        writer: tuple(first_hold(stream, reader) for stream, reader in sorted(its))
+        for writer, its in partner_readings(wiring, owners).items()
     }
 
 

@@ -160,8 +160,13 @@ def apply_contracts(
                 _apply_home(homes, home, roots[home.participant])
                 observer(HomeApplied(participant=home.participant))
         _hold_for_readers(homes, federation, roots, chosen)
+        readings = {
+            (reader, one.participant)
+            for one in federation.participants
+            for _, reader in federation.readings_of(one.participant)
+        }
         problems = apply_agreements(
-            homes, settings.directory, bilateral, chosen, agreed, public_keys, federation.readings
+            homes, settings.directory, bilateral, chosen, agreed, public_keys, readings
         )
         for sentence in problems.unsent:
             observer(PartnerProblem(sentence=sentence))
@@ -310,13 +315,7 @@ def _unneeded_grants(
     chosen: Sequence[Participant],
 ) -> Iterator[str]:
     for home in chosen:
-        needed = {
-            (stream, reader)
-            for network in federation.networks
-            for stream, readers in network.readers_of(home).items()
-            for reader in readers
-        }
-        for stream, partner in sorted(snapshots[home].grants - needed):
+        for stream, partner in sorted(snapshots[home].grants - federation.readings_of(home)):
             yield (
                 f"{partner} may read {stream} of {home}, which no contract here needs: end it with "
                 "medusa_api.withdraw_stream, or leave it"

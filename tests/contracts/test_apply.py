@@ -23,7 +23,7 @@ from pipelines.base.settings import REPOSITORY, Settings
 from pipelines.catalog.postgres.agreements import PostgresAgreements
 from pipelines.catalog.postgres.home_database import catalog_url
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.catalog.server.home_databases import drop_home
+from pipelines.catalog.server.home_databases import HomeUrls, drop_home
 from pipelines.cli.main import main
 from pipelines.contracts.home_snapshot import read_home_snapshot
 from pipelines.contracts.reach import PURPOSE
@@ -189,14 +189,19 @@ def test_contracts_are_applied_to_the_homes_and_again_change_nothing(
     }
 
 
+def urls_of(settings: Settings, participant: str) -> HomeUrls:
+    """How each role logs in to a home."""
+    with open_homes(settings, alone=False) as homes:
+        urls = homes.urls(Participant(participant))
+        assert urls is not None
+        return urls
+
+
 def access(settings: Settings, participant: str) -> tuple[object, Mapping[Participant, bytes]]:
     """What partners may read of a home, and the keys that it knows."""
-    name = Participant(participant)
-    with open_homes(settings, alone=False) as homes:
-        urls = homes.urls(name)
-        assert urls is not None
-        with closing(PostgresAgreements(urls.job, name)) as agreements:
-            return read_home_snapshot(urls.job, name).grants, agreements.keys()
+    name, url = Participant(participant), urls_of(settings, participant).job
+    with closing(PostgresAgreements(url, name)) as agreements:
+        return read_home_snapshot(url, name).grants, agreements.keys()
 
 
 def key_of(settings: Settings, name: str) -> bytes:
@@ -222,11 +227,8 @@ def test_the_key_that_the_owner_declared_of_a_partner_elsewhere_stays(
 ) -> None:
     alpha, partner_key = Participant("alpha"), bytes(range(32))
     apply("--participant", "alpha")
-    with open_homes(settings, alone=False) as homes:
-        urls = homes.urls(alpha)
-        assert urls is not None
-        with closing(PostgresAgreements(urls.job, alpha)) as agreements:
-            agreements.learn_key(Participant("beta"), partner_key, "its owner told us")
+    with closing(PostgresAgreements(urls_of(settings, alpha).job, alpha)) as agreements:
+        agreements.learn_key(Participant("beta"), partner_key, "declared by the owner")
     again = apply("--participant", "alpha")
     assert (again.code, set(again.marks)) == (0, {"="})
     assert not (settings.directory / "keys" / "beta").exists()
@@ -239,14 +241,13 @@ def test_a_withdrawn_grant_is_given_again_while_the_contracts_need_it_and_others
     apply: Apply, settings: Settings
 ) -> None:
     apply()
-    with open_homes(settings, alone=False) as homes:
-        urls = homes.urls(Participant("alpha"))
-        assert urls is not None
-        owner = create_engine(catalog_url(urls.owner), isolation_level="AUTOCOMMIT")
-        with owner.connect() as connection:
-            connection.execute(text("SELECT medusa_api.withdraw_stream('large', 'beta')"))
-            connection.execute(text("SELECT medusa_api.grant_stream('ticks', 'gamma')"))
-        owner.dispose()
+    owner = create_engine(
+        catalog_url(urls_of(settings, "alpha").owner), isolation_level="AUTOCOMMIT"
+    )
+    with owner.connect() as connection:
+        connection.execute(text("SELECT medusa_api.withdraw_stream('large', 'beta')"))
+        connection.execute(text("SELECT medusa_api.grant_stream('ticks', 'gamma')"))
+    owner.dispose()
     again = apply()
     assert again.out.count("+  ") == 1
     assert "gamma may read ticks of alpha, which no contract here needs" in again.out

@@ -109,7 +109,7 @@ def test_what_the_owner_granted_to_others_stays_as_it_is(read: Reader) -> None:
 def test_a_reader_that_is_new_is_named_among_the_others(read: Reader) -> None:
     beta, gamma = Participant("beta"), Participant("gamma")
     home = HomeSnapshot(grants=frozenset({(StreamName("large"), beta)}))
-    shown = readers_shown(StreamName("large"), {beta, gamma}, home)
+    (shown,) = readers_shown({(StreamName("large"), beta), (StreamName("large"), gamma)}, home)
     assert (shown.mark, shown.detail) == (Mark.CHANGED, "beta and gamma (new: gamma)")
 
 
