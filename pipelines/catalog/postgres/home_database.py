@@ -50,6 +50,18 @@ def catalog_engine(
     )
 
 
+@contextmanager
+def in_snapshot(connection: Connection) -> Iterator[None]:
+    """The connection sees one moment meanwhile, and cannot write."""
+    try:
+        connection.execute(SNAPSHOT)
+        yield
+    finally:
+        # Nothing was written; an interrupt may have come before BEGIN was answered.
+        if not connection.invalidated:
+            connection.execute(text("ROLLBACK"))
+
+
 class HomeDatabase:
     """The Postgres database of one participant's home, and how statements are sent to it."""
 
@@ -90,15 +102,8 @@ class HomeDatabase:
 
     @contextmanager
     def _snapshot(self) -> Iterator[Connection]:
-        with self._connect() as connection:
-            try:
-                connection.execute(SNAPSHOT)
-                yield connection
-            except BaseException:
-                if not connection.invalidated:
-                    connection.execute(text("ROLLBACK"))
-                raise
-            connection.execute(text("COMMIT"))
+        with self._connect() as connection, in_snapshot(connection):
+            yield connection
 
     def _rows(self, name: str, *, committing: bool = False, **values: Any) -> Sequence[RowMapping]:
         with errors_of_catalog():

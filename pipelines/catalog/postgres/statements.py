@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Engine, RowMapping, text
+from sqlalchemy import Connection, Engine, RowMapping
 
 from pipelines.catalog.postgres.database_errors import errors_of_catalog
-from pipelines.catalog.postgres.home_database import SNAPSHOT, catalog_engine
+from pipelines.catalog.postgres.home_database import catalog_engine, in_snapshot
 from pipelines.catalog.postgres.queries import query
 
 
@@ -41,10 +41,5 @@ class NamedStatements:
     @contextmanager
     def _snapshot(self) -> Iterator[Connection]:
         """A connection that sees one moment, and cannot write."""
-        with self._engine.connect() as connection:
-            try:
-                connection.execute(SNAPSHOT)
-                yield connection
-            finally:
-                if not connection.invalidated:
-                    connection.execute(text("ROLLBACK"))
+        with self._engine.connect() as connection, in_snapshot(connection):
+            yield connection
