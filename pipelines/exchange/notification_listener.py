@@ -54,7 +54,8 @@ def listening(url: str) -> ListenerConnection:
     return connection
 
 
-def _wait(lines: list[Any], limit_s: float) -> list[ListenerConnection]:
+def readable(lines: list[Any], limit_s: float) -> list[Any]:
+    """Those of the connections that can be read, or are dead, within a time."""
     # Not select.select, which knows no handle above 1023.
     ready, by_handle = select.poll(), {}
     for line in lines:
@@ -75,9 +76,9 @@ class ListenerIO:
     """
 
     listen: Callable[[str], ListenerConnection] = listening
-    wait: Callable[[list[ListenerConnection], float], list[ListenerConnection]] = _wait
+    wait: Callable[[list[ListenerConnection], float], list[ListenerConnection]] = readable
     now_s: Callable[[], float] = clock.monotonic_s
-    sleep: Callable[[float], None] = clock.sleep_s
+    sleep: Callable[[float], object] = clock.sleep_s
 
 
 class NotificationListener:

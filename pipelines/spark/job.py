@@ -31,7 +31,13 @@ from pipelines.spark.failures import spark_errors
 from pipelines.spark.inputs import InputRecords, handed_over, open_relation, read_table
 from pipelines.spark.job_verification import Contents, Records, Tagged, Verification
 from pipelines.spark.made_up_rows import APART_US, ROWS, made_up_rows
-from pipelines.spark.prepared import SLOT_BYTES, Given, NotPreparable, PreparedFragment
+from pipelines.spark.prepared import (
+    SLOT_BYTES,
+    Given,
+    NotPreparable,
+    PreparedFragment,
+    as_leaf,
+)
 from pipelines.spark.results import (
     Target,
     Verified,
@@ -263,8 +269,9 @@ def _planned(
         frame = session.sql(statement.sql)
         if statement.function is not None:
             frame = _called(statement, frame, swears=shuffled)
-        frame.createOrReplaceTempView(statement.view)
         stack.callback(frame.persist().unpersist)
+        rows, _ = as_leaf(frame)
+        rows.createOrReplaceTempView(statement.view)
     return session.sql(compiled.sql)
 
 

@@ -165,22 +165,34 @@ class _Slot:
             ) from error
 
 
+def as_leaf(frame: DataFrame) -> tuple[DataFrame, Any]:
+    """A persisted relation without the plan behind it, and Spark's node for what is cached.
+
+    Under its own plan it would be analysed again by each of its readers, and by theirs: the plan
+    of a step would grow as a tree where the boxes are a graph.
+    """
+    from pyspark.sql import DataFrame
+
+    session = frame.sparkSession
+    java: Any = session._jvm
+    relation: Any = frame._jdf.queryExecution().withCachedData()
+    rows = java.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, relation)
+    return DataFrame(rows, session), relation
+
+
 class _CachedRelation:
     """A relation that a run computes once, for all that read it, and keeps in memory."""
 
     def __init__(self, session: SparkSession, view: str, frame: DataFrame) -> None:
         from pyspark import StorageLevel
-        from pyspark.sql import DataFrame
 
-        java: Any = session._jvm
         frame = frame.coalesce(1).persist(StorageLevel.MEMORY_AND_DISK_DESER)
-        relation: Any = frame._jdf.queryExecution().withCachedData()
+        rows, relation = as_leaf(frame)
         # Only this fragment's plans shall find it.
         frame.unpersist(blocking=True)
         # The plan of `frame` itself is a leaf that scans the cache: the cached plan lies behind it.
         _check_keeps_nothing(relation.cachedPlan())
-        rows = java.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, relation)
-        DataFrame(rows, session).createOrReplaceTempView(view)
+        rows.createOrReplaceTempView(view)
         self._rows = relation.cacheBuilder().cachedColumnBuffers()
         self._level: Any = self._rows.getStorageLevel()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,17 +14,26 @@ from medusa_core.columns import declare_columns
 from medusa_core.errors import Refused
 from medusa_core.knowledge import Limits
 from medusa_core.names import StreamName
-from medusa_core.network import Function, Network, Output, Source
+from medusa_core.network import Box, Function, Map, Network, Output, Source, Union
+from pipelines.language.check import check_network, fragments_for
+from pipelines.spark.compiler import compile_fragment
+from pipelines.spark.inputs import handed_over
+from pipelines.spark.job import _planned
+from pipelines.spark.prepared import _nodes
 from pipelines.storage.arrow_schema import STIME
 from pipelines.storage.segment_rows import read_segments
 from tests.replaying import Replayer, parquet_files
 from tests.spark.test_laws import events
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 pytestmark = pytest.mark.usefixtures("interpreted")
+
+
+def as_it_is(frame: DataFrame) -> DataFrame:
+    return frame
 
 
 def halved(frame: DataFrame) -> DataFrame:
@@ -116,3 +127,40 @@ def test_a_function_that_is_no_pure_map_of_rows_is_refused_and_nothing_is_commit
         with pytest.raises(Refused, match=sentence):
             replayer.run(home, a_network(function), {"events": files})
         assert home.catalog.segments("out") == ()  # type: ignore[arg-type]
+
+
+def chained(functions: int) -> Network:
+    """Functions of which each reads twice what the one before it gives."""
+    boxes: list[Box] = []
+    last = "s"
+    for at in range(functions):
+        boxes += [
+            Function(name=f"f{at}", input=last, function=as_it_is, columns={"n": "int"}),
+            Map(name=f"a{at}", input=f"f{at}", columns={"n": "n"}),
+            Map(name=f"b{at}", input=f"f{at}", columns={"n": "n"}),
+            Union(name=f"u{at}", inputs=(f"a{at}", f"b{at}")),
+        ]
+        last = f"u{at}"
+    return Network(
+        name="chained",
+        sources=(Source(name="s", columns={"ts_us": "bigint", "n": "int"}, time="ts_us"),),
+        boxes=tuple(boxes),
+        outputs=(Output(name="all", input=last),),
+    )
+
+
+def test_a_plan_that_is_made_anew_does_not_grow_where_boxes_read_the_same(
+    spark: SparkSession,
+) -> None:
+    given = pa.table({"n": pa.array([1], pa.int32()), STIME: pa.array([7], pa.int64())})
+    counts = []
+    for functions in (1, 6):
+        checked = check_network(chained(functions))
+        (fragment,) = fragments_for(checked)
+        compiled = compile_fragment(fragment, checked)
+        frames = {StreamName("s"): partial(handed_over, spark, given)}
+        with ExitStack() as stack:
+            frame: Any = _planned(spark, compiled, frames, stack)
+            counts.append(len(list(_nodes(frame._jdf.queryExecution().analyzed()))))
+            assert frame.count() == 2**functions
+    assert counts[0] == counts[1]

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
-from pipelines.exchange.notification_listener import NotificationListener
+from pipelines.exchange.notification_listener import (
+    ListenerConnection,
+    ListenerIO,
+    NotificationListener,
+    readable,
+)
 
 LOOK_AGAIN_MS = 500
-"""How often it is checked whether listening should end; without a connection to the home each of
-these wakes the requests, and so does the first one after a connection was made."""
+"""Without a connection to the home, the requests are woken this often, and once more after a
+connection was made."""
 
 
 class HomeProgress:
@@ -32,16 +39,22 @@ class HomeProgress:
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Listen in a thread meanwhile."""
-        thread = threading.Thread(target=self._listen, name="medusa-progress", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            self._ends.set()
-            thread.join()
+        end, ended = socket.socketpair()
+        thread = threading.Thread(
+            target=self._listen, args=(ended,), name="medusa-progress", daemon=True
+        )
+        with end, ended:
+            thread.start()
+            try:
+                yield
+            finally:
+                self._ends.set()
+                end.send(b"x")
+                thread.join()
 
-    def _listen(self) -> None:
-        listener = NotificationListener([self._url])
+    def _listen(self, ended: socket.socket) -> None:
+        listener_io = ListenerIO(wait=partial(self._wait, ended), sleep=self._ends.wait)
+        listener = NotificationListener([self._url], listener_io)
         try:
             while not self._ends.is_set():
                 if listener.wait(LOOK_AGAIN_MS) and self._loop is not None:
@@ -49,6 +62,13 @@ class HomeProgress:
                         self._loop.call_soon_threadsafe(self._wake)
         finally:
             listener.close()
+
+    def _wait(
+        self, ended: socket.socket, lines: list[ListenerConnection], limit_s: float
+    ) -> list[ListenerConnection]:
+        """The connections that can be read, within a time; all of them when listening ends."""
+        ready = readable([*lines, ended], limit_s)
+        return lines if self._ends.is_set() else ready
 
     def _wake(self) -> None:
         if self._happened is not None:
