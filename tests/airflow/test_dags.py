@@ -342,6 +342,7 @@ def test_a_job_that_is_given_up_is_reported_with_reason_and_log(
     assert "job-alpha-live.out" in str(run.note)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("deployment")
 def test_an_intent_that_nobody_took_up_is_followed_by_the_task_that_waited_for_it(
     airflow: Airflow, settings: Settings

@@ -343,6 +343,7 @@ def test_every_experiment_is_asked_of_the_simulator_or_said_to_be_left_out() -> 
     assert {one.id for one in cells} | set(NOT_SIMULATED) == {f"D{n}" for n in range(1, 14)}
 
 
+@pytest.mark.long
 def test_a_simulated_chain_answers_within_its_bound_and_is_whole_in_the_end() -> None:
     cell = SimulatedCell(
         depth=2, bucket_ms=500, lost=(("first", 0, 4), ("second", 2, 6)),

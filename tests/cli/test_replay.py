@@ -70,6 +70,7 @@ def test_the_last_line_says_what_was_checked(
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_check_may_be_left_out(
     arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,6 +108,7 @@ def test_a_schema_chooses_columns_and_types_are_the_streams_own(
     refusal(caught)
 
 
+@pytest.mark.long
 def test_a_file_that_is_not_what_was_committed_gives_no_row(store: Store, medusa: Medusa) -> None:
     store.write(SRC, 0, 1)
     file = store.write(SRC, 1, 2)
@@ -125,6 +126,7 @@ def test_a_file_that_is_not_what_was_committed_gives_no_row(store: Store, medusa
     assert len(medusa.rows("src")) == 6
 
 
+@pytest.mark.long
 def test_files_that_serve_many_segments_and_what_is_trimmed(store: Store, medusa: Medusa) -> None:
     for at in range(9):
         store.write(SUMS, at, at + 1)

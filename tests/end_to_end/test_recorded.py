@@ -138,8 +138,9 @@ def test_netmon_gives_the_expected_rows_in_every_combination(
     netmon_is_exact(replayer, folder, format_, width_s, cut)
 
 
+@pytest.mark.long
 @needs_data
-@pytest.mark.parametrize("records_per_step_max", long_but(1, [20_000, 1_000]))
+@pytest.mark.parametrize("records_per_step_max", [20_000, 1_000])
 def test_netmon_gives_the_expected_rows_in_steps_of_any_size(
     replayer: Replayer, records_per_step_max: int
 ) -> None:
@@ -158,7 +159,7 @@ def test_netmon_gives_the_expected_rows_in_steps_of_any_size(
 
 
 @needs_data
-@pytest.mark.parametrize(("suffix", "width_s"), long_but(1, [("csv.gz", 900), ("parquet", 60)]))
+@pytest.mark.parametrize(("suffix", "width_s"), [("csv.gz", 900), ("parquet", 60)])
 @pytest.mark.long
 def test_road_sensors_gives_the_expected_rows(
     replayer: Replayer, suffix: str, width_s: int
@@ -180,8 +181,9 @@ def test_road_sensors_gives_the_expected_rows(
     )
 
 
+@pytest.mark.long
 @needs_data
-@pytest.mark.parametrize("suffix", long_but(1, ["parquet", "csv.gz"]))
+@pytest.mark.parametrize("suffix", ["parquet", "csv.gz"])
 def test_trade_bars_gives_the_expected_rows(replayer: Replayer, suffix: str) -> None:
     data = DATA / "ticks-taq"
     export = replayer.folder / "export"

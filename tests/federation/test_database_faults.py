@@ -186,6 +186,7 @@ def test_a_driver_whose_sessions_are_ended_at_every_other_tick_comes_to_the_same
     assert contents(Installation(settings, postgres_server), "alpha") == undisturbed
 
 
+@pytest.mark.long
 def test_a_step_that_the_catalog_refuses_for_now_holds_up_no_other_fragment(
     federation: Federation, postgres_server: EmbeddedServer, undisturbed: dict[str, object]
 ) -> None:

@@ -418,6 +418,7 @@ LASTS = "12s"
 """Longer than this machine may stand still before the test has looked."""
 
 
+@pytest.mark.long
 def test_what_is_frozen_for_a_while_goes_on_although_the_command_is_gone(folder: Path) -> None:
     with stand_in(folder, "alpha") as alpha:
         words = ("fault", "freeze", "alpha", "--for", LASTS)

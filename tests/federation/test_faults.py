@@ -122,6 +122,7 @@ def logged(installed: Installation, participant: str, words: str) -> bool:
     return any(words in str(json.loads(line).get("message")) for line in lines)
 
 
+@pytest.mark.long
 def test_a_frozen_driver_is_refused_when_it_wakes_and_its_successor_did_not_wait_for_it(
     installed: Installation, undisturbed: dict[str, object], spark: SparkSession
 ) -> None:

@@ -153,6 +153,7 @@ def test_a_driver_that_has_promised_a_bound_gets_ready_before_it_asks_for_its_le
         assert any(record.is_held for record in beta.home_session.home.catalog.leases())
 
 
+@pytest.mark.long
 def test_the_first_step_of_a_driver_that_was_ready_needs_no_plan_to_be_made(
     beta: Running,
 ) -> None:
@@ -182,6 +183,7 @@ def installed(contracts: Path) -> Iterator[Installation]:
         yield made
 
 
+@pytest.mark.long
 def test_a_standby_outlives_driver_and_catalog_computes_with_its_spark_and_ends_with_it(
     installed: Installation, spark: SparkSession
 ) -> None:

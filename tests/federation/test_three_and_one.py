@@ -100,6 +100,7 @@ def all_answer(reader: Running) -> bool:
     return reader.heard.imports[before:] == []
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"test data is not in {DATA}")
 def test_connections_of_three_give_the_same_exact_answers_at_a_fourth(
     four: dict[str, Running], parts: dict[str, Path], tmp_path: Path

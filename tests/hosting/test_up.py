@@ -162,12 +162,9 @@ def test_clearing_marking_failed_and_two_at_once_start_nothing_twice(
     assert {name: observer.job(name) for name in ROLES} == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
-    "killed",
-    [
-        pytest.param(["triggerer"], id="one"),
-        pytest.param(list(COMPONENTS), id="all", marks=pytest.mark.long),
-    ],
+    "killed", [pytest.param(["triggerer"], id="one"), pytest.param(list(COMPONENTS), id="all")]
 )
 def test_killed_components_are_restarted_and_their_remains_are_ended(
     up: Up, killed: Sequence[str]
@@ -184,6 +181,7 @@ def test_killed_components_are_restarted_and_their_remains_are_ended(
     assert in_sessions(old) == []
 
 
+@pytest.mark.long
 def test_a_killed_database_is_restarted_where_it_was(up: Up) -> None:
     until(up.platform.is_well, "all is well before", HEALED_S_MAX)
     killed = up.platform.postmaster()

@@ -14,7 +14,7 @@ from pipelines.quality.differences import differences
 from pipelines.quality.planted_faults import MODES
 from pipelines.quality.stored_rows import STIME, row_schema
 from tests.quality.homes import Checked, found
-from tests.sweeps import IS_LONG, long_but
+from tests.sweeps import long_but
 
 BROKEN = {
     "lose-row": (Suite.CONVERGED, "no row is missing from the stream"),
@@ -33,7 +33,7 @@ def test_every_way_of_breaking_is_shown_here() -> None:
         assert parser().parse_args(["quality", "run", "--break", mode]).break_mode == mode
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", long_but(2, MODES))
 def test_a_broken_copy_fails_by_its_law_and_nothing_is_written_down(
     netmon: Checked, mode: str
 ) -> None:
@@ -50,17 +50,16 @@ def test_a_broken_copy_fails_by_its_law_and_nothing_is_written_down(
     assert "Failed" in index or "fa-times" in index
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 def test_the_home_is_whole_after_its_copy_was_broken(netmon: Checked) -> None:
-    window = {} if IS_LONG else {"stream": "scanning_sources"}
-    assert not netmon.run(break_mode="lose-row", **window).passed
-    assert netmon.run(**window).passed
+    assert not netmon.run(break_mode="lose-row").passed
+    assert netmon.run().passed
 
 
 @pytest.mark.parametrize(
     ("extra", "code", "is_json"),
     long_but(
-        2,
+        1,
         [
             ([], 0, True),
             (["--break", "lose-row"], 1, False),

@@ -18,7 +18,7 @@ from pipelines.quality.stored_rows import source_records
 from pipelines.quality.window_facts import gather
 from pipelines.quality.windows import Subject
 from tests.quality.homes import SECOND_US, Checked, certificate
-from tests.sweeps import IS_LONG, long_but
+from tests.sweeps import long_but
 
 pytestmark = pytest.mark.usefixtures("interpreted")
 
@@ -103,15 +103,14 @@ def test_buckets_are_recomputed_from_the_records_that_they_need_alone(
     assert sum(part.to_us - part.from_us for part in read) < (starts[-1] - starts[0]) / 2
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 def test_boxes_that_cannot_be_transpiled_are_computed_by_spark_and_the_certificate_says_so(
     both_engines: Checked,
 ) -> None:
-    chosen = [{}] if IS_LONG else [{"stream": "shouts"}, {"stream": "mean_speeds"}]
-    outcomes = [both_engines.run(**window) for window in chosen]
-    assert all(outcome.passed for outcome in outcomes), [o.found for o in outcomes]
-    shouts = certificate(outcomes[0], "shouts", Suite.CONVERGED)
-    means = certificate(outcomes[-1], "mean_speeds", Suite.CONVERGED)
+    outcome = both_engines.run()
+    assert outcome.passed, outcome.found
+    shouts = certificate(outcome, "shouts", Suite.CONVERGED)
+    means = certificate(outcome, "mean_speeds", Suite.CONVERGED)
     assert shouts.engines == {
         "all_events": "DuckDB",
         "split": "DuckDB",

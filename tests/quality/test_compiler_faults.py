@@ -226,7 +226,7 @@ def outcome(faulty: Checked) -> Outcome:
     return faulty.run()
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 def test_without_a_fault_every_certificate_passes(replayer: Callable[[str], Any]) -> None:
     with replayer("without_faults") as checked:
         outcome = checked.run()

@@ -41,7 +41,6 @@ from pipelines.storage.csv_export import export_csv
 from tests.language.conftest import COLUMNS
 from tests.language.conftest import records as records
 from tests.language.test_shipped_networks import CASES
-from tests.sweeps import examples
 
 DATA = Settings.from_environment(os.environ).test_data
 ALL = Range(BEGINNING_US, FOREVER_US)
@@ -137,10 +136,10 @@ def networks(draw: st.DrawFn) -> Network:
     )  # fmt: skip
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 @pytest.mark.usefixtures("interpreted")
 @settings(
-    max_examples=examples(4, 12),
+    max_examples=12,
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),

@@ -132,6 +132,7 @@ def parquet_rows_of(folder: Path) -> list[Mapping[str, Any]]:
     ]
 
 
+@pytest.mark.long
 def test_a_target_that_is_away_holds_up_neither_steps_nor_other_sinks(
     lands: Lands, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

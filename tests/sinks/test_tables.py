@@ -408,6 +408,7 @@ def test_parts_of_a_url_may_be_named(home: SinkHome, database: Database) -> None
     assert database.password not in str(home.sink("desk"))
 
 
+@pytest.mark.long
 def test_a_record_that_another_transaction_locks_is_a_conflict(
     home: SinkHome, database: Database
 ) -> None:

@@ -30,7 +30,6 @@ from pipelines.spark.execution_mode import ExecutionMode
 from pipelines.storage.arrow_schema import record_schema
 from tests.conftest import folder_on_memory
 from tests.spark.drawn.world import World
-from tests.sweeps import examples
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -178,9 +177,7 @@ readings_drawn = st.lists(
 
 @st.composite
 def cuts(draw: st.DrawFn) -> Steps:
-    chosen = draw(
-        st.sets(st.integers(1, BUCKETS - 1), min_size=2, max_size=examples(5, BUCKETS - 1))
-    )
+    chosen = draw(st.sets(st.integers(1, BUCKETS - 1), min_size=2, max_size=BUCKETS - 1))
     number = len(chosen) + 1
     groups = st.frozensets(st.sampled_from(("out0", "out1", "out2")))
     causes = st.sampled_from((Cause.NORMAL, Cause.CORRECTION))
@@ -191,7 +188,7 @@ def cuts(draw: st.DrawFn) -> Steps:
     )
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 def test_what_is_in_quarantine_does_not_depend_on_the_cut(
     spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,7 +197,7 @@ def test_what_is_in_quarantine_does_not_depend_on_the_cut(
 
     @settings(
         # An example takes seconds: it is not worth its time to look for a smaller one.
-        max_examples=examples(4, 24), derandomize=True, phases=(Phase.generate,),
+        max_examples=24, derandomize=True, phases=(Phase.generate,),
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example],
     )  # fmt: skip
     @given(network=networks(), readings=readings_drawn, steps=cuts(), is_prepared=st.booleans())

@@ -129,6 +129,7 @@ def test_no_java_at_all_is_one_sentence(tmp_path: Path, monkeypatch: pytest.Monk
         java_home(tmp_path / ".medusa")
 
 
+@pytest.mark.long
 def test_spark_counts_on_the_java_of_the_wheel(tmp_path: Path) -> None:
     # Spark's own scripts need a shell and a few programs, but there must be no `java` among them.
     for name in ("bash", "sh", "dirname", "env", "uname", "cat", "rm", "mkdir", "ps"):

@@ -35,7 +35,6 @@ from pipelines.platform.jobs.job_processes import (
 from pipelines.platform.jobs.supervision_tick import SupervisionTick, supervise_home
 from pipelines.spark.deployment import FIRST_EPOCH
 from tests.supervising.conftest import ALPHA, Supervised
-from tests.sweeps import long_but
 from tests.waiting import until
 
 SOON_S = 180
@@ -90,7 +89,8 @@ def test_a_job_that_is_killed_is_followed_by_one_with_a_lease_of_its_own(
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("point", long_but(1, ["supervise.spawned", "supervise.intended"]))
+@pytest.mark.long
+@pytest.mark.parametrize("point", ["supervise.spawned", "supervise.intended"])
 def test_a_supervisor_that_is_killed_on_the_way_leaves_no_second_job_and_no_orphan(
     supervised: Supervised, point: str, tmp_path: Path
 ) -> None:
@@ -222,6 +222,7 @@ def test_nothing_but_the_process_that_was_written_down_is_signalled(
     supervised.store().end(intent, None, "a test")
 
 
+@pytest.mark.long
 def test_a_frozen_job_is_left_alone_for_a_moment_and_then_ended_and_followed(
     supervised: Supervised,
 ) -> None:

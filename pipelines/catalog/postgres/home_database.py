@@ -40,6 +40,8 @@ def catalog_engine(
         catalog_url(url),
         isolation_level="AUTOCOMMIT",
         pool_size=pool_size,
+        # A home has no column of that type: each connection would ask for it.
+        use_native_hstore=False,
         connect_args={
             "connect_timeout": CONNECT_S_MAX,
             "application_name": "medusa",
