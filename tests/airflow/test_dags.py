@@ -301,12 +301,17 @@ def desire(jobs: JobsOfHomes, *, is_desired: bool) -> int:
     )
 
 
-@pytest.mark.usefixtures("deployment")
-def test_what_shall_not_run_any_more_is_stopped(airflow: Airflow, settings: Settings) -> None:
+def open_jobs_of(settings: Settings, name: Participant) -> list[Job]:
+    with open_jobs(settings) as jobs:
+        return [job for job in jobs.of(name).read().jobs if job.ended_at_ms is None]
+
+
+@pytest.fixture(scope="module")
+def stopped(airflow: Airflow, settings: Settings, deployment: Deployment) -> Ran:
+    """The run that stopped alpha, which has ended; what needs alpha is done above."""
     with open_jobs(settings) as jobs:
         desire(jobs, is_desired=False)
     run = airflow.run("medusa_supervise", participants=["alpha"])
-    assert "stop, a test does not want it" in " ".join(run.told("supervise"))
     until(
         lambda: ALPHA not in {p.participant for p in running_in(settings.directory)},
         "alpha stops",
@@ -321,14 +326,14 @@ def test_what_shall_not_run_any_more_is_stopped(airflow: Airflow, settings: Sett
         "its job has ended, and its process",
         STARTS_S_MAX,
     )
+    return run
 
 
-def open_jobs_of(settings: Settings, name: Participant) -> list[Job]:
-    with open_jobs(settings) as jobs:
-        return [job for job in jobs.of(name).read().jobs if job.ended_at_ms is None]
+def test_what_shall_not_run_any_more_is_stopped(stopped: Ran) -> None:
+    assert "stop, a test does not want it" in " ".join(stopped.told("supervise"))
 
 
-@pytest.mark.usefixtures("deployment")
+@pytest.mark.usefixtures("stopped")
 def test_a_job_that_is_given_up_is_reported_with_reason_and_log(
     airflow: Airflow, settings: Settings
 ) -> None:
@@ -343,7 +348,7 @@ def test_a_job_that_is_given_up_is_reported_with_reason_and_log(
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("deployment")
+@pytest.mark.usefixtures("stopped")
 def test_an_intent_that_nobody_took_up_is_followed_by_the_task_that_waited_for_it(
     airflow: Airflow, settings: Settings
 ) -> None:
