@@ -38,7 +38,7 @@ down:  ## end what `make up` has started
 test: setup classes  ## run the tests (ARGS="-k name" to choose)
 	@.venv/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-test-long: setup classes  ## run the sweeps of many seeds, sizes and cuts, and a sample of mutants
+test-long: setup classes  ## run the sweeps and long tests, and a sample of mutants
 	@MEDUSA_TEST_LONG=1 .venv/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder \
 		-m "long or sweep or mutation or differential_long" $(ARGS)
 

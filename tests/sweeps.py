@@ -1,7 +1,7 @@
 """Sweeps: what is drawn or counted is few in `make test` and all of it in `make test-long`.
 
-`make test` shows every capability once on real parts. The same tests go over more examples, or over
-all cases, where minutes do not matter.
+`make test` shows every capability once on real parts. In `make test-long` the same tests go over
+more examples, or over all cases, and tests are run that show a capability again or take long.
 """
 
 from __future__ import annotations

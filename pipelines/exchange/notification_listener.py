@@ -55,7 +55,7 @@ def listening(url: str) -> ListenerConnection:
 
 
 def readable(lines: list[Any], limit_s: float) -> list[Any]:
-    """Those of the connections that can be read, or are dead, within a time."""
+    """Those of the lines that can be read, or are dead, within a time."""
     # Not select.select, which knows no handle above 1023.
     ready, by_handle = select.poll(), {}
     for line in lines:

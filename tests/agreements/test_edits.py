@@ -434,7 +434,6 @@ def test_two_proposals_of_one_subject_make_one_agreement(alpha: Party, beta: Par
     assert alpha.agreements.agreed() == beta.agreements.agreed()
 
 
-@pytest.mark.long
 def test_two_sessions_that_edit_one_contract_do_not_both_have_their_way(
     alpha: Party, beta: Party
 ) -> None:

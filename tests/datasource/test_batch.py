@@ -108,7 +108,6 @@ def test_a_schema_chooses_columns_and_types_are_the_streams_own(
     refusal(caught)
 
 
-@pytest.mark.long
 def test_a_file_that_is_not_what_was_committed_gives_no_row(store: Store, medusa: Medusa) -> None:
     store.write(SRC, 0, 1)
     file = store.write(SRC, 1, 2)

@@ -25,6 +25,7 @@ from pipelines.sources.generated_files import write_generated
 from tests.conftest import folder_on_memory
 from tests.federation.processes import kill
 from tests.replaying import Replayer
+from tests.sweeps import long_but
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -156,10 +157,9 @@ def place() -> Iterator[Path]:
         yield folder
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("number", "resumes_here"),
-    [(signal.SIGKILL, True), (signal.SIGKILL, False), (signal.SIGINT, False)],
+    long_but(1, [(signal.SIGKILL, True), (signal.SIGKILL, False), (signal.SIGINT, False)]),
 )
 def test_a_replay_ended_half_way_leaves_no_process_and_goes_on_from_its_last_commit(
     connections: Path,

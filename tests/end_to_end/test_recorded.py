@@ -1,7 +1,8 @@
 """The shipped networks over real streams: equal, row for row, to answers computed elsewhere.
 
-`make test` runs three replays, `make test-long` those that cover every pair of (data, format,
-width, cut into files), and `make exact` all combinations.
+`make test` runs three replays of netmon, `make test-long` those of the other networks, those in
+small steps, and those that cover every pair of (data, format, width, cut into files), and
+`make exact` all combinations.
 """
 
 from __future__ import annotations

@@ -18,20 +18,20 @@ def test_listening_ends_when_it_is_to_end_and_not_a_wait_later(
     monkeypatch.setattr(home_progress, "LOOK_AGAIN_MS", 600_000)
     url = urls.exchange if is_there else "postgresql://nobody@127.0.0.1:1/nothing"
     is_waiting = threading.Event()
-    wait, progress = HomeProgress._wait, HomeProgress(url)
+    progress = HomeProgress(url)
+    owner, name = (home_progress, "readable") if is_there else (progress._ends, "wait")
+    wait = getattr(owner, name)
 
-    def noted(self: HomeProgress, *words: object) -> object:
+    def noted(*words: object) -> object:
         is_waiting.set()
-        return wait(self, *words)  # type: ignore[arg-type]
+        return wait(*words)
 
-    monkeypatch.setattr(HomeProgress, "_wait", noted)
+    monkeypatch.setattr(owner, name, noted)
 
     def listen() -> None:
         with progress.listening():
             is_waiting.wait(60)
 
-    if not is_there:
-        is_waiting.set()  # for a connection, which is never made
     thread = threading.Thread(target=listen, daemon=True)
     thread.start()
     thread.join(120)

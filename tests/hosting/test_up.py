@@ -162,9 +162,12 @@ def test_clearing_marking_failed_and_two_at_once_start_nothing_twice(
     assert {name: observer.job(name) for name in ROLES} == before
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
-    "killed", [pytest.param(["triggerer"], id="one"), pytest.param(list(COMPONENTS), id="all")]
+    "killed",
+    [
+        pytest.param(["triggerer"], id="one"),
+        pytest.param(list(COMPONENTS), id="all", marks=pytest.mark.long),
+    ],
 )
 def test_killed_components_are_restarted_and_their_remains_are_ended(
     up: Up, killed: Sequence[str]

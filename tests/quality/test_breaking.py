@@ -26,6 +26,9 @@ BROKEN = {
     "late": (Suite.AVAILABILITY, "first results come within"),
 }
 
+ONE_OF_A_SUITE = {"lose-row", "skip-correction", "boundary-back", "late"}
+"""Those of `make test`: one of each suite."""
+
 
 def test_every_way_of_breaking_is_shown_here() -> None:
     assert set(MODES) == set(BROKEN)
@@ -33,7 +36,13 @@ def test_every_way_of_breaking_is_shown_here() -> None:
         assert parser().parse_args(["quality", "run", "--break", mode]).break_mode == mode
 
 
-@pytest.mark.parametrize("mode", long_but(2, MODES))
+@pytest.mark.parametrize(
+    "mode",
+    [
+        mode if mode in ONE_OF_A_SUITE else pytest.param(mode, marks=pytest.mark.long)
+        for mode in MODES
+    ],
+)
 def test_a_broken_copy_fails_by_its_law_and_nothing_is_written_down(
     netmon: Checked, mode: str
 ) -> None:

@@ -103,8 +103,17 @@ def test_buckets_are_recomputed_from_the_records_that_they_need_alone(
     assert sum(part.to_us - part.from_us for part in read) < (starts[-1] - starts[0]) / 2
 
 
+def test_a_box_that_cannot_be_transpiled_is_computed_by_spark_and_the_certificate_says_so(
+    both_engines: Checked,
+) -> None:
+    outcome = both_engines.run(stream="shouts")
+    assert outcome.passed, outcome.found
+    engines = certificate(outcome, "shouts", Suite.CONVERGED).engines
+    assert (engines["tripled"], engines["shouted"]) == ("DuckDB", "Spark: upper")
+
+
 @pytest.mark.long
-def test_boxes_that_cannot_be_transpiled_are_computed_by_spark_and_the_certificate_says_so(
+def test_boxes_that_cannot_be_transpiled_are_computed_by_spark_in_every_stream(
     both_engines: Checked,
 ) -> None:
     outcome = both_engines.run()

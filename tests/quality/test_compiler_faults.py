@@ -2,7 +2,7 @@
 
 The oracle shares no rule of types, no function and no cast with the compiler, so that it does not
 repeat the compiler's faults. Each fault meets one stream of the network, and every stream passes
-without them.
+without them (`make test-long`).
 """
 
 from __future__ import annotations

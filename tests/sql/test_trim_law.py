@@ -165,7 +165,6 @@ def test_no_hold_is_placed_while_something_is_being_trimmed(
 ACKNOWLEDGE = "SELECT medusa.acknowledge('sums', '{}', {}, 1000, 0)"
 
 
-@pytest.mark.long
 def test_a_reader_that_never_ends_its_transaction_delays_only_trims_and_those_not_for_ever(
     log_in: LogIn, attacked: PostgresCatalog
 ) -> None:

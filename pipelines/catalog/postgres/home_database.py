@@ -40,7 +40,7 @@ def catalog_engine(
         catalog_url(url),
         isolation_level="AUTOCOMMIT",
         pool_size=pool_size,
-        # A home has no column of that type: each connection would ask for it.
+        # No home has an hstore column: each new connection would ask for the type.
         use_native_hstore=False,
         connect_args={
             "connect_timeout": CONNECT_S_MAX,
