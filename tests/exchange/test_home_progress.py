@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
 from pipelines.catalog.server.home_databases import HomeUrls
+from pipelines.exchange.notification_listener import readable
 from pipelines.exchange.server import home_progress
 from pipelines.exchange.server.home_progress import HomeProgress
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_listening_ends_when_it_is_to_end_and_not_a_wait_later(
+def test_a_listener_that_waits_ends_at_once(
     urls: HomeUrls, monkeypatch: pytest.MonkeyPatch, is_there: bool
 ) -> None:
     monkeypatch.setattr(home_progress, "LOOK_AGAIN_MS", 600_000)
     url = urls.exchange if is_there else "postgresql://nobody@127.0.0.1:1/nothing"
     is_waiting = threading.Event()
     progress = HomeProgress(url)
-    owner, name = (home_progress, "readable") if is_there else (progress._ends, "wait")
-    wait = getattr(owner, name)
 
-    def noted(*words: object) -> object:
-        is_waiting.set()
-        return wait(*words)
+    def noted(lines: list[Any], limit_s: float) -> list[Any]:
+        if limit_s:
+            is_waiting.set()
+        return readable(lines, limit_s)
 
-    monkeypatch.setattr(owner, name, noted)
+    monkeypatch.setattr(home_progress, "readable", noted)
 
     def listen() -> None:
         with progress.listening():

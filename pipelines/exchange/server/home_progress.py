@@ -7,7 +7,6 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 
 from pipelines.exchange.notification_listener import (
     ListenerConnection,
@@ -26,7 +25,6 @@ class HomeProgress:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._ends = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._happened: asyncio.Event | None = None
 
@@ -48,27 +46,26 @@ class HomeProgress:
             try:
                 yield
             finally:
-                self._ends.set()
-                end.send(b"x")
+                end.close()
                 thread.join()
 
     def _listen(self, ended: socket.socket) -> None:
-        listener_io = ListenerIO(wait=partial(self._wait, ended), sleep=self._ends.wait)
+        """Listen until the other end of the socket is closed."""
+
+        def wait(lines: list[ListenerConnection], limit_s: float) -> list[ListenerConnection]:
+            ready = readable([*lines, ended], limit_s)
+            # When listening ends, whoever waits returns at once.
+            return lines if ended in ready else ready
+
+        listener_io = ListenerIO(wait=wait, sleep=lambda limit_s: readable([ended], limit_s))
         listener = NotificationListener([self._url], listener_io)
         try:
-            while not self._ends.is_set():
+            while not readable([ended], 0):
                 if listener.wait(LOOK_AGAIN_MS) and self._loop is not None:
                     with suppress(RuntimeError):  # the loop is closed
                         self._loop.call_soon_threadsafe(self._wake)
         finally:
             listener.close()
-
-    def _wait(
-        self, ended: socket.socket, lines: list[ListenerConnection], limit_s: float
-    ) -> list[ListenerConnection]:
-        """The connections that can be read, within a time; all of them when listening ends."""
-        ready = readable([*lines, ended], limit_s)
-        return lines if self._ends.is_set() else ready
 
     def _wake(self) -> None:
         if self._happened is not None:
