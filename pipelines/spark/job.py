@@ -272,6 +272,9 @@ def _planned(
         stack.callback(frame.persist().unpersist)
         rows, _ = as_leaf(frame)
         rows.createOrReplaceTempView(statement.view)
+        # The view would keep the plan of what was cached, and so its shuffled rows, until the next
+        # step.
+        stack.callback(session.catalog.dropTempView, statement.view)
     return session.sql(compiled.sql)
 
 

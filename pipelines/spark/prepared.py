@@ -166,12 +166,11 @@ class _Slot:
 
 
 def as_leaf(frame: DataFrame) -> tuple[DataFrame, Any]:
-    """A persisted relation without the plan behind it, and Spark's node for what is cached.
+    """A relation without the plan behind it, and Spark's node for what is cached.
 
-    The frame has been persisted and not executed yet.
-
-    Under its own plan it would be analysed again by each of its readers, and by theirs: the plan
-    of a step would grow as a tree where the boxes are a graph.
+    The relation has been persisted and not executed yet. With its own plan it would be analysed
+    again by each of its readers, and by theirs: the plan of a step would grow as a tree where the
+    boxes are a graph.
     """
     from pyspark.sql import DataFrame
 

@@ -130,7 +130,7 @@ def test_a_function_that_is_no_pure_map_of_rows_is_refused_and_nothing_is_commit
 
 
 def chained(functions: int) -> Network:
-    """Functions of which each reads twice what the one before it gives."""
+    """A chain of Functions; each reads the output of the previous one twice."""
     boxes: list[Box] = []
     last = "s"
     for at in range(functions):
@@ -163,4 +163,5 @@ def test_a_plan_that_is_made_anew_does_not_grow_where_boxes_read_the_same(
             frame: Any = _planned(spark, compiled, frames, stack)
             counts.append(len(list(_nodes(frame._jdf.queryExecution().analyzed()))))
             assert frame.count() == 2**functions
+        assert not any(spark.catalog.tableExists(s.view) for s in compiled.statements)
     assert counts[0] == counts[1]
