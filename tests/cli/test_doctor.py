@@ -158,7 +158,7 @@ def test_homes_in_the_embedded_server_are_examined_too(doctor: Doctor, server_fo
 def test_a_metrics_port_is_looked_at_where_one_is_configured(
     doctor: Doctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine_checks, "METRICS_S_MAX", 0.1)
+    monkeypatch.setattr(machine_checks, "METRICS_S_MAX", 0.1)  # nobody answers below
     environment = {"MEDUSA_DIR": str(tmp_path), "MEDUSA_METRICS_PORT": "0"}
     _, found, _ = doctor(environment)
     assert found["metrics port"]["state"] == "ok"

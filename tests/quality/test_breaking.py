@@ -38,10 +38,7 @@ def test_every_way_of_breaking_is_shown_here() -> None:
 
 @pytest.mark.parametrize(
     "mode",
-    [
-        mode if mode in ONE_OF_A_SUITE else pytest.param(mode, marks=pytest.mark.long)
-        for mode in MODES
-    ],
+    long_but(len(ONE_OF_A_SUITE), sorted(MODES, key=lambda mode: mode not in ONE_OF_A_SUITE)),
 )
 def test_a_broken_copy_fails_by_its_law_and_nothing_is_written_down(
     netmon: Checked, mode: str
