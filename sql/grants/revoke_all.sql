@@ -1,5 +1,5 @@
--- Applied before the grants, for PUBLIC and for each role: nothing of a home is everybody's, and a
+-- Applied before the grants, for PUBLIC and all roles at once: nothing of a home is everybody's, and a
 -- role has what its file says and no more. A column's rights go with those of its table.
-REVOKE ALL ON SCHEMA medusa, medusa_market, medusa_api FROM :"role";
-REVOKE ALL ON ALL TABLES IN SCHEMA medusa, medusa_market, medusa_api FROM :"role";
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA medusa, medusa_market, medusa_api FROM :"role";
+REVOKE ALL ON SCHEMA medusa, medusa_market, medusa_api FROM :roles;
+REVOKE ALL ON ALL TABLES IN SCHEMA medusa, medusa_market, medusa_api FROM :roles;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA medusa, medusa_market, medusa_api FROM :roles;
