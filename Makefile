@@ -33,13 +33,13 @@ up: setup classes  ## start Airflow and a database, and keep them running (ARGS=
 down:  ## end what `make up` has started
 	@if [ -x .venv/bin/medusa ]; then .venv/bin/medusa down; else echo 'nothing is up here'; fi
 
-# Three at once on two cores: whoever waits for a process of its own leaves room for the others; four
-# take longer, for each starts a Spark session. In all they take some 8 GB.
+# Four at once on two cores: whoever waits for a process of its own leaves room for the others. Two
+# of them start a Spark session (tests/scheduling.py). In all they take some 8 GB.
 test: setup classes  ## run the tests (ARGS="-k name" to choose)
-	@.venv/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@.venv/bin/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-long: setup classes  ## run the sweeps and long tests, and a sample of mutants
-	@MEDUSA_TEST_LONG=1 .venv/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder \
+	@MEDUSA_TEST_LONG=1 .venv/bin/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder \
 		-m "long or sweep or mutation or differential_long" $(ARGS)
 
 test-browser: setup  ## an operator's drill in a real Chromium; pictures in .medusa/pictures

@@ -20,6 +20,8 @@ from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from xdist.remote import Producer
+    from xdist.scheduler import Scheduling
 
     from pipelines.catalog.server.embedded_server import EmbeddedServer
     from tests.replaying import Replayer
@@ -42,13 +44,20 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-LONGEST = ("mutation", "spark", "federation", "airflow", "hosting", "quality", "simulation")
-"""Folders whose files take longest: begun last, they would keep one worker while others rest."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Sort files for the processes that run them, if there are several."""
+    if config.pluginmanager.hasplugin("xdist"):
+        from tests.scheduling import sort_by_session
+
+        sort_by_session(items)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest begins first; all else stays in its order."""
-    items.sort(key=lambda item: item.path.parent.name not in LONGEST)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
+    """Two processes begin with the files that use Spark (`--dist loadfile`)."""
+    from tests.scheduling import SparkScheduling
+
+    return SparkScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_collection_finish() -> None:

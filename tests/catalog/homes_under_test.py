@@ -182,7 +182,7 @@ BEGIN
     FOR name IN
         SELECT c.oid::regclass FROM pg_class AS c
         WHERE c.relnamespace IN ('medusa'::regnamespace, 'medusa_market'::regnamespace)
-            AND c.relkind = 'r' AND c.relname NOT LIKE 'schema%'
+            AND c.relkind = 'r' AND c.relname NOT LIKE 'schema%' AND pg_relation_size(c.oid) > 0
     LOOP
         EXECUTE 'DELETE FROM ' || name;
     END LOOP;
