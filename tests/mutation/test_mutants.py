@@ -22,7 +22,7 @@ from tests.mutation.sql_mutants import mutants_of as sql_mutants_of
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED, MINUTES = 1, 6.0
-SAMPLE = 40
+SAMPLE = 25
 
 PYTHON = '''
 LIMIT = 3

@@ -74,7 +74,7 @@ class Job:
     test_s_max: float
     tests_s_max: float
     simulates: bool
-    deadline: float
+    seconds_max: float
 
 
 class Run:
@@ -116,8 +116,9 @@ class Run:
             self._homes = homes
             known = self._reached(items)
             order = _order_of(self._job, known, self._root)
+            deadline = time.monotonic() + self._job.seconds_max
             for mutant in self._job.mutants:
-                if time.monotonic() > self._job.deadline:
+                if time.monotonic() > deadline:
                     break
                 names = [name for name in order(mutant) if name in items]
                 self._record(mutant, *self._verdict(mutant, names, items, known))
@@ -482,7 +483,7 @@ def main(arguments: Sequence[str]) -> int:
         test_s_max=given["test_s_max"],
         tests_s_max=given["tests_s_max"],
         simulates=given["simulates"],
-        deadline=time.monotonic() + given["seconds_max"],
+        seconds_max=given["seconds_max"],
     )
     options = [
         "-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist",

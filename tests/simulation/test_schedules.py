@@ -47,7 +47,7 @@ def plain_schedule() -> ScheduleFigures:
 
 @pytest.mark.sweep
 def test_schedules_break_no_law_and_leave_no_kind_of_fault_out() -> None:
-    schedules = examples(2, 150)
+    schedules = examples(2, 100)
     figures = run_schedules(schedules, ALL_KINDS)
     assert figures.violations == []
     if schedules >= 100:

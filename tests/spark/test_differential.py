@@ -7,9 +7,9 @@ with generated code, and the tests `test_differential_sweep_*` run 2,000 network
 
     MEDUSA_DIFFERENTIAL=0-1000 pytest tests/spark -m differential_long
 
-names the seeds of these; the seed of a test that failed, such as 17, runs alone as 17-18. Where
-MEDUSA_DIFFERENTIAL_DONE names a file, seeds listed there are skipped and those that pass are
-added, so that a run can be stopped and continued.
+names the seeds of these; those in every mode then take three modes each. The seed of a test that
+failed, such as 17, runs alone as 17-18. Where MEDUSA_DIFFERENTIAL_DONE names a file, seeds listed
+there are skipped and those that pass are added, so that a run can be stopped and continued.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ import pytest
 from tests.spark.drawn.modes import Trial
 from tests.spark.drawn.spec import KINDS, kind_of
 from tests.spark.drawn.trials import (
-    ALL_MODES,
     MODES,
     NETWORKS_IN_SWEEP,
     Drawing,
     by_plans_in_turn,
     drawing_of,
+    modes_alone,
     quick_drawings,
     run,
     sweep,
@@ -51,7 +51,7 @@ def test_drawn_networks_give_the_rows_that_duckdb_gives(
 @pytest.mark.differential_long
 @pytest.mark.parametrize("seed", range(len(KINDS)))
 def test_drawn_networks_in_every_mode(spark: SparkSession, seed: int) -> None:
-    run(spark, seed, 1, *ALL_MODES)
+    run(spark, seed, 1, *modes_alone(seed))
 
 
 def test_every_kind_of_network_and_every_mode_occurs() -> None:

@@ -105,6 +105,17 @@ ALL_MODES = (
 MODES = (*ALL_MODES[:4], by_plans_in_turn)
 """Those of a sweep."""
 
+
+def modes_alone(seed: int) -> tuple[Mode, ...]:
+    """The modes that the network of a seed takes alone: all; three where a share is asked for.
+
+    Of seeds that follow one another as many as there are modes, each mode is taken by three.
+    """
+    if "MEDUSA_DIFFERENTIAL" not in os.environ:
+        return ALL_MODES
+    return tuple(ALL_MODES[(seed + at) % len(ALL_MODES)] for at in (0, 1, 3))
+
+
 # which
 
 
