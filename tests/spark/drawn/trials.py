@@ -107,9 +107,9 @@ MODES = (*ALL_MODES[:4], by_plans_in_turn)
 
 
 def modes_alone(seed: int) -> tuple[Mode, ...]:
-    """The modes that the network of a seed takes alone: all; three where a share is asked for.
+    """The modes that the network of a seed takes alone: all, or three where a share is run.
 
-    Of seeds that follow one another as many as there are modes, each mode is taken by three.
+    Of seven seeds in a row, three take each mode.
     """
     if "MEDUSA_DIFFERENTIAL" not in os.environ:
         return ALL_MODES
