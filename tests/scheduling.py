@@ -1,8 +1,8 @@
 """Which process runs which file of tests: two of them begin with those that use a Spark session.
 
-A session costs its start and the compilation of what Spark runs in its first minutes: the fewer
-processes have one, the less. The others begin at the other end, with tests that wait for processes
-of their own, and all meet in between.
+Each session starts a JVM, which loads and compiles Spark's classes again, so that few processes
+should have one. The others begin at the other end of the list, with tests that start processes of
+their own.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def sort_by_session(items: list[pytest.Item]) -> None:
 class SparkScheduling(LoadFileScheduling):
     """A file goes to one process as a whole: to two of them from the front, to others from the end.
 
-    Which files these are is known to the processes alone, which sort them.
+    The scheduler does not know which files use Spark: each process sorts them alike.
     """
 
     def _assign_work_unit(self, node: WorkerController) -> None:

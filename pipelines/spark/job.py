@@ -272,8 +272,7 @@ def _planned(
         stack.callback(frame.persist().unpersist)
         rows, _ = as_leaf(frame)
         rows.createOrReplaceTempView(statement.view)
-        # The view would keep the plan of what was cached, and so its shuffled rows, until the next
-        # step.
+        # A view holds its plan, and through it the shuffle files of the cached relation.
         stack.callback(session.catalog.dropTempView, statement.view)
     return session.sql(compiled.sql)
 

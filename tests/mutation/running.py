@@ -93,6 +93,8 @@ def run_mutants(
 ) -> list[Result]:
     """Run them until the time is over; `told` hears of each that is not killed.
 
+    The time of a room begins when its tests have been traced.
+
     With `simulates`, schedules of the simulator look at what no test of the core has noticed.
     """
     results = []

@@ -27,7 +27,7 @@ from pipelines.catalog.schema_files import SchemaFiles, SqlFile, known_files, re
 
 _ADVISORY_LOCK = 0x4D656475  # "Medu": one migration of a home at a time
 _ROLE = ':"role"'  # as psql writes a variable that is a name
-_ROLES = ":roles"  # of a list of such
+_ROLES = ":roles"  # a list of such names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,11 +193,12 @@ def _bring_up(script: _Script, files: SchemaFiles, missing: Pending) -> None:
 
 def _grant(script: _Script, files: SchemaFiles) -> None:
     """Everybody has what the files say and no more; a role that is not there is left out."""
-    roles = {grants: script.role(grants.name) for grants in files.grants}
-    there = {grants: role for grants, role in roles.items() if role is not None}
-    script.run(files.revokes.sql.replace(_ROLES, ", ".join(("PUBLIC", *there.values()))))
-    for grants, role in there.items():
-        script.run(grants.sql.replace(_ROLE, role))
+    found = [(grants.sql, script.role(grants.name)) for grants in files.grants]
+    there = [(sql, role) for sql, role in found if role is not None]
+    roles = ", ".join(["PUBLIC", *(role for _, role in there)])
+    script.run(files.revokes.sql.replace(_ROLES, roles))
+    for sql, role in there:
+        script.run(sql.replace(_ROLE, role))
 
 
 def _check_functions(connection: Connection, files: SchemaFiles) -> None:

@@ -54,7 +54,7 @@ class HomeProgress:
 
         def wait(lines: list[ListenerConnection], limit_s: float) -> list[ListenerConnection]:
             ready = readable([*lines, ended], limit_s)
-            # When listening ends, whoever waits returns at once.
+            # At the end every connection counts as readable, so that a wait returns at once.
             return lines if ended in ready else ready
 
         listener_io = ListenerIO(wait=wait, sleep=lambda limit_s: readable([ended], limit_s))
