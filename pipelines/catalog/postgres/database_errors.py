@@ -52,6 +52,7 @@ _OF_POSTGRES: dict[str, tuple[type[MedusaError], str]] = {
     "53100": (Unavailable, "the catalog's disk is full: free some space"),
     "53300": (Unavailable, "the catalog has no connection left: try later"),
     "55P03": (Unavailable, "another transaction has not let go of what is needed: try later"),
+    "57014": (Unavailable, "the catalog does not answer in time: try later"),
 }
 _CLASSES: dict[str, tuple[type[MedusaError], str]] = {
     "22": (Refused, "the catalog cannot hold that value: correct it"),

@@ -4,11 +4,11 @@ DECLARE
     before timestamptz := clock_timestamp() - medusa_market.load_kept();
     gone   bigint;
 BEGIN
-    DELETE FROM medusa_market.load_sample AS s WHERE s.sample_id IN (
+    DELETE FROM medusa_market.load_sample AS s WHERE s.sample_id = ANY (ARRAY(
         SELECT o.sample_id FROM medusa_market.load_sample AS o
         WHERE o.ended_at < before
         ORDER BY o.ended_at LIMIT greatest(samples_max, 0)
-        FOR UPDATE SKIP LOCKED);
+        FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS gone = ROW_COUNT;
     RETURN gone;
 END $$;

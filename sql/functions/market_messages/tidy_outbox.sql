@@ -1,6 +1,6 @@
 CREATE OR REPLACE FUNCTION medusa_market.tidy_outbox() RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-    DELETE FROM medusa_market.outbox AS o WHERE o.message_id IN (
+    DELETE FROM medusa_market.outbox AS o WHERE o.message_id = ANY (ARRAY(
         SELECT m.message_id FROM medusa_market.outbox AS m
         WHERE m.acknowledged_at < clock_timestamp() - CASE WHEN m.about LIKE 'proposal/%'
                 THEN interval '62 days' ELSE interval '1 hour' END
@@ -10,7 +10,7 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
                     AND e.acknowledged_at < m.acknowledged_at))
             OR m.acknowledged_at IS NULL AND m.kind IN ('offer', 'answer')
                 AND m.put_at < clock_timestamp() - interval '1 day'
-        FOR UPDATE SKIP LOCKED)
+        FOR UPDATE SKIP LOCKED))
 $$;
 COMMENT ON FUNCTION medusa_market.tidy_outbox() IS
     'Remove delivered messages: proposals when they cannot be repeated any more, all else '

@@ -5,14 +5,14 @@ DECLARE
     ended  bigint[];
     gone   bigint;
 BEGIN
-    DELETE FROM medusa_market.answer AS a WHERE a.answer_id IN (
+    DELETE FROM medusa_market.answer AS a WHERE a.answer_id = ANY (ARRAY(
         SELECT o.answer_id FROM medusa_market.answer AS o
         WHERE o.made_at < before
             AND NOT EXISTS (SELECT FROM medusa_market.last_word AS w
                 WHERE w.answer_id = o.answer_id)
             AND NOT EXISTS (SELECT FROM medusa_market.agreed_move AS m
                 WHERE m.answer_id = o.answer_id)
-        ORDER BY o.made_at LIMIT rows_max FOR UPDATE SKIP LOCKED);
+        ORDER BY o.made_at LIMIT rows_max FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS gone = ROW_COUNT;
     ended := ARRAY(
         SELECT o.offer_id FROM medusa_market.offer AS o
