@@ -182,6 +182,44 @@ def test_a_second_process_attaches_and_leaves_the_server_running(folder: Path) -
         assert ask(server.superuser_url(), "select 1") == [(1,)]
 
 
+@needs_proc
+def test_starting_attaching_and_reviving_need_no_password(folder: Path) -> None:
+    (folder / "password").rename(folder / "elsewhere")
+    with EmbeddedServer(folder) as server, EmbeddedServer(folder) as guest:
+        assert (server.owns_server, guest.owns_server) == (True, False)
+        os.kill(postmaster_pid(folder), signal.SIGKILL)
+        until(lambda: not is_alive(postmaster_pid(folder)), "postgres has ended")
+        server.revive()
+        assert server.owns_server
+        assert guest.address == server.address
+        with pytest.raises(Unavailable, match=r"password.*cannot be read.*restore it"):
+            guest.superuser_url()
+        assert not (folder / "password").exists()
+        (folder / "elsewhere").rename(folder / "password")
+        assert ask(guest.superuser_url(), "select 1") == [(1,)]
+
+
+@needs_proc
+def test_a_server_that_recovers_after_a_crash_of_a_session_is_waited_for(folder: Path) -> None:
+    with EmbeddedServer(folder) as server:
+        ask(server.superuser_url(), "create table kept as select 42 as answer")
+        # Postgres ends all sessions and recovers when one was killed.
+        for pid in children_of(postmaster_pid(folder)):
+            os.kill(pid, signal.SIGKILL)
+        with EmbeddedServer(folder) as guest:
+            assert not guest.owns_server
+            url = guest.superuser_url()
+            until(lambda: answers(url), "postgres has recovered")
+            assert ask(url, "select answer from kept") == [(42,)]
+
+
+def answers(url: str) -> bool:
+    try:
+        return ask(url, "select 1") == [(1,)]
+    except psycopg2.OperationalError:
+        return False
+
+
 def test_an_owner_that_is_done_waits_for_those_who_attached(folder: Path) -> None:
     owner = Owner(folder)
     url = str(owner.facts()["url"])

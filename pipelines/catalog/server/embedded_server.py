@@ -13,6 +13,9 @@ Properties of a folder that holds an embedded server:
   outside, and `cluster` is a link to it: the permissions of folders that Medusa did not make are
   not changed. `discard()` removes both.
 
+* Nobody logs in to find, start or watch the server: only those that make databases and roles read
+  the superuser's password.
+
     lock         held while starting, finding and stopping
     password     the superuser's, random, readable by its owner only
     port         the last one; another is taken when it is in use
@@ -32,13 +35,13 @@ import pwd
 import secrets
 import shutil
 import socket
+import struct
 import tempfile
 from pathlib import Path
 from types import TracebackType
 from urllib.parse import quote
 
 import psutil
-import psycopg2
 
 from medusa_core.errors import Unavailable
 from pipelines.base import clock
@@ -53,8 +56,14 @@ START_MS_MAX = 60_000
 # How long a killed server's remains may take to go before a start in their place gives up.
 REMAINS_MS_MAX = 8_000
 TRY_AGAIN_MS = 20
+# How long a server may take to answer before it counts as none.
+ANSWER_S_MAX = 5
 # How long an owner that is done waits for commands that attached to its server.
 USERS_MS_MAX = 15_000
+
+# The first message of a client, with which it asks to be let in as the superuser (protocol 3.0).
+_STARTUP = struct.pack("!ii", 41, 0x30000) + b"user\0postgres\0database\0postgres\0\0"
+_CANNOT_CONNECT_NOW = b"\0C57P03\0"
 
 SETTINGS = {
     "listen_addresses": HOST,
@@ -88,7 +97,6 @@ class EmbeddedServer:
         self._owner_pid = 0
         self._users: FileLock | None = None
         self._port = 0
-        self._password = ""
 
     # ------------------------------------------------------------ what readers need
 
@@ -118,9 +126,24 @@ class EmbeddedServer:
         who = f"{quote(role, safe='')}{secret}"
         return f"postgresql+psycopg2://{who}@{HOST}:{self.port}/{quote(database, safe='')}"
 
+    @property
+    def address(self) -> str:
+        """The URL of the server, without a database or login."""
+        return f"postgresql+psycopg2://{HOST}:{self.port}"
+
     def superuser_url(self, database: str = "postgres") -> str:
-        """Return the URL for the one who makes databases and roles; nobody else needs it."""
-        return self.url(database, SUPERUSER, self._password)
+        """Return the URL for the one who makes databases and roles; nobody else needs it.
+
+        Raises Unavailable if the password cannot be read.
+        """
+        path = self._directory / "password"
+        try:
+            return self.url(database, SUPERUSER, path.read_text().strip())
+        except OSError as error:
+            raise Unavailable(
+                f"the administrator's password of the embedded catalog server cannot be read from "
+                f"{path} ({error.strerror}): restore it, or run as the user who made the folder"
+            ) from None
 
     # ------------------------------------------------------------ start, attach, stop
 
@@ -212,7 +235,6 @@ class EmbeddedServer:
         return FileLock(self._directory / "lock", waits=True, mode=0o600)
 
     def _start_or_attach(self) -> None:
-        self._password = self._read_or_make_password()
         runs_as = self._runs_as()
         cluster = self._cluster(runs_as)
         data = cluster / "data"
@@ -295,7 +317,7 @@ class EmbeddedServer:
         password_file.touch(mode=0o600)
         if runs_as.uid >= 0:
             os.chown(password_file, runs_as.uid, runs_as.gid)
-        password_file.write_text(self._password + "\n")
+        password_file.write_text(self._read_or_make_password() + "\n")
         command = [str(binaries / "initdb"), "-D", str(draft / "data"), "-U", SUPERUSER]
         command += ["--encoding=UTF8", "--locale=C", f"--pwfile={password_file}"]
         command += ["--auth-host=scram-sha-256", "--auth-local=scram-sha-256"]
@@ -325,41 +347,12 @@ class EmbeddedServer:
         """Use the server that runs in the folder, if one does; waits while it starts or stops."""
         give_up_s = clock.monotonic_s() + START_MS_MAX / 1000
         while clock.monotonic_s() < give_up_s:
-            try:
-                lines = (data / "postmaster.pid").read_text().splitlines()
-                port = int(lines[3])
-            except (FileNotFoundError, IndexError, ValueError):
-                return False
-            answer = self._ask(port, data)
-            if answer is not None:
-                self._port = port if answer else 0
-                return answer
+            port = _port_of(data)
+            if port is not None:
+                self._port = port
+                return port > 0
             clock.sleep_s(TRY_AGAIN_MS / 1000)
         return False
-
-    def _ask(self, port: int, data: Path) -> bool | None:
-        """Whether our server answers on a port; None while it is starting or stopping."""
-        try:
-            connection = psycopg2.connect(
-                host=HOST,
-                port=port,
-                user=SUPERUSER,
-                password=self._password,
-                dbname="postgres",
-                connect_timeout=5,
-            )
-        except psycopg2.Error as error:
-            words = str(error)
-            return None if "starting up" in words or "shutting down" in words else False
-        try:
-            with connection.cursor() as cursor:
-                cursor.execute("show data_directory")
-                (found,) = cursor.fetchone()
-                return Path(found).resolve() == data.resolve()
-        except psycopg2.Error:
-            return None
-        finally:
-            connection.close()
 
     def _start(self, binaries: Path, data: Path, runs_as: RunsAs) -> bool:
         """Start the server and wait until it answers; False if it ended at once."""
@@ -373,7 +366,7 @@ class EmbeddedServer:
         try:
             give_up_s = clock.monotonic_s() + START_MS_MAX / 1000
             while not child.ended.wait(TRY_AGAIN_MS / 1000) and clock.monotonic_s() < give_up_s:
-                if self._ask(port, data):
+                if _port_of(data) == port:
                     is_ready = True
                     break
         finally:
@@ -431,6 +424,47 @@ def _make_outside_folder(directory: Path) -> Path:
 
 def _version_of(data: Path) -> int:
     return int((data / "PG_VERSION").read_text().split(".")[0])
+
+
+def _port_of(data: Path) -> int | None:
+    """The port of the server that runs in a data folder, 0 if none does.
+
+    None while it is starting, stopping or recovering.
+    """
+    try:
+        lines = (data / "postmaster.pid").read_text().splitlines()
+        process, port = int(lines[0]), int(lines[3])
+    except (FileNotFoundError, IndexError, ValueError):
+        return 0
+    if not _runs_in(data, process):
+        return 0
+    answers = _answers(port)
+    return answers if answers is None else port * answers
+
+
+def _runs_in(data: Path, process: int) -> bool:
+    """Whether a process is that of a server in a data folder: Postgres works there."""
+    try:
+        found = psutil.Process(process)
+        try:
+            return Path(found.cwd()) == data.resolve()
+        except psutil.AccessDenied:  # another user's
+            return str(data.resolve()) in found.cmdline()
+    except (FileNotFoundError, psutil.Error):
+        return False  # it has ended
+
+
+def _answers(port: int) -> bool | None:
+    """Whether a server answers a client up to its question for a password; None: not yet."""
+    try:
+        with socket.create_connection((HOST, port), ANSWER_S_MAX) as connection:
+            connection.sendall(_STARTUP)
+            answer = connection.recv(4096)
+    except (ConnectionRefusedError, ConnectionResetError):
+        return None  # it does not listen yet, or any more
+    except OSError:
+        return False
+    return None if not answer or _CANNOT_CONNECT_NOW in answer else True
 
 
 def _is_empty_shell(data: Path) -> bool:
