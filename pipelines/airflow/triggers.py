@@ -163,8 +163,8 @@ def _urls(settings: Settings) -> list[str]:
     from pipelines.homes.home import known_homes, open_homes
 
     with open_homes(settings, alone=False) as homes:
-        found = [homes.urls(name) for name in sorted(known_homes(settings.directory))]
-    return [urls.airflow.replace("+psycopg2", "") for urls in found if urls is not None]
+        found = [homes.url(name, "airflow") for name in sorted(known_homes(settings.directory))]
+    return [url.replace("+psycopg2", "") for url in found if url is not None]
 
 
 def _marks(settings: Settings) -> Marks:

@@ -2,8 +2,9 @@
 
 This module alone reads and sets the environment of this process. All variables are optional:
 
-* `MEDUSA_CATALOG_URL`: the Postgres server of the catalogs; `{participant}` in it is replaced by
-  the participant's name. Without it all catalogs are in one embedded server under `MEDUSA_DIR`.
+* `MEDUSA_CATALOG_URL`: the Postgres server of the catalogs, with its administrator's login to make
+  homes; `{participant}` in it is replaced by the participant's name. Without it new homes are in
+  one embedded server under `MEDUSA_DIR`, and homes that exist are opened where they were made.
 * `MEDUSA_DIR`: embedded catalog, storage roots, logs, reports. Default `.medusa` in the current
   folder.
 * `MEDUSA_TEST_DATA`: recorded streams with their exact answers. Default `../shared/data` next to

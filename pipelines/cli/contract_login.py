@@ -23,7 +23,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, settings: Settings) -> int:
     """Print the URL; Refused for a home that was not made in this folder."""
     from pipelines.catalog.postgres.home_database import catalog_url
-    from pipelines.homes.home import chosen_participant, known_homes, open_homes
+    from pipelines.homes.home import (
+        address_of_server,
+        chosen_participant,
+        known_homes,
+        open_homes,
+    )
 
     chosen = chosen_participant(settings, options.participant)
     if chosen not in known_homes(settings.directory):
@@ -32,10 +37,10 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
             "the URL in MEDUSA_CATALOG_URL"
         )
     with open_homes(settings, alone=False) as homes:
-        urls = homes.urls(chosen)
-    assert urls is not None, "it is known"
-    url = catalog_url(urls.owner).set(drivername="postgresql")
+        owner = homes.url(chosen, "owner")
+    assert owner is not None, "it is known"
+    url = catalog_url(owner).set(drivername="postgresql")
     print(url.render_as_string(hide_password=False))
-    if settings.catalog_url is None:
+    if address_of_server(settings, chosen) is None:
         print("it can be reached while a participant of the folder runs", file=sys.stderr)
     return 0

@@ -23,7 +23,7 @@ from pipelines.base.foreign_documents import starting
 from pipelines.base.settings import Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.cli.fault import render
-from pipelines.homes.home import SERVER
+from pipelines.homes.home import SERVER, without_login
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.operations.fault_injection import CutRequest, HealRequest, inject_fault
 from pipelines.operations.project_files import write_project
@@ -60,7 +60,7 @@ class DemoFederation:
     def start(self, participant: Participant, *more: str) -> None:
         """Run a participant from now on."""
         medusa = [sys.executable, "-P", "-m", "pipelines.cli.main", "run"]
-        variables = self.settings.environment_of_child()
+        variables = without_login(self.settings).environment_of_child()
         # One port cannot serve the metrics of three.
         variables.pop("MEDUSA_METRICS_PORT", None)
         with self.log(participant).open("ab") as log, starting("medusa run"):

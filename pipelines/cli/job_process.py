@@ -59,10 +59,10 @@ def _take_up(options: argparse.Namespace) -> int:
     participant = known_participant(settings, options.participant)
     # This process holds the server open: it may outlive the one that started both.
     with open_homes(settings, alone=False) as homes:
-        urls = homes.urls(participant)
-        assert urls is not None, "it is known"
+        url = homes.url(participant)
+        assert url is not None, "it is known"
         hold_lane(settings.directory, participant, Lane(options.lane))
-        jobs = PostgresSupervision(urls.job)
+        jobs = PostgresSupervision(url)
         try:
             return _run(settings, jobs, options)
         finally:

@@ -1,7 +1,7 @@
 """Opening the home that the environment names, to read in it; nothing is changed by that.
 
 It logs in as the home's `analyst`, who may read and nothing else: with the URL of that login, if it
-is the one in the environment, else with what an administrator's URL, or the embedded server, gives.
+is the one in the environment, else with the password in the folder of homes.
 
 A home is opened in the process where Spark plans; the workers need its folder alone, and find it
 from their own environment. An embedded server that runs is attached to, else it is started for as
@@ -23,11 +23,10 @@ from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.database_errors import errors_of_catalog
 from pipelines.catalog.postgres.home_database import catalog_url
 from pipelines.catalog.postgres.snapshot_session import PostgresSession
-from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.catalog.server.home_databases import ROLES, home_urls
+from pipelines.catalog.server.home_databases import ROLES
 from pipelines.catalog.server.roles import role_name
 from pipelines.datasource.stream_snapshot import Snapshot
-from pipelines.homes.home import SERVER, known_homes, storage_of
+from pipelines.homes.home import home_server, known_homes, storage_of
 
 
 class OpenHome:
@@ -120,13 +119,10 @@ def _chosen(settings: Settings, name: Participant | None) -> Participant:
 def _url(settings: Settings, participant: Participant, stack: ExitStack) -> str:
     """How an analyst logs in to the home; `stack` closes what had to be opened for that."""
     database = known_homes(settings.directory).get(participant)
-    if settings.catalog_url is None and database is not None:
-        server = stack.enter_context(EmbeddedServer(settings.directory / SERVER))
-        return home_urls(server.superuser_url(), participant, database).analyst
-    given = catalog_url(settings.catalog_url_of(participant) or "")
-    if database is None:
+    url = settings.catalog_url_of(participant)
+    given = None if url is None else catalog_url(url)
+    if given is not None and database is None:
         return given.render_as_string(hide_password=False)
-    if given.username in {role_name(database, role) for role in ROLES}:
+    if given is not None and given.username in {role_name(str(database), one) for one in ROLES}:
         return given.set(database=database).render_as_string(hide_password=False)
-    admin_url = settings.catalog_url_of("postgres") or ""
-    return home_urls(admin_url, participant, database).analyst
+    return stack.enter_context(home_server(settings, participant)).login_url("analyst")

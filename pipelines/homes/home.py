@@ -1,9 +1,12 @@
 """A participant's home: its catalog, its storage root, and the folder that both are found from.
 
-`home.json` in the folder names the participants that live there, their databases, and where their
-storage roots are if not in `storage/<participant>`. The server is the one that MEDUSA_CATALOG_URL
-names, or an embedded one under the folder, started on demand and stopped by the process that
-started it.
+`home.json` in the folder names the participants that live there, their databases, where their
+storage roots are if not in `storage/<participant>`, and the address of the server of a home that
+was made with MEDUSA_CATALOG_URL. Other homes are on an embedded server under the folder, started on
+demand and stopped by the process that started it.
+
+A home is opened with the password of one of its logins (`home_logins.py`) and the address of its
+server. The administrator's login is needed to make, migrate or drop homes, and for nothing else.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from medusa_core.errors import CheckFailed, Conflict, Refused, Unavailable
@@ -24,13 +27,13 @@ from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import (
-    HomeUrls,
     create_home,
     database_of,
     drop_home,
-    home_urls,
     prepare_home,
 )
+from pipelines.catalog.server.server_address import login_url, server_address
+from pipelines.homes.home_logins import make_passwords, read_password
 
 RECORD = "home.json"
 _DATABASE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}")
@@ -68,7 +71,10 @@ def _recorded(directory: Path, field: str) -> Mapping[Participant, str]:
     record = directory / RECORD
     try:
         document = json.loads(record.read_text())
-        given = {"participants": document["participants"], "storage": document.get("storage", {})}
+        given = {
+            "participants": document["participants"],
+            **{name: document.get(name, {}) for name in ("storage", "servers")},
+        }
         # All of it is checked, whichever home is opened: a broken record is reported first.
         found = {
             name: {_checked(p): _value_of(name, value) for p, value in values.items()}
@@ -91,12 +97,21 @@ def _checked(name: str) -> Participant:
 
 
 def _value_of(field: str, value: object) -> str:
-    """A database's name or a storage root; ValueError if it can be none."""
+    """A database's name, a storage root or a server's address; ValueError if it can be none."""
     if not isinstance(value, str) or "\0" in value:
         raise ValueError(value)
     if field == "participants" and not _DATABASE.fullmatch(value):
         raise ValueError(value)
+    if field == "servers" and not _is_address(value):
+        raise ValueError(value)
     return value
+
+
+def _is_address(value: str) -> bool:
+    try:
+        return server_address(value) == value
+    except Refused:
+        return False
 
 
 def chosen_participant(settings: Settings, name: str | None) -> Participant:
@@ -125,11 +140,9 @@ def open_home(
     Nothing is changed by it: Unavailable, with what to do, if its catalog lacks a migration.
     `as_owner` logs in as its owner, who may recall; with a URL of one's own, as that says.
     """
-    homes = known_homes(settings.directory)
-    if participant in homes:
-        with _server_of(settings) as admin_url:
-            urls = home_urls(admin_url, participant, homes[participant])
-            login = urls.owner if as_owner else urls.job
+    if participant in known_homes(settings.directory):
+        with home_server(settings, participant) as server:
+            login = server.login_url("owner" if as_owner else "job")
             with _opened(settings.directory, participant, login, makes=False) as home:
                 yield home
         return
@@ -140,22 +153,71 @@ def open_home(
         yield home
 
 
+@dataclass(frozen=True, slots=True)
+class HomeServer:
+    """The server of a home; `revive` starts an embedded one that has ended."""
+
+    directory: Path
+    participant: Participant
+    address: str
+    revive: Callable[[], None]
+
+    def login_url(self, role: str) -> str:
+        """How a role logs in to the home; Unavailable if its password is missing."""
+        return role_url(self.directory, self.address, self.participant, role)
+
+
+@contextmanager
+def home_server(settings: Settings, participant: Participant) -> Iterator[HomeServer]:
+    """The server of a home; an embedded one runs at least as long as the block.
+
+    Refused if there is no home of this participant in the folder.
+    """
+    directory = settings.directory
+    if participant not in known_homes(directory):
+        raise _no_home(settings, participant)
+    address = address_of_server(settings, participant)
+    if address is not None:
+        yield HomeServer(directory, participant, address, _nothing)
+        return
+    with EmbeddedServer(directory / SERVER) as server:
+        yield HomeServer(directory, participant, server.address, server.revive)
+
+
 @contextmanager
 def exchange_login(
     settings: Settings, participant: Participant
 ) -> Iterator[tuple[str, Callable[[], None]]]:
     """The URL of a home's login for its exchange server, and what starts an embedded server that
     has ended; Refused if there is no home of this participant in the folder."""
-    homes = known_homes(settings.directory)
-    if participant not in homes:
-        raise _no_home(settings, participant)
-    if settings.catalog_url is not None:
-        admin_url = settings.catalog_url_of("postgres") or ""
-        yield home_urls(admin_url, participant, homes[participant]).exchange, _nothing
-        return
-    with EmbeddedServer(settings.directory / SERVER) as server:
-        urls = home_urls(server.superuser_url(), participant, homes[participant])
-        yield urls.exchange, server.revive
+    with home_server(settings, participant) as server:
+        yield server.login_url("exchange"), server.revive
+
+
+def address_of_server(settings: Settings, participant: Participant) -> str | None:
+    """The address of a home's server; None for the embedded one.
+
+    A URL in the environment takes precedence over the address with which the home was made.
+    """
+    url = settings.catalog_url_of("postgres")
+    if url is not None:
+        return server_address(url)
+    return _recorded(settings.directory, "servers").get(participant)
+
+
+def role_url(directory: Path, server: str, participant: Participant, role: str) -> str:
+    """How a role logs in to a home of the folder, on the server of this address.
+
+    Unavailable if the role's password is missing.
+    """
+    database = known_homes(directory)[participant]
+    return login_url(server, database, role, read_password(directory, participant, role))
+
+
+def without_login(settings: Settings) -> Settings:
+    """The settings for a process that makes no home: the URL is the server's address."""
+    url = settings.catalog_url_of("postgres")
+    return settings if url is None else replace(settings, catalog_url=server_address(url))
 
 
 def _no_home(settings: Settings, participant: Participant) -> Refused:
@@ -171,11 +233,15 @@ def _nothing() -> None:
 @contextmanager
 def migration_url(settings: Settings, participant: Participant) -> Iterator[str]:
     """The URL under which a home's catalog may be migrated: its owner's."""
-    homes = known_homes(settings.directory)
+    database = known_homes(settings.directory).get(participant)
     url = settings.catalog_url_of(participant)
-    if participant in homes or url is None:
-        with _server_of(settings) as admin_url:
-            yield prepare_home(admin_url, participant, homes.get(participant)).owner_role
+    if database is not None or url is None:
+        with _server_of(settings, participant) as admin_url:
+            passwords = make_passwords(settings.directory, participant)
+            if database is not None:
+                with _held_alone(settings.directory):
+                    _record(settings, participant, database)
+            yield prepare_home(admin_url, participant, database, passwords).owner_role
         return
     yield url
 
@@ -189,11 +255,12 @@ def make_home(settings: Settings, participant: Participant, *, keep: bool) -> It
     """
     directory = settings.directory
     _make_folder(directory)
-    with _held_alone(directory), _server_of(settings, keep=keep) as admin_url:
+    with _held_alone(directory), _server_of(settings, participant, keep=keep) as admin_url:
         embedded = settings.catalog_url is None
         database = _database_for(settings, participant)
-        _record(directory, participant, database)
-        urls = create_home(admin_url, participant, database)
+        passwords = make_passwords(directory, participant)
+        _record(settings, participant, database)
+        urls = create_home(admin_url, participant, database, passwords)
         try:
             with _opened(directory, participant, urls.job) as home:
                 yield home
@@ -215,49 +282,52 @@ class Homes:
         self._settings = settings
         self._stack = stack
         self._alone = alone
-        self._server: str | None = None
-        self._up_to_date: dict[Participant, HomeUrls] = {}
+        self._embedded: EmbeddedServer | None = None
+        self._up_to_date: set[Participant] = set()
 
-    def url(self, participant: Participant, *, as_it_is: bool = False) -> str | None:
-        """Where a home is, as a job logs in; None if it was not made yet.
+    def url(
+        self, participant: Participant, role: str = "job", *, as_it_is: bool = False
+    ) -> str | None:
+        """How a role logs in to a home; None if it was not made yet.
 
         It is brought up to date if the folder is held alone, else, or `as_it_is`, left alone.
+        Unavailable if the role's password is missing.
         """
         homes = known_homes(self._settings.directory)
         if participant not in homes:
             return None
         if self._alone and not as_it_is:
-            return self._made(participant, homes[participant]).job
-        return home_urls(self._admin_url(), participant, homes[participant]).job
-
-    def urls(self, participant: Participant) -> HomeUrls | None:
-        """How each role logs in to a home as it is; None if it was not made yet."""
-        homes = known_homes(self._settings.directory)
-        if participant not in homes:
-            return None
-        return home_urls(self._admin_url(), participant, homes[participant])
+            self._make(participant, homes[participant])
+        server = address_of_server(self._settings, participant) or self._embedded_server().address
+        return role_url(self._settings.directory, server, participant, role)
 
     def make(self, participant: Participant, storage: str | None) -> Home:
         """Make a home, or open the one that is there; it is closed with the block.
 
         `storage` is its root if not the default: absolute, or relative to the folder.
         """
-        directory = self._settings.directory
-        database = _database_for(self._settings, participant)
-        _record(directory, participant, database, storage)
-        url = self._made(participant, database).job
-        return self._stack.enter_context(_opened(directory, participant, url))
+        self._make(participant, _database_for(self._settings, participant), storage)
+        url = self.url(participant)
+        assert url is not None, "it was made just now"
+        return self._stack.enter_context(_opened(self._settings.directory, participant, url))
 
-    def _made(self, participant: Participant, database: str) -> HomeUrls:
+    def _make(self, participant: Participant, database: str, storage: str | None = None) -> None:
         """Make a home or bring it up to date, once: nobody else may while the folder is held."""
-        if participant not in self._up_to_date:
-            self._up_to_date[participant] = create_home(self._admin_url(), participant, database)
-        return self._up_to_date[participant]
+        settings = self._settings
+        _check_administrator(settings, participant)
+        passwords = make_passwords(settings.directory, participant)
+        _record(settings, participant, database, storage)
+        if participant in self._up_to_date:
+            return
+        admin_url = settings.catalog_url_of("postgres") or self._embedded_server().superuser_url()
+        create_home(admin_url, participant, database, passwords)
+        self._up_to_date.add(participant)
 
-    def _admin_url(self) -> str:
-        if self._server is None:
-            self._server = self._stack.enter_context(_server_of(self._settings))
-        return self._server
+    def _embedded_server(self) -> EmbeddedServer:
+        if self._embedded is None:
+            server = EmbeddedServer(self._settings.directory / SERVER)
+            self._embedded = self._stack.enter_context(server)
+        return self._embedded
 
 
 @contextmanager
@@ -317,11 +387,12 @@ def _opened(
 
 
 @contextmanager
-def _server_of(settings: Settings, *, keep: bool = True) -> Iterator[str]:
-    """The URL of an administrator of the server that the folder's homes lie in.
+def _server_of(settings: Settings, participant: Participant, *, keep: bool = True) -> Iterator[str]:
+    """The URL of an administrator of the server of a home.
 
     `keep` False removes an embedded server with all its files, wherever they lie.
     """
+    _check_administrator(settings, participant)
     if settings.catalog_url is not None:
         yield settings.catalog_url_of("postgres") or ""
         return
@@ -334,6 +405,15 @@ def _server_of(settings: Settings, *, keep: bool = True) -> Iterator[str]:
         finally:
             if not keep:
                 server.discard()
+
+
+def _check_administrator(settings: Settings, participant: Participant) -> None:
+    address = _recorded(settings.directory, "servers").get(participant)
+    if settings.catalog_url is None and address is not None:
+        raise Refused(
+            f"the home of {participant} is on the server {address}: set MEDUSA_CATALOG_URL to the "
+            "login of an administrator there"
+        )
 
 
 @contextmanager
@@ -349,15 +429,20 @@ def _held_alone(directory: Path) -> Iterator[None]:
 
 
 def _record(
-    directory: Path, participant: Participant, database: str, storage: str | None = None
+    settings: Settings, participant: Participant, database: str, storage: str | None = None
 ) -> None:
-    """Write down a participant's database and, if given, its storage root."""
-    homes, roots = dict(known_homes(directory)), dict(_recorded(directory, "storage"))
-    homes[participant] = database
-    if storage is not None:
-        roots[participant] = storage
-    document = {"participants": homes, **({"storage": roots} if roots else {})}
-    text = json.dumps(document, indent=1) + "\n"
+    """Write down a participant's database, its server's address and, if given, its storage root."""
+    directory, url = settings.directory, settings.catalog_url_of("postgres")
+    given = {
+        "participants": database,
+        "storage": storage,
+        "servers": None if url is None else server_address(url),
+    }
+    document = {field: dict(_recorded(directory, field)) for field in given}
+    for field, value in given.items():
+        if value is not None:
+            document[field][participant] = value
+    text = json.dumps({field: of for field, of in document.items() if of}, indent=1) + "\n"
     record = directory / RECORD
     if record.exists() and record.read_text() == text:
         return

@@ -115,14 +115,14 @@ def _exchange(
     partners = _partners(homes, directory)
     desks = []
     for name in chosen:
-        urls = homes.urls(name)
-        assert urls is not None, "its changes have been applied"
+        url = homes.url(name, as_it_is=True)
+        assert url is not None, "its changes have been applied"
         others = {other: its for other, its in partners.items() if other != name}
         with suppress(MedusaError):  # its key was reported before
             opened = open_contract_sync(
                 directory,
                 name,
-                urls.job,
+                url,
                 others,
                 lambda error: unsent.update({str(error): None}),
                 to_all=True,
@@ -135,26 +135,26 @@ def _exchange(
 def _partners(homes: Homes, directory: Path) -> Mapping[Participant, Partner]:
     partners = {}
     for name in known_homes(directory):
-        urls = homes.urls(name)
-        if urls is not None:
+        url = homes.url(name, "reader", as_it_is=True)
+        if url is not None:
             storage = storage_of(directory, name)
-            partners[name] = Partner(reader_url=urls.reader, storage=storage)
+            partners[name] = Partner(reader_url=url, storage=storage)
     return partners
 
 
 def _opened(homes: Homes, name: Participant, stack: ExitStack) -> PostgresAgreements:
-    urls = homes.urls(name)
-    assert urls is not None, "its changes have been applied"
-    agreements = PostgresAgreements(urls.job, name)
+    url = homes.url(name, as_it_is=True)
+    assert url is not None, "its changes have been applied"
+    agreements = PostgresAgreements(url, name)
     stack.callback(agreements.close)
     return agreements
 
 
 def _status_of(homes: Homes, name: Participant) -> AgreementStatus:
-    urls = homes.urls(name)
-    if urls is None:
+    url = homes.url(name, as_it_is=True)
+    if url is None:
         return AgreementStatus()
-    agreements: Agreements = PostgresAgreements(urls.job, name)
+    agreements: Agreements = PostgresAgreements(url, name)
     try:
         return read_agreement_status(agreements)
     finally:

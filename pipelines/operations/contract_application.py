@@ -270,9 +270,9 @@ def _apply_home(homes: Homes, changes: HomeChanges, root: StorageRoot) -> None:
 
 
 def _grant(homes: Homes, changes: HomeChanges) -> None:
-    urls = homes.urls(changes.participant)
-    assert urls is not None, "it was made just now"
-    with closing(StreamGrants(urls.owner)) as grants:
+    url = homes.url(changes.participant, "owner", as_it_is=True)
+    assert url is not None, "it was made just now"
+    with closing(StreamGrants(url)) as grants:
         for stream, reader in sorted(changes.grants):
             grants.grant(stream, reader)
 

@@ -1,18 +1,18 @@
 """The checks of each home by `medusa doctor`: migrations, clock, LISTEN, leases left behind.
 
-Nothing is changed: a home is read with the administrator's login, which exists before any home
-does. One notification is sent, on which listeners look and find nothing.
+Nothing is changed: a home is read with the login of its jobs. One notification is sent, on which
+listeners look and find nothing.
 """
 
 from __future__ import annotations
 
 import select
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from uuid import uuid4
 
 import psycopg2.extensions
-from sqlalchemy import Connection, Engine, create_engine, make_url, text
+from sqlalchemy import Connection, Engine, create_engine, text
 
 from medusa_core.decide import Wait
 from medusa_core.errors import MedusaError
@@ -24,10 +24,9 @@ from pipelines.catalog.postgres.database_errors import errors_of_catalog
 from pipelines.catalog.postgres.home_database import CONNECT_S_MAX, catalog_url
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.postgres.queries import query
-from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.migrations import pending
 from pipelines.homes.deployed_fragments import decisions_of
-from pipelines.homes.home import SERVER, known_homes
+from pipelines.homes.home import known_homes, open_homes
 from pipelines.operations.findings import Finding, State, fail, ok, warn
 from pipelines.watching.log_fields import fragment_of
 
@@ -40,30 +39,23 @@ STALE_MS = 60_000
 def home_findings(settings: Settings) -> Iterator[Finding]:
     """The findings of every home that the folder or the URL names; none if there is no home."""
     try:
-        with _urls(settings) as urls:
-            for name, url in urls.items():
+        homes = known_homes(settings.directory)
+        with open_homes(settings, alone=False) as opened:
+            for name in homes:
+                try:
+                    url = opened.url(name)
+                except MedusaError as error:
+                    yield fail(f"home of {name}", str(error))
+                    continue
+                assert url is not None, "it is known"
                 yield from _findings(name, url)
+        url = settings.catalog_url
+        if not homes and url is not None and PARTICIPANT not in url:
+            participant = _resident(url)
+            if participant is not None:
+                yield from _findings(participant, url)
     except MedusaError as error:
         yield fail("homes", str(error))
-
-
-@contextmanager
-def _urls(settings: Settings) -> Iterator[Mapping[str, str]]:
-    """Participant -> the administrator's URL of its database."""
-    homes = known_homes(settings.directory)
-    if settings.catalog_url is None:
-        if not homes:
-            yield {}
-            return
-        with EmbeddedServer(settings.directory / SERVER) as server:
-            yield {p: server.superuser_url(database) for p, database in homes.items()}
-        return
-    admin = make_url(settings.catalog_url_of("postgres") or "")
-    found = {p: admin.set(database=database) for p, database in homes.items()}
-    if not homes and PARTICIPANT not in settings.catalog_url:
-        participant = _resident(admin.render_as_string(hide_password=False))
-        found = {participant: admin} if participant else {}
-    yield {p: url.render_as_string(hide_password=False) for p, url in found.items()}
 
 
 def _resident(url: str) -> Participant | None:

@@ -46,7 +46,7 @@ def check_machine(settings: Settings) -> Iterator[Finding]:
         "java": _java,
         "ports": _ports,
         **({} if settings.metrics_port is None else {"metrics port": _metrics_port}),
-        "postgres": _server if settings.catalog_url else _programs,
+        "postgres": _postgres,
     }
     has_postgres = False
     for name, check in checks.items():
@@ -153,7 +153,22 @@ def _serves_metrics(port: int) -> bool:
         connection.close()
 
 
-def _programs(settings: Settings) -> str:
+def _postgres(settings: Settings) -> str:
+    from pipelines.catalog.postgres.home_database import catalog_url
+    from pipelines.homes.home import address_of_server, known_homes, role_url
+
+    url = settings.catalog_url_of("postgres")
+    if url is not None and catalog_url(url).username is not None:
+        return _server(settings, url)
+    for participant in known_homes(settings.directory):
+        address = address_of_server(settings, participant)
+        if address is not None:
+            job = role_url(settings.directory, address, participant, "job")
+            return _server(settings, job)
+    return _programs() if url is None else _server(settings, url)
+
+
+def _programs() -> str:
     from pipelines.catalog.server.server_programs import SYSTEM_PROGRAMS, installed_programs
 
     programs = installed_programs()
@@ -168,16 +183,16 @@ def _programs(settings: Settings) -> str:
     return f"{output.splitlines()[0]}, started when a command needs it"
 
 
-def _server(settings: Settings) -> str:
+def _server(settings: Settings, url: str) -> str:
     from sqlalchemy import create_engine
 
     from pipelines.catalog.postgres.database_errors import errors_of_catalog
     from pipelines.catalog.postgres.home_database import catalog_url
     from pipelines.catalog.postgres.queries import query
     from pipelines.catalog.server.migrations import check_connection
+    from pipelines.catalog.server.server_address import server_address
     from pipelines.homes.home import known_homes
 
-    url = settings.catalog_url_of("postgres") or ""
     engine = create_engine(catalog_url(url), connect_args={"connect_timeout": 10})
     try:
         with errors_of_catalog(), engine.connect() as connection:
@@ -197,7 +212,7 @@ def _server(settings: Settings) -> str:
         state = f"homes made from here: {', '.join(homes) or 'none yet'}"
     else:
         state = "no catalog in it yet (replay makes its own; else `medusa migrate --participant P`)"
-    return f"MEDUSA_CATALOG_URL answers: Postgres {version}; {state}"
+    return f"{server_address(url)} answers: Postgres {version}; {state}"
 
 
 def _test_data(settings: Settings) -> str:

@@ -1,7 +1,8 @@
 """A participant's session in the federation: its own home, and where its partners' homes are.
 
 Homes of one installation lie in one folder (MEDUSA_DIR), each in a database of its own. A driver
-logs in to its own home as `job` and to a partner's as `reader`, and to none as anything else.
+logs in to its own home as `job` and to a partner's as `reader`, and to none as anything else. It
+reads the passwords of these logins, and never the administrator's.
 """
 
 from __future__ import annotations
@@ -15,10 +16,15 @@ from medusa_core.names import Participant
 from medusa_core.suggest import did_you_mean
 from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
-from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.catalog.server.home_databases import HomeUrls, home_urls
 from pipelines.exchange.in_process import Partner
-from pipelines.homes.home import SERVER, Home, known_homes, storage_of
+from pipelines.homes.home import (
+    Home,
+    HomeServer,
+    home_server,
+    known_homes,
+    role_url,
+    storage_of,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,15 +47,11 @@ def open_session(settings: Settings, participant: Participant) -> Iterator[HomeS
             f"there is no participant {participant} in {settings.directory} (there: {names}): "
             + did_you_mean(participant, homes, "apply its contracts with medusa apply")
         )
-    if settings.catalog_url is not None:
-        admin_url = settings.catalog_url_of("postgres") or ""
-        with _opened(settings, participant, homes, admin_url, lambda: None) as home_session:
-            yield home_session
-        return
-    with EmbeddedServer(settings.directory / SERVER) as server:
-        admin_url = server.superuser_url()
-        with _opened(settings, participant, homes, admin_url, server.revive) as home_session:
-            yield home_session
+    with (
+        home_server(settings, participant) as server,
+        _opened(settings, participant, homes, server) as home_session,
+    ):
+        yield home_session
 
 
 @contextmanager
@@ -57,15 +59,14 @@ def _opened(
     settings: Settings,
     participant: Participant,
     homes: Mapping[Participant, str],
-    admin_url: str,
-    revive: Callable[[], None],
+    server: HomeServer,
 ) -> Iterator[HomeSession]:
-    urls: dict[Participant, HomeUrls] = {
-        name: home_urls(admin_url, name, database) for name, database in homes.items()
-    }
     partners = {
-        name: Partner(reader_url=its.reader, storage=storage_of(settings.directory, name))
-        for name, its in urls.items()
+        name: Partner(
+            reader_url=role_url(settings.directory, server.address, name, "reader"),
+            storage=storage_of(settings.directory, name),
+        )
+        for name in homes
         if name != participant
     }
     storage = storage_of(settings.directory, participant)
@@ -76,7 +77,8 @@ def _opened(
             f"storage root {storage} cannot be made ({error.strerror}): mend the folder, then try "
             "again"
         ) from error
-    catalog = PostgresCatalog(urls[participant].job, participant)
+    job_url = server.login_url("job")
+    catalog = PostgresCatalog(job_url, participant)
     try:
         yield HomeSession(
             home=Home(
@@ -86,8 +88,8 @@ def _opened(
                 catalog=catalog,
             ),
             partners=partners,
-            urls=(urls[participant].job, *(p.reader_url for p in partners.values())),
-            revive=revive,
+            urls=(job_url, *(p.reader_url for p in partners.values())),
+            revive=server.revive,
         )
     finally:
         catalog.close()

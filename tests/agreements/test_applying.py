@@ -14,11 +14,11 @@ from medusa_core.market.documents import revision_of
 from medusa_core.market.terms import Terms
 from pipelines.catalog.postgres.agreements import PostgresAgreements
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.catalog.server.home_databases import drop_home, home_urls
+from pipelines.catalog.server.home_databases import drop_home
 from pipelines.cli.main import main
 from pipelines.contracts.comparison_rows import Mark
 from pipelines.contracts.public_keys import public_key_text
-from pipelines.homes.home import known_homes
+from pipelines.homes.home import known_homes, role_url
 from pipelines.homes.signing_keys import key_path
 from pipelines.market.sync.contract_proposals import (
     APPLIED,
@@ -201,9 +201,9 @@ def test_applying_makes_homes_keys_and_agreements(
     assert [line[0] for line in again] == ["=", "=", "="]
     assert set(known_homes(directory)) == {"alpha", "beta"}
     assert "agreed with beta, number 1" in again[0]
-    for name, database in known_homes(directory).items():
-        urls = home_urls(postgres_server.superuser_url(), name, database)
-        agreements = PostgresAgreements(urls.job, name)
+    for name in known_homes(directory):
+        url = role_url(directory, postgres_server.address, name, "job")
+        agreements = PostgresAgreements(url, name)
         assert list(agreements.agreed()) == ["spare_load"], "gamma has signed nothing"
         assert agreements.own_proposals()["spare_load"].because == APPLIED
         assert agreements.verify_audit() is None

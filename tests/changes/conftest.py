@@ -10,8 +10,7 @@ from sqlalchemy import create_engine, text
 
 from pipelines.catalog.postgres.home_database import catalog_url
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.catalog.server.home_databases import home_urls
-from pipelines.homes.home import known_homes
+from pipelines.homes.home import role_url
 from tests.catalog import building as a
 from tests.changes.building import Lines, some_lines
 
@@ -25,8 +24,8 @@ def lines(postgres_server: EmbeddedServer, tmp_path: Path) -> Iterator[Lines]:
 @pytest.fixture
 def owner(lines: Lines) -> Iterator[Callable[[str], None]]:
     """Runs a statement as the home's owner would, by hand."""
-    database = known_homes(lines.settings.directory)[a.ALPHA]
-    url = home_urls(str(lines.settings.catalog_url), a.ALPHA, database).owner
+    settings = lines.settings
+    url = role_url(settings.directory, str(settings.catalog_url), a.ALPHA, "owner")
     engine = create_engine(catalog_url(url), isolation_level="AUTOCOMMIT")
 
     def run(statement: str) -> None:

@@ -68,4 +68,4 @@ def test_doctor_reaches_a_postgres_that_is_there(
     monkeypatch.setenv("MEDUSA_CATALOG_URL", postgres_server.superuser_url())  # type: ignore[attr-defined]
     monkeypatch.setenv("MEDUSA_DIR", str(tmp_path))
     assert main(["doctor"]) == 0
-    assert "MEDUSA_CATALOG_URL answers" in capsys.readouterr().out
+    assert "answers: Postgres" in capsys.readouterr().out

@@ -23,7 +23,7 @@ from pipelines.base.settings import REPOSITORY, Settings
 from pipelines.catalog.postgres.agreements import PostgresAgreements
 from pipelines.catalog.postgres.home_database import catalog_url
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.catalog.server.home_databases import HomeUrls, drop_home
+from pipelines.catalog.server.home_databases import drop_home
 from pipelines.cli.main import main
 from pipelines.contracts.home_snapshot import read_home_snapshot
 from pipelines.contracts.reach import PURPOSE
@@ -189,17 +189,17 @@ def test_contracts_are_applied_to_the_homes_and_again_change_nothing(
     }
 
 
-def urls_of(settings: Settings, participant: str) -> HomeUrls:
-    """How each role logs in to a home."""
+def url_of(settings: Settings, participant: str, role: str = "job") -> str:
+    """How a role logs in to a home."""
     with open_homes(settings, alone=False) as homes:
-        urls = homes.urls(Participant(participant))
-        assert urls is not None
-        return urls
+        url = homes.url(Participant(participant), role)
+        assert url is not None
+        return url
 
 
 def access(settings: Settings, participant: str) -> tuple[object, Mapping[Participant, bytes]]:
     """What partners may read of a home, and the keys that it knows."""
-    name, url = Participant(participant), urls_of(settings, participant).job
+    name, url = Participant(participant), url_of(settings, participant)
     with closing(PostgresAgreements(url, name)) as agreements:
         return read_home_snapshot(url, name).grants, agreements.keys()
 
@@ -227,11 +227,11 @@ def test_the_key_that_the_owner_declared_of_a_partner_elsewhere_stays(
 ) -> None:
     alpha, partner_key = Participant("alpha"), bytes(range(32))
     apply("--participant", "alpha")
-    with closing(PostgresAgreements(urls_of(settings, alpha).job, alpha)) as agreements:
+    with closing(PostgresAgreements(url_of(settings, alpha), alpha)) as agreements:
         agreements.learn_key(Participant("beta"), partner_key, "declared by the owner")
     again = apply("--participant", "alpha")
     assert (again.code, set(again.marks)) == (0, {"="})
-    assert not (settings.directory / "keys" / "beta").exists()
+    assert not (settings.directory / "keys" / "beta" / "signing_key").exists()
     keys = {"alpha": key_of(settings, "alpha"), "beta": partner_key}
     assert access(settings, "alpha") == ({("large", "beta")}, keys)
 
@@ -242,7 +242,7 @@ def test_a_withdrawn_grant_is_given_again_while_the_contracts_need_it_and_others
 ) -> None:
     apply()
     owner = create_engine(
-        catalog_url(urls_of(settings, "alpha").owner), isolation_level="AUTOCOMMIT"
+        catalog_url(url_of(settings, "alpha", "owner")), isolation_level="AUTOCOMMIT"
     )
     with owner.connect() as connection:
         connection.execute(text("SELECT medusa_api.withdraw_stream('large', 'beta')"))

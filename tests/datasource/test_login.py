@@ -9,10 +9,9 @@ from sqlalchemy import text
 
 from medusa_core.errors import Refused
 from pipelines.catalog.postgres.home_database import catalog_url
-from pipelines.catalog.server.home_databases import home_urls
 from pipelines.datasource import MedusaSource
 from pipelines.datasource.home_access import OpenHome
-from pipelines.homes.home import known_homes
+from pipelines.homes.home import known_homes, role_url
 from tests.catalog import building as a
 from tests.trimming.building import SUMS, Store
 
@@ -34,8 +33,8 @@ def rows_read() -> int:
 
 
 def analyst_url(store: Store) -> str:
-    database = known_homes(store.settings.directory)[a.ALPHA]
-    return home_urls(str(store.settings.catalog_url), a.ALPHA, database).analyst
+    settings = store.settings
+    return role_url(settings.directory, str(settings.catalog_url), a.ALPHA, "analyst")
 
 
 def who() -> str:
@@ -48,7 +47,7 @@ def who() -> str:
         home.close()
 
 
-def test_with_the_administrators_url_the_analyst_of_the_home_reads(store: Store) -> None:
+def test_with_any_url_of_the_server_the_analyst_of_the_home_reads(store: Store) -> None:
     store.write(SUMS, 0, 3)
     assert rows_read() == 9
     assert who() == f"{known_homes(store.settings.directory)[a.ALPHA]}_analyst"

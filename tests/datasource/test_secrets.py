@@ -10,10 +10,10 @@ from pyspark.sql.types import StructType
 
 from medusa_core.errors import MedusaError, Refused, Unavailable
 from pipelines.catalog.postgres.home_database import catalog_url
-from pipelines.catalog.server.home_databases import home_urls
+from pipelines.catalog.server.home_databases import ROLES
 from pipelines.datasource import MedusaSource, register
 from pipelines.datasource.user_errors import in_one_sentence
-from pipelines.homes.home import known_homes
+from pipelines.homes.home_logins import read_password
 from tests.catalog import building as a
 from tests.datasource.building import Medusa, Sink
 from tests.trimming.building import SUMS, Store
@@ -21,10 +21,8 @@ from tests.trimming.building import SUMS, Store
 
 def passwords_of(store: Store) -> list[str]:
     """Those of the administrator and of all roles of the home."""
-    admin = str(store.settings.catalog_url)
-    urls = home_urls(admin, a.ALPHA, known_homes(store.settings.directory)[a.ALPHA])
-    all_urls = (admin, urls.owner, urls.job, urls.airflow, urls.analyst, urls.reader)
-    found = [str(catalog_url(url).password) for url in all_urls]
+    found = [read_password(store.settings.directory, a.ALPHA, role) for role in ROLES]
+    found.append(str(catalog_url(str(store.settings.catalog_url)).password))
     assert min(map(len, found)) > 20
     return found
 

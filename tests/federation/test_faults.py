@@ -21,8 +21,7 @@ from medusa_core.names import Participant, StreamName
 from pipelines.base.failpoints import FILE, POINT
 from pipelines.catalog.postgres.home_database import catalog_url
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
-from pipelines.catalog.server.home_databases import home_urls
-from pipelines.homes.home import known_homes
+from pipelines.homes.home import role_url
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.assembly import has_ended, loop_of
 from pipelines.participant.home_session import open_session
@@ -248,10 +247,9 @@ def test_a_commit_whose_answer_is_lost_is_found_again_and_made_once(
 ) -> None:
     alpha, beta = two["alpha"], two["beta"]
     rounds_until([alpha], lambda: has_ended(alpha.home_session))
-    database = known_homes(tmp_path / "two")[Participant("beta")]
-    urls = home_urls(postgres_server.superuser_url(), Participant("beta"), database)
+    url = role_url(tmp_path / "two", postgres_server.address, Participant("beta"), "job")
     with relay_to(postgres_server.port) as relay, ExitStack() as stack:
-        through = catalog_url(urls.job).set(port=relay.port)
+        through = catalog_url(url).set(port=relay.port)
         catalog = PostgresCatalog(
             through.render_as_string(hide_password=False), Participant("beta")
         )

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.catalog.server.home_databases import home_urls
-from pipelines.homes.home import known_homes
+from pipelines.homes.home import known_homes, role_url
 from tests.agreements.building import INSERT, Login
 from tests.federation.building import write_replicated
 from tests.federation.processes import Installation, installation, kill
@@ -42,16 +41,15 @@ def two(tmp_path: Path) -> Iterator[Installation]:
 def test_two_homes_that_run_agree_on_an_edit_and_answer_each_others_offers(
     two: Installation,
 ) -> None:
-    admin_url, databases = two.server.superuser_url(), known_homes(two.folder)
     with ExitStack() as stack:
         owners = {}
         for name in ("alpha", "beta"):
             process = two.start(name)
             stack.callback(kill, process)
-        for participant, database in databases.items():
-            urls = home_urls(admin_url, participant, database)
-            assert "@127.0.0.1:" in urls.owner, "over TCP"
-            owner = owners[str(participant)] = Login(urls.owner)
+        for participant in known_homes(two.folder):
+            url = role_url(two.folder, two.server.address, participant, "owner")
+            assert "@127.0.0.1:" in url, "over TCP"
+            owner = owners[str(participant)] = Login(url)
             stack.callback(owner.connection.close)
             owner("UPDATE medusa_api.trading SET round_ms = 2000")
         # Each owner tells the other's home by which key its own is known.

@@ -15,8 +15,7 @@ import pytest
 
 from medusa_core.names import Participant
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.catalog.server.home_databases import home_urls
-from pipelines.homes.home import known_homes
+from pipelines.homes.home import role_url
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from tests.agreements.building import INSERT, Login
 from tests.federation.building import federation_of, write_replicated
@@ -82,9 +81,8 @@ class Looping:
 
 def edit_a_contract(installed: Installation) -> None:
     """What the owner of beta's home does in psql."""
-    admin_url, databases = installed.server.superuser_url(), known_homes(installed.folder)
     alpha, beta = (
-        Login(home_urls(admin_url, name, databases[name]).owner)
+        Login(role_url(installed.folder, installed.server.address, name, "owner"))
         for name in map(Participant, ("alpha", "beta"))
     )
     try:

@@ -13,7 +13,6 @@ from sqlalchemy import create_engine, text
 
 from medusa_core.names import Participant, StreamName
 from pipelines.base.settings import Settings
-from pipelines.catalog.server.home_databases import home_urls
 from pipelines.homes.home import known_homes
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts, beginning_of
 from pipelines.participant.loop import AssignmentsChanged
@@ -76,10 +75,9 @@ def delta(settings: Settings) -> Iterator[Running]:
         yield running
 
 
-def as_owner_role(server: EmbeddedServer, settings: Settings, name: str, statement: str) -> None:
-    participant = Participant(name)
-    database = known_homes(settings.directory)[participant]
-    engine = create_engine(home_urls(server.superuser_url(), participant, database).owner_role)
+def as_administrator(server: EmbeddedServer, settings: Settings, name: str, statement: str) -> None:
+    database = known_homes(settings.directory)[Participant(name)]
+    engine = create_engine(server.superuser_url(database))
     with engine.begin() as connection:
         connection.execute(text(statement))
     engine.dispose()
@@ -102,7 +100,7 @@ def test_a_partner_is_named_and_passed_by(
     for name in LANDING:
         rounds_until([four[name]], lambda name=name: bool(four[name].heard.steps))  # type: ignore[misc]
     reader = f"{known_homes(settings.directory)[Participant('alpha')]}_reader"
-    as_owner_role(postgres_server, settings, "alpha", statement.format(reader=reader))
+    as_administrator(postgres_server, settings, "alpha", statement.format(reader=reader))
     delta = four["delta"]
 
     def problems() -> dict[str, str | None]:

@@ -17,7 +17,8 @@ from typing import Any
 from medusa_core.names import Participant
 from pipelines.base.settings import Settings
 from pipelines.base.time_text import iso
-from pipelines.homes.home import known_homes, open_home, open_homes
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.homes.home import SERVER, known_homes, open_home
 from tests.hosting.platforms import Platform
 from tests.waiting import until
 
@@ -106,9 +107,11 @@ class Live:
 
     def owner_role_urls(self) -> Mapping[Participant, str]:
         """How the tables of each home are reached, by who owns them."""
-        with open_homes(self.settings, alone=False) as homes:
-            urls = {name: homes.urls(name) for name in ROLES}
-        return {name: url.owner_role for name, url in urls.items() if url}
+        with EmbeddedServer(self.settings.directory / SERVER) as server:
+            return {
+                name: server.superuser_url(database)
+                for name, database in known_homes(self.settings.directory).items()
+            }
 
     # ------------------------------------------------------------ Airflow
 

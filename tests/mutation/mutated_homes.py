@@ -19,7 +19,7 @@ from pipelines.catalog.postgres.queries import query
 from pipelines.catalog.schema_files import SqlFile, known_files, read_files
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import OWNER_NOLOGIN, create_home, drop_home
-from tests.home_pool import spare_homes
+from tests.home_pool import PASSWORDS, spare_homes
 
 HOMES = 5
 """Most tests use one to three."""
@@ -76,7 +76,8 @@ class MutatedHomes:
                     self._were[database] = self._made_of(database)
 
     def _made(self, database: str) -> str:
-        return create_home(self._server.superuser_url(), Participant("alpha"), database).database
+        admin_url = self._server.superuser_url()
+        return create_home(admin_url, Participant("alpha"), database, PASSWORDS).database
 
     def _made_of(self, database: str) -> object:
         with _cursor(self._server, database) as cursor:

@@ -191,8 +191,7 @@ def note_divergence(lines: Lines, bucket: int) -> None:
     from sqlalchemy import create_engine, text
 
     from pipelines.catalog.postgres.home_database import catalog_url
-    from pipelines.catalog.server.home_databases import home_urls
-    from pipelines.homes.home import known_homes
+    from pipelines.homes.home import role_url
 
     at_us = bucket * WIDTH_US
     sides = [
@@ -205,8 +204,8 @@ def note_divergence(lines: Lines, bucket: int) -> None:
         digest = side.buckets[at_us]
         values |= {f"{name}_v": side.version, f"{name}_n": digest.rows}
         values |= {f"{name}_a": digest.sum_a, f"{name}_b": digest.sum_b}
-    database = known_homes(lines.settings.directory)[a.ALPHA]
-    url = home_urls(str(lines.settings.catalog_url), a.ALPHA, database).owner
+    settings = lines.settings
+    url = role_url(settings.directory, str(settings.catalog_url), a.ALPHA, "owner")
     engine = create_engine(catalog_url(url), isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         connection.execute(

@@ -12,6 +12,7 @@ from medusa_core.commits import Cause, Lane
 from medusa_core.loads import LoadKey, LoadSample, Shares
 from medusa_core.market.documents import document_of
 from medusa_core.market.terms import Terms
+from medusa_core.names import Participant
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
@@ -21,9 +22,10 @@ from tests.agreements.backups import in_time
 from tests.agreements.building import ALPHA, BETA, Login, a_movement, some_terms
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import watcher_of
+from tests.home_pool import record_homes
 from tests.rounds.building import COST, LASTS, PERIOD_MS, a_price, parts
 
-Homes = dict[str, HomeUrls]
+Homes = dict[Participant, HomeUrls]
 
 
 @pytest.fixture
@@ -33,8 +35,7 @@ def homes(
     """A folder with alpha's and beta's homes, which know each other's keys; load 0.9 and 0.3."""
     admin_url = postgres_server.superuser_url()
     urls = {name: create_home(admin_url, name, f"medusa_rounds_{name}") for name in (ALPHA, BETA)}
-    record = {"participants": {name: its.database for name, its in urls.items()}}
-    (tmp_path / "home.json").write_text(json.dumps(record))
+    record_homes(tmp_path, urls)
     monkeypatch.setenv("MEDUSA_DIR", str(tmp_path))
     monkeypatch.setenv("MEDUSA_CATALOG_URL", admin_url.replace("/postgres", "/{participant}"))
     keys = {name: make_key(tmp_path, name).public_key.hex() for name in urls}

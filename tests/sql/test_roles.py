@@ -21,6 +21,7 @@ from pipelines.catalog.server.home_databases import (
 )
 from pipelines.catalog.server.migrations import check_migrated, migrate
 from tests.catalog import building as a
+from tests.home_pool import PASSWORDS
 from tests.sql.conftest import LogIn
 
 OTHERS = ("job", "airflow", "analyst", "reader", "exchange")
@@ -159,7 +160,8 @@ def test_a_login_of_one_home_does_not_reach_another(
 def test_creating_a_home_again_changes_nothing(
     postgres_server: EmbeddedServer, attacked_urls: HomeUrls
 ) -> None:
-    again = create_home(postgres_server.superuser_url(), a.ALPHA, attacked_urls.database)
+    admin_url = postgres_server.superuser_url()
+    again = create_home(admin_url, a.ALPHA, attacked_urls.database, PASSWORDS)
     assert again == attacked_urls
     assert migrate(again.owner_role) == []
 
@@ -239,7 +241,9 @@ def test_a_creator_need_not_be_a_superuser(postgres_server: EmbeddedServer) -> N
         try:
             creator_url = postgres_server.url("postgres", "medusa_creator", "secret")
             urls = create_home(creator_url, a.ALPHA, "medusa_created")
-            assert create_home(creator_url, a.ALPHA, "medusa_created") == urls
+            again = create_home(creator_url, a.ALPHA, "medusa_created")
+            assert again != urls, "other passwords"
+            urls = again
             PostgresCatalog(urls.job, a.ALPHA).close()
             with closing(psycopg2.connect(urls.job.replace("+psycopg2", ""))) as left_open:
                 drop_home(creator_url, "medusa_created")
@@ -254,8 +258,9 @@ def test_a_creator_need_not_be_a_superuser(postgres_server: EmbeddedServer) -> N
 def test_a_home_belongs_to_one_participant(
     postgres_server: EmbeddedServer, attacked_urls: HomeUrls
 ) -> None:
+    admin_url = postgres_server.superuser_url()
     with pytest.raises(Refused, match="home of alpha"):
-        create_home(postgres_server.superuser_url(), Participant("beta"), attacked_urls.database)
+        create_home(admin_url, Participant("beta"), attacked_urls.database, PASSWORDS)
     with pytest.raises(Refused, match="home of alpha"):
         PostgresCatalog(attacked_urls.job, Participant("beta"))
 

@@ -76,6 +76,15 @@ def test_nothing_of_airflow_and_no_port_of_one_reaches_a_job() -> None:
     }
 
 
+def test_a_job_receives_the_address_of_the_server_and_no_login() -> None:
+    url = "postgresql+psycopg2://admin:canary@db:5433/postgres?sslmode=require&password=canary"
+    made = launch_of(replace(SETTINGS, catalog_url=url), {}).environment(
+        {"MEDUSA_CATALOG_URL": url}
+    )
+    assert made["MEDUSA_CATALOG_URL"] == "postgresql+psycopg2://db:5433/?sslmode=require"
+    assert Settings.from_environment(made).catalog_url == made["MEDUSA_CATALOG_URL"]
+
+
 def test_the_script_that_is_submitted_refuses_a_participant_without_a_home(tmp_path: Path) -> None:
     told = subprocess.run(
         [sys.executable, str(SCRIPT), "--participant", "nobody", "--lane", "live", "--job", "1"],

@@ -12,7 +12,7 @@ from medusa_core.commits import Lane
 from medusa_core.errors import Refused
 from medusa_core.names import Participant
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.homes.home import open_homes
+from pipelines.homes.home import known_homes, open_homes
 from pipelines.platform.jobs.job_processes import own_process
 from tests.supervising.conftest import ALPHA, Supervised
 
@@ -25,16 +25,16 @@ def sql(supervised: Supervised, postgres_server: EmbeddedServer) -> Iterator[Sql
     """A statement as one of the home's roles; the owner role owns the tables."""
     opened = {}
     with open_homes(supervised.settings, alone=False) as homes:
-        urls = homes.urls(Participant(ALPHA))
-        assert urls is not None
+        participant = Participant(ALPHA)
+        database = known_homes(supervised.settings.directory)[participant]
 
         def run(role: str, statement: str) -> list[tuple[Any, ...]]:
             if role not in opened:
                 is_owner_role = role == "keeper"
                 url = (
-                    postgres_server.superuser_url(urls.database)
+                    postgres_server.superuser_url(database)
                     if is_owner_role
-                    else getattr(urls, role)
+                    else homes.url(participant, role) or ""
                 )
                 opened[role] = psycopg2.connect(url.replace("+psycopg2", ""))
                 opened[role].autocommit = True

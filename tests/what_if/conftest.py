@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from tests.agreements.homes import (
     connections_of,
     watchers_of,
 )
-from tests.home_pool import lent_homes
+from tests.home_pool import lent_homes, record_homes
 from tests.rounds.building import (
     ALPHA,
     BETA,
@@ -101,8 +100,7 @@ def commands_find_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Commands find the homes in MEDUSA_DIR."""
-    record = {"participants": {name: urls.database for name, urls in asking_urls.items()}}
-    (tmp_path / "home.json").write_text(json.dumps(record))
+    record_homes(tmp_path, asking_urls)
     monkeypatch.setenv("MEDUSA_DIR", str(tmp_path))
     admin_url = postgres_server.superuser_url()
     monkeypatch.setenv("MEDUSA_CATALOG_URL", admin_url.replace("/postgres", "/{participant}"))

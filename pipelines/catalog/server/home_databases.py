@@ -5,14 +5,12 @@ of the database. Database and tables belong to a role without login, as which th
 migrates; the owner and the others log in as themselves, own nothing, and may do what `sql/grants`
 lets them. Names are checked and quoted before they reach SQL.
 
-Passwords are drawn from the administrator's by HMAC, so that creating a home again gives the same
-URLs and nothing is kept. Limit: where the administrator logs in without a password they are
-random, and creating the home again sets new ones.
+The password of each login is the caller's to draw and to keep: nothing follows from another
+password. Creating a home again sets the passwords that are given.
 """
 
 from __future__ import annotations
 
-import hmac
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,7 +22,6 @@ from psycopg2.sql import SQL, Identifier
 from sqlalchemy import create_engine
 from sqlalchemy.engine import URL
 
-from medusa_core.errors import Refused
 from medusa_core.names import NAME_LENGTH_MAX, Participant, check_name
 from pipelines.catalog.postgres.database_errors import errors_of_catalog
 from pipelines.catalog.postgres.home_database import catalog_url
@@ -41,8 +38,10 @@ from pipelines.catalog.server.roles import (
     role_name,
     run,
 )
+from pipelines.catalog.server.server_address import login_url
 
 ROLES = ("owner", "job", "airflow", "analyst", "reader", "exchange")
+PASSWORD_BYTES = 24
 OWNER_NOLOGIN = "home"
 """Owns the database and all that is in it, and cannot log in."""
 
@@ -79,63 +78,60 @@ def database_of(participant: Participant) -> str:
     return name
 
 
-def create_home(admin_url: str, participant: Participant, database: str | None = None) -> HomeUrls:
+def new_password() -> str:
+    """A password for a login, drawn at random."""
+    return secrets.token_urlsafe(PASSWORD_BYTES)
+
+
+def create_home(
+    admin_url: str,
+    participant: Participant,
+    database: str | None = None,
+    passwords: Mapping[str, str] | None = None,
+) -> HomeUrls:
     """Create a participant's database and roles and migrate it; what is there already stays.
 
-    `admin_url` is a superuser's, or of a login that may create databases and roles. Raises
-    Unavailable if it cannot be reached and Refused if it may not, or if somebody else lives there.
+    `admin_url` is a superuser's, or of a login that may create databases and roles. The logins get
+    the `passwords` of their roles, which are random if not given. Raises Unavailable if it cannot
+    be reached and Refused if it may not, or if somebody else lives there.
     """
-    urls = prepare_home(admin_url, participant, database)
+    urls = prepare_home(admin_url, participant, database, passwords)
     migrate(urls.owner_role, participant)
     return urls
 
 
-def prepare_home(admin_url: str, participant: Participant, database: str | None = None) -> HomeUrls:
+def prepare_home(
+    admin_url: str,
+    participant: Participant,
+    database: str | None = None,
+    passwords: Mapping[str, str] | None = None,
+) -> HomeUrls:
     """Create a participant's database and roles, for `migrate` to fill; what is there stays."""
     check_name("participant", participant)
     database = check_name("database", database) if database else database_of(participant)
     check_name("role", f"{database}{_SUFFIX}")
-    admin = catalog_url(admin_url)
-    passwords = {role: _password(admin, database, role) for role in ROLES}
-    with _administrator(admin) as connection:
+    passwords = passwords or {role: new_password() for role in ROLES}
+    with _administrator(catalog_url(admin_url)) as connection:
         for role in ROLES:
             make_login(connection, role_name(database, role), passwords[role])
         make_owner(connection, role_name(database, OWNER_NOLOGIN))
         make_database(connection, database, role_name(database, OWNER_NOLOGIN))
         _admit(connection, database)
         _bound(connection, database)
-    return _urls(admin, participant, database, passwords)
+    return home_urls(admin_url, participant, database, passwords)
 
 
-def home_urls(admin_url: str, participant: Participant, database: str) -> HomeUrls:
-    """How each role logs in to a home that is there; needs an administrator with a password."""
-    admin = catalog_url(admin_url)
-    if not admin.password:
-        raise Refused(
-            "the administrator of the catalogs' server logs in without a password, so the roles' "
-            "cannot be drawn from it: give it one"
-        )
-    passwords = {role: _password(admin, database, role) for role in ROLES}
-    return _urls(admin, participant, database, passwords)
-
-
-def _urls(
-    admin: URL, participant: Participant, database: str, passwords: Mapping[str, str]
+def home_urls(
+    admin_url: str, participant: Participant, database: str, passwords: Mapping[str, str]
 ) -> HomeUrls:
-    urls = {
-        role: admin.set(
-            username=role_name(database, role), password=passwords[role], database=database
-        ).render_as_string(hide_password=False)
-        for role in ROLES
-    }
-    owner = admin.set(database=database).update_query_dict(
-        {"options": f"-c role={database}_{OWNER_NOLOGIN}"}
-    )
+    """How each role logs in to a home that is there, with its password."""
+    owner = catalog_url(admin_url).set(database=database)
+    owner = owner.update_query_dict({"options": f"-c role={database}_{OWNER_NOLOGIN}"})
     return HomeUrls(
         participant=participant,
         database=database,
         owner_role=owner.render_as_string(hide_password=False),
-        **urls,
+        **{role: login_url(admin_url, database, role, passwords[role]) for role in ROLES},
     )
 
 
@@ -170,13 +166,6 @@ def _bound(connection: psycopg2.extensions.connection, database: str) -> None:
             run(connection, statement)
     reader, owner = (Identifier(role_name(database, kind)) for kind in ("reader", OWNER_NOLOGIN))
     run(connection, SQL("GRANT {} TO {}"), reader, owner)
-
-
-def _password(admin: URL, database: str, role: str) -> str:
-    if not admin.password:
-        return secrets.token_urlsafe(24)
-    key = str(admin.password).encode()
-    return hmac.new(key, f"medusa {database} {role}".encode(), sha256).hexdigest()[:40]
 
 
 @contextmanager

@@ -71,7 +71,6 @@ class Keeping:
         settings: Settings,
         folder: PlatformFolder,
         place: Place,
-        admin_url: str,
         server: EmbeddedServer | None,
         pulse: Pulse,
         children: Children,
@@ -80,7 +79,6 @@ class Keeping:
         self._settings = settings
         self._folder = folder
         self._place = place
-        self._admin_url = admin_url
         self._server = server
         self._pulse = pulse
         self._children = children
@@ -132,7 +130,8 @@ class Keeping:
         homes = known_homes(self._settings.directory)
         if self._homes != homes:
             self._homes = homes
-            command = write_passwords(self._folder, self._settings, self._admin_url)
+            address = "" if self._server is None else self._server.address
+            command = write_passwords(self._folder, self._settings, address)
             self._state_file.note(psql=command)
 
     def _look_at_database(self) -> None:

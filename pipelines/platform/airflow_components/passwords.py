@@ -7,29 +7,31 @@ from __future__ import annotations
 
 import shlex
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from sqlalchemy.engine import URL, make_url
 
-from medusa_core.errors import Refused
+from medusa_core.errors import Refused, Unavailable
 from pipelines.base.settings import Settings
-from pipelines.catalog.server.home_databases import home_urls
 from pipelines.catalog.server.server_programs import installed_programs
-from pipelines.homes.home import known_homes
+from pipelines.homes.home import address_of_server, known_homes, role_url
 from pipelines.platform.airflow_components.airflow_folder import PlatformFolder
 
 
-def write_passwords(folder: PlatformFolder, settings: Settings, admin_url: str) -> str | None:
+def write_passwords(
+    folder: PlatformFolder, settings: Settings, embedded_address: str
+) -> str | None:
     """Write the analysts' passwords of all homes; returns the command for the first of them.
 
-    None if there is no home yet, or its logins are not ours to know.
+    Homes whose password is missing are left out; None if there is no other home.
     """
     logins = []
-    try:
-        for participant, database in sorted(known_homes(settings.directory).items()):
-            logins.append(make_url(home_urls(admin_url, participant, database).analyst))
-    except Refused:
-        return None
+    for participant in sorted(known_homes(settings.directory)):
+        address = address_of_server(settings, participant) or embedded_address
+        with suppress(Refused, Unavailable):
+            url = role_url(settings.directory, address, participant, "analyst")
+            logins.append(make_url(url))
     if not logins:
         return None
     folder.write_pgpass([_line(login) for login in logins])

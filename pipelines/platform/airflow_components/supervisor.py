@@ -130,7 +130,6 @@ def _run(
                 settings=settings,
                 folder=folder,
                 place=place,
-                admin_url=admin_url,
                 server=server,
                 pulse=pulse,
                 children=children,

@@ -15,6 +15,7 @@ from medusa_core.commits import Lane
 from medusa_core.names import Participant
 from medusa_core.supervision import DesiredJob
 from pipelines.base.settings import REPOSITORY, SPARK_MASTER, Settings, SparkSettings, environment
+from pipelines.homes.home import without_login
 from pipelines.platform.jobs.job_processes import Process, make_process
 from pipelines.spark.java import java_home
 
@@ -69,12 +70,15 @@ class Launch:
         ]  # fmt: skip
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Ours for the process: nothing of Airflow's reaches it, and it finds the same homes."""
+        """Ours for the process: nothing of Airflow's reaches it, and it finds the same homes.
+
+        An administrator's login does not reach it: a participant needs none.
+        """
         ours = {k: v for k, v in environ.items() if not k.startswith(("AIRFLOW", "_AIRFLOW"))}
         # One port cannot serve the metrics of several jobs; 0 is a free one for each.
         if ours.get("MEDUSA_METRICS_PORT", "").strip() != "0":
             ours.pop("MEDUSA_METRICS_PORT", None)
-        ours = self.settings.environment_of_child(ours)
+        ours = without_login(self.settings).environment_of_child(ours)
         if self.spark.master is not None:
             ours[SPARK_MASTER] = self.spark.master
             ours["JAVA_HOME"] = java_home(self.settings.directory)

@@ -53,11 +53,11 @@ class JobsOfHomes:
     def of(self, participant: Participant) -> PostgresSupervision:
         """The jobs of one participant; Unavailable if its home is away or lacks a migration."""
         if participant not in self._opened:
-            urls = self._homes.urls(participant)
-            if urls is None:
+            job, airflow = (self._homes.url(participant, role) for role in ("job", "airflow"))
+            if job is None or airflow is None:
                 raise Unavailable(f"the home of {participant} is gone: apply its contracts again")
-            check_migrated(urls.job)
-            jobs = PostgresSupervision(urls.airflow)
+            check_migrated(job)
+            jobs = PostgresSupervision(airflow)
             self._stack.callback(jobs.close)
             self._opened[participant] = jobs
         return self._opened[participant]

@@ -1,0 +1,48 @@
+"""The passwords of a home's logins, each in a secret file `keys/<participant>/logins/<role>`.
+
+A process reads the file of the role as which it logs in, and no other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from medusa_core.errors import Refused, Unavailable
+from medusa_core.names import Participant
+from pipelines.catalog.server.home_databases import ROLES, new_password
+from pipelines.homes.secret_files import SecretFile, secret_file
+
+FOLDER = "logins"
+LENGTH_MAX = 200
+_PASSWORD = re.compile(r"[!-~]{1,200}")
+
+
+def make_passwords(directory: Path, participant: Participant) -> Mapping[str, str]:
+    """Role -> password, of all roles; those that have no file yet are drawn now."""
+    for role in ROLES:
+        _file(directory, participant, role).make(new_password)
+    return {role: read_password(directory, participant, role) for role in ROLES}
+
+
+def read_password(directory: Path, participant: Participant, role: str) -> str:
+    """The password of one role; Unavailable if there is none, Refused if it is not kept secret."""
+    file = _file(directory, participant, role)
+    try:
+        password = file.read(LENGTH_MAX)
+    except FileNotFoundError:
+        raise Unavailable(
+            f"the login {role} of the home of {participant} has no password ({file.path}): run "
+            "medusa apply again as the administrator of its server"
+        ) from None
+    if not _PASSWORD.fullmatch(password):
+        raise Refused(
+            f"the password {file.path} is not as Medusa wrote it: remove it, and run medusa apply "
+            "again as the administrator of its server"
+        )
+    return password
+
+
+def _file(directory: Path, participant: Participant, role: str) -> SecretFile:
+    return secret_file(directory, participant, FOLDER, role)
