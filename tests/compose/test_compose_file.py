@@ -87,6 +87,15 @@ def test_every_participant_of_the_contracts_has_a_container_of_its_own(
     assert run == {name: name for name in participants}
 
 
+def test_only_what_makes_homes_has_the_administrators_login(
+    services: Mapping[str, Mapping[str, Any]],
+) -> None:
+    has_login = {
+        name for name, one in ours(services).items() if "POSTGRES_PASSWORD" in json.dumps(one)
+    }
+    assert has_login == {"apply", "airflow"}
+
+
 def test_what_lasts_is_restarted_watched_and_limited(
     services: Mapping[str, Mapping[str, Any]],
 ) -> None:

@@ -78,6 +78,7 @@ def test_every_check_of_the_doctor_is_there() -> None:
         ("install the ", "pipelines/catalog/server/migrations.py"),
         ("was edited after this home had applied it", "pipelines/catalog/server/migrations.py"),
         ("has no key to sign with", "pipelines/homes/signing_keys.py"),
+        ("has no password", "pipelines/homes/home_logins.py"),
         ("may be read by others (mode ", "pipelines/homes/secret_files.py"),
         ("is not by the key of", "pipelines/market/sync/verification.py"),
         ("than their digests tell: nothing was compacted", "pipelines/storage/compaction.py"),

@@ -34,6 +34,11 @@ from pipelines.homes.home import (
     role_url,
 )
 from pipelines.homes.home_logins import make_passwords, read_password
+from pipelines.operations.findings import State
+from pipelines.operations.machine_checks import check_machine
+from pipelines.platform.airflow_components.airflow_folder import PlatformFolder
+from pipelines.platform.airflow_components.passwords import write_passwords
+from pipelines.platform.jobs.supervised_homes import open_jobs
 from tests.conftest import folder_on_memory
 from tests.federation.building import federation_of
 
@@ -150,6 +155,22 @@ def test_a_home_opens_without_a_url_and_with_one_of_which_only_the_address_is_us
         pass
 
 
+def test_the_doctor_and_supervision_need_no_url(
+    without_url: Settings, postgres_server: EmbeddedServer
+) -> None:
+    checked = {one.name: one for one in check_machine(without_url)}
+    assert f"127.0.0.1:{postgres_server.port}/ answers" in checked["postgres"].found
+    for name in ("migrations of alpha", "LISTEN in beta", "leases of beta"):
+        assert checked[name].state is State.OK
+    with open_jobs(without_url) as jobs:
+        assert jobs.of(ALPHA).mark()
+    (without_url.directory / "keys/beta/logins/job").rename(without_url.directory / "elsewhere")
+    checked = {one.name: one for one in check_machine(without_url)}
+    (without_url.directory / "elsewhere").rename(without_url.directory / "keys/beta/logins/job")
+    assert "run medusa apply again" in checked["home of beta"].found
+    assert checked["leases of alpha"].state is State.OK
+
+
 def test_homes_are_made_and_migrated_by_the_administrator_alone(without_url: Settings) -> None:
     with (
         pytest.raises(Refused, match="set MEDUSA_CATALOG_URL"),
@@ -235,6 +256,25 @@ def test_migrating_sets_the_passwords_in_the_files_and_the_address_of_the_server
     assert record.read_text() == before
     with open_homes(settings, alone=False) as homes:
         assert all(can_log_in(str(homes.url(ALPHA, role))) for role in ROLES)
+
+
+def test_the_file_for_psql_has_the_analysts_of_homes_with_a_password(
+    without_url: Settings, tmp_path: Path
+) -> None:
+    shutil.copytree(without_url.directory / "keys", tmp_path / "keys")
+    shutil.copy(without_url.directory / RECORD, tmp_path)
+    folder = PlatformFolder(tmp_path)
+    folder.make()
+    moved = replace(without_url, directory=tmp_path)
+    for participants in ((ALPHA, BETA), (BETA,), ()):
+        command = write_passwords(folder, moved, "")
+        assert (command is None) == (not participants)
+        if command is not None:
+            expected = [read_password(tmp_path, name, "analyst") for name in participants]
+            lines = folder.pgpass.read_text().splitlines()
+            assert [line.rpartition(":")[2] for line in lines] == expected
+            assert f"{known_homes(tmp_path)[participants[0]]}_analyst" in command
+            (tmp_path / "keys" / participants[0] / "logins" / "analyst").unlink()
 
 
 @contextmanager
