@@ -15,7 +15,7 @@ SECRET_BYTES = 32
 
 
 def key_path(directory: Path, participant: Participant) -> Path:
-    """Where a participant's key lies; `directory` is the folder of homes."""
+    """Where a participant's key is stored; `directory` is the folder of homes."""
     return _file(directory, participant).path
 
 
