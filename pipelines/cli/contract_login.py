@@ -1,6 +1,6 @@
 """`medusa contract login`: the URL with which the owner of a home logs in, to edit contracts.
 
-The URL holds the password: it is printed to the terminal and stored nowhere.
+The URL holds the password, which is stored in the secret file of this login.
 """
 
 from __future__ import annotations
