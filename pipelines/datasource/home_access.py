@@ -120,9 +120,10 @@ def _url(settings: Settings, participant: Participant, stack: ExitStack) -> str:
     """How an analyst logs in to the home; `stack` closes what had to be opened for that."""
     database = known_homes(settings.directory).get(participant)
     url = settings.catalog_url_of(participant)
-    given = None if url is None else catalog_url(url)
-    if given is not None and database is None:
-        return given.render_as_string(hide_password=False)
-    if given is not None and given.username in {role_name(str(database), one) for one in ROLES}:
-        return given.set(database=database).render_as_string(hide_password=False)
+    if url is not None:
+        given = catalog_url(url)
+        if database is None:
+            return given.render_as_string(hide_password=False)
+        if given.username in {role_name(database, role) for role in ROLES}:
+            return given.set(database=database).render_as_string(hide_password=False)
     return stack.enter_context(home_server(settings, participant)).login_url("analyst")

@@ -6,7 +6,7 @@ was made with MEDUSA_CATALOG_URL. Other homes are on an embedded server under th
 demand and stopped by the process that started it.
 
 A home is opened with the password of one of its logins (`home_logins.py`) and the address of its
-server. The administrator's login is needed to make, migrate or drop homes, and for nothing else.
+server. Only what makes, migrates or drops homes needs the administrator's login.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class HomeServer:
     revive: Callable[[], None]
 
     def login_url(self, role: str) -> str:
-        """How a role logs in to the home; Unavailable if its password is missing."""
+        """The URL with which a role logs in; raises Unavailable if its password is missing."""
         return role_url(self.directory, self.address, self.participant, role)
 
 
@@ -206,9 +206,9 @@ def address_of_server(settings: Settings, participant: Participant) -> str | Non
 
 
 def role_url(directory: Path, server: str, participant: Participant, role: str) -> str:
-    """How a role logs in to a home of the folder, on the server of this address.
+    """The URL with which a role logs in to a home of the folder; `server` is its address.
 
-    Unavailable if the role's password is missing.
+    Raises Unavailable if the role's password is missing.
     """
     database = known_homes(directory)[participant]
     return login_url(server, database, role, read_password(directory, participant, role))
@@ -288,9 +288,9 @@ class Homes:
     def url(
         self, participant: Participant, role: str = "job", *, as_it_is: bool = False
     ) -> str | None:
-        """How a role logs in to a home; None if it was not made yet.
+        """The URL with which a role logs in to a home; None if it was not made yet.
 
-        It is brought up to date if the folder is held alone, else, or `as_it_is`, left alone.
+        The home is brought up to date if the folder is held alone, unless `as_it_is`. Raises
         Unavailable if the role's password is missing.
         """
         homes = known_homes(self._settings.directory)

@@ -1,6 +1,6 @@
 """The passwords of a home's logins, each in a secret file `keys/<participant>/logins/<role>`.
 
-A process reads the file of the role as which it logs in, and no other.
+A process reads only the file of the role that it logs in as.
 """
 
 from __future__ import annotations
@@ -20,14 +20,17 @@ _PASSWORD = re.compile(r"[!-~]{1,200}")
 
 
 def make_passwords(directory: Path, participant: Participant) -> Mapping[str, str]:
-    """Role -> password, of all roles; those that have no file yet are drawn now."""
+    """The password of each role; a password without a file is drawn and written."""
     for role in ROLES:
         _file(directory, participant, role).make(new_password)
     return {role: read_password(directory, participant, role) for role in ROLES}
 
 
 def read_password(directory: Path, participant: Participant, role: str) -> str:
-    """The password of one role; Unavailable if there is none, Refused if it is not kept secret."""
+    """The password of a role.
+
+    Raises Unavailable if its file is missing, Refused if others can read it or it was altered.
+    """
     file = _file(directory, participant, role)
     try:
         password = file.read(LENGTH_MAX)

@@ -439,7 +439,9 @@ def _port_of(data: Path) -> int | None:
     if not _runs_in(data, process):
         return 0
     answers = _answers(port)
-    return answers if answers is None else port * answers
+    if answers is None:
+        return None
+    return port if answers else 0
 
 
 def _runs_in(data: Path, process: int) -> bool:
