@@ -11,6 +11,8 @@ This module alone reads and sets the environment of this process. All variables 
   the repository; tests that need it skip when it is absent.
 * `MEDUSA_METRICS_PORT`: the port on 127.0.0.1 on which a driver serves its metrics; 0 chooses a
   free one; without it none are served.
+* `MEDUSA_EXCHANGE_NAME`: the host name by which partners on other machines reach this one; without
+  it a home is served on 127.0.0.1 only.
 * `MEDUSA_SPARK_MASTER`: the cluster on which steps run; without it they run in the driver's JVM.
 * `MEDUSA_DRIVER_MEMORY`: the heap of a driver's JVM, default 2g.
 * `MEDUSA_FAILPOINT`, `MEDUSA_FAILPOINT_FILE`: where a test stops the process (`failpoints.py`).
@@ -34,8 +36,10 @@ PARTICIPANT = "{participant}"
 DRIVER = "postgresql+psycopg2"
 CATALOG_URL, DIRECTORY = "MEDUSA_CATALOG_URL", "MEDUSA_DIR"
 SPARK_MASTER, DRIVER_MEMORY = "MEDUSA_SPARK_MASTER", "MEDUSA_DRIVER_MEMORY"
+EXCHANGE_NAME = "MEDUSA_EXCHANGE_NAME"
 FAILPOINT, FAILPOINT_FILE = "MEDUSA_FAILPOINT", "MEDUSA_FAILPOINT_FILE"
 _CLUSTER = re.compile(r"spark://[\w.,:\[\]-]+|yarn|k8s://[\w.:/\[\]-]+")
+_HOST_NAME = re.compile(r"[0-9A-Za-z]([0-9A-Za-z.-]{0,251}[0-9A-Za-z])?")
 _LOCAL = re.compile(r"local(\[[\w*]+(,\d+)?\])?|local-cluster\[\d+,\d+,\d+\]")
 
 
@@ -60,6 +64,7 @@ class Settings:
     directory: Path
     test_data: Path
     metrics_port: int | None = None
+    exchange_name: str | None = None
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Settings:
@@ -80,6 +85,7 @@ class Settings:
                 if test_data
                 else REPOSITORY.parent / "shared" / "data"
             ),
+            exchange_name=_checked_host_name(environ.get(EXCHANGE_NAME, "").strip()),
             metrics_port=_checked_port(environ.get("MEDUSA_METRICS_PORT", "").strip()),
         )
 
@@ -98,6 +104,7 @@ class Settings:
             **(environment() if environ is None else environ),
             DIRECTORY: str(self.directory),
             CATALOG_URL: self.catalog_url or "",
+            EXCHANGE_NAME: self.exchange_name or "",
         }
 
 
@@ -147,6 +154,15 @@ class Failpoint:
         if text and not (is_number and int(text) > 0):
             raise Refused(f"{FAILPOINT} is not valid: write POINT, or POINT:PASS with PASS from 1")
         return cls(point=point, pass_number=int(text or 1), file=Path(file))
+
+
+def _checked_host_name(text: str) -> str | None:
+    if text and not _HOST_NAME.fullmatch(text):
+        raise Refused(
+            f"{EXCHANGE_NAME} is not the name of a host: write the name by which partners reach "
+            "this machine"
+        )
+    return text or None
 
 
 def _checked_port(text: str) -> int | None:

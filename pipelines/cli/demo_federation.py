@@ -20,6 +20,7 @@ from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
 from pipelines.base import clock
 from pipelines.base.foreign_documents import starting
+from pipelines.base.owned_command import owned_command
 from pipelines.base.settings import Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.cli.fault import render
@@ -38,17 +39,6 @@ CUT = OTHERS[-1]
 END_S_MAX = 30
 LOOK_S = 0.25
 
-# Between us and Python: Linux is asked to end the child with us (PR_SET_PDEATHSIG), which cannot be
-# done safely between fork and exec of a process with threads.
-_BECOME = """
-import ctypes, os, sys
-if sys.platform == "linux":
-    ctypes.CDLL(None).prctl(1, 15)
-    if os.getppid() != int(sys.argv[1]):
-        sys.exit("the demo has ended")
-os.execv(sys.argv[2], sys.argv[2:])
-"""
-
 
 @dataclass(slots=True)
 class DemoFederation:
@@ -65,8 +55,7 @@ class DemoFederation:
         variables.pop("MEDUSA_METRICS_PORT", None)
         with self.log(participant).open("ab") as log, starting("medusa run"):
             self.running[participant] = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _BECOME, str(os.getpid()), *medusa,
-                 "--participant", participant, *more],
+                owned_command([*medusa, "--participant", participant, *more]),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -18,8 +18,10 @@ HELP = "serve the exchange of a home to its partners, until interrupted"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `medusa serve`."""
     arguments.add_home(parser)
-    host = "address to listen on (default: 127.0.0.1, without TLS)"
-    parser.add_argument("--host", metavar="ADDRESS", default="127.0.0.1", help=host)
+    standby = "wait, ready to serve, while another process serves this home"
+    parser.add_argument("--standby", action="store_true", help=standby)
+    host = "address to listen on (default: 127.0.0.1, without TLS; see MEDUSA_EXCHANGE_NAME)"
+    parser.add_argument("--host", metavar="ADDRESS", help=host)
     port = "port to listen on (default: a free one)"
     parser.add_argument("--port", type=arguments.port, metavar="N", default=0, help=port)
     certificate = "PEM file of the server's certificate (default: one that the home makes)"
@@ -34,6 +36,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
 
     request = ServeRequest(
         participant=options.participant,
+        is_standby=options.standby,
         host=options.host,
         port=options.port,
         certificate=options.certificate,

@@ -1,4 +1,4 @@
-"""Waiting for a notification of a home or a partner's home: LISTEN, with a time limit.
+"""Waiting for a notification of a home: LISTEN, with a time limit, beside other connections.
 
 Commits notify after they are made, without a payload; several arrive as one. A connection that
 breaks is made again at the next wait, and the time limit covers a notification that was lost.
@@ -72,6 +72,7 @@ def readable(lines: list[Any], limit_s: float) -> list[Any]:
 class ListenerIO:
     """The connections and the clock of a listener: of this machine, or simulated.
 
+    `listen` makes the connection of a place: the URL of a home, unless another one is given.
     `wait` returns the connections that were notified, or are dead, within a time.
     """
 
@@ -82,23 +83,23 @@ class ListenerIO:
 
 
 class NotificationListener:
-    """Listens at several homes; notifications of a home that is not `is_heard` now are ignored."""
+    """Listens at several places; notifications of one that is not `is_heard` now are ignored."""
 
     def __init__(
         self,
-        urls: Sequence[str],
+        places: Sequence[str],
         listener_io: ListenerIO | None = None,
         *,
-        is_heard: Callable[[str], bool] = lambda url: True,
+        is_heard: Callable[[str], bool] = lambda place: True,
     ) -> None:
-        self._urls = tuple(urls)
+        self._places = tuple(places)
         self._listener_io = listener_io or ListenerIO()
         self._is_heard = is_heard
         self._heard: dict[str, ListenerConnection] = {}
         self._tried_s = -TRY_AGAIN_S
 
     def wait(self, limit_ms: int) -> bool:
-        """Return when one of the homes has notified, or after the limit; whether one may have.
+        """Return when one of the places has notified, or after the limit; whether one may have.
 
         Without a connection that is not known, and after one was made it is not known of the time
         before it.
@@ -119,15 +120,15 @@ class NotificationListener:
 
     def _listen(self) -> bool:
         """Make the connections that are missing, if it is time; whether one was made."""
-        missing = [url for url in self._urls if url not in self._heard and self._is_heard(url)]
+        missing = [p for p in self._places if p not in self._heard and self._is_heard(p)]
         if not missing or self._listener_io.now_s() - self._tried_s < TRY_AGAIN_S:
             return False
-        for url in missing:
+        for place in missing:
             try:
-                self._heard[url] = self._listener_io.listen(url)
+                self._heard[place] = self._listener_io.listen(place)
             except psycopg2.Error:
                 self._tried_s = self._listener_io.now_s()
-        return any(url in self._heard for url in missing)
+        return any(place in self._heard for place in missing)
 
     def _ready(self, limit_s: float) -> bool:
         if not self._heard:
@@ -135,13 +136,13 @@ class NotificationListener:
             return True
         ready = self._listener_io.wait(list(self._heard.values()), limit_s)
         is_notified = False
-        for url, connection in list(self._heard.items()):
+        for place, connection in list(self._heard.items()):
             if connection not in ready:
                 continue
-            is_notified = self._is_heard(url) or is_notified
+            is_notified = self._is_heard(place) or is_notified
             if not self._drained(connection):
                 connection.close()
-                del self._heard[url]
+                del self._heard[place]
         return is_notified
 
     @staticmethod

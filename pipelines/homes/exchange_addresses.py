@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from medusa_core.errors import Unavailable
+from medusa_core.errors import Conflict, Unavailable
 from medusa_core.names import Participant, check_name
-from pipelines.base.files import write_atomically
+from pipelines.base.files import FileLock, write_atomically
 
 FOLDER = "exchange"
 FILE_BYTES_MAX = 500
@@ -59,6 +59,27 @@ def read_address(directory: Path, participant: Participant) -> ServerAddress:
             f"serve --participant {participant}"
         )
     return ServerAddress(url=found[1], pin=found[2])
+
+
+def server_lock(directory: Path, participant: Participant, *, waits: bool = False) -> FileLock:
+    """Held by the one process that serves a participant's exchange, until it ends.
+
+    Raises Conflict if another process serves it and `waits` is false, Unavailable if its file
+    cannot be written.
+    """
+    path = address_path(directory, participant).with_suffix(".lock")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return FileLock(path, waits=waits, mode=0o600)
+    except BlockingIOError:
+        raise Conflict(
+            f"another process serves the exchange of {participant}: end it, or wait for its end "
+            "with --standby"
+        ) from None
+    except OSError as error:
+        raise Unavailable(
+            f"{path} cannot be written ({error.strerror}): mend its folder"
+        ) from error
 
 
 def remove_address(directory: Path, participant: Participant, address: ServerAddress) -> None:

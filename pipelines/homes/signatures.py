@@ -25,6 +25,11 @@ class SigningKey:
         """By which others know it."""
         return self._key.public_key().public_bytes_raw()
 
+    @property
+    def private_key(self) -> Ed25519PrivateKey:
+        """For a library that signs with it."""
+        return self._key
+
     def sign(self, message: bytes) -> bytes:
         """A signature over a message, which begins with a domain of its own."""
         return self._key.sign(message)

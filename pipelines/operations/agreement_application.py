@@ -7,18 +7,20 @@ continues to run.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from medusa_core.errors import MedusaError, Refused, Unavailable
+from medusa_core.market.envelopes import Envelope
 from medusa_core.market.terms import Terms
 from medusa_core.names import Participant
 from pipelines.catalog.agreement_store import Agreements
 from pipelines.catalog.postgres.agreements import PostgresAgreements
-from pipelines.exchange.in_process import Partner
-from pipelines.homes.home import Homes, known_homes, storage_of
+from pipelines.catalog.postgres.exchange_home import ExchangeHome
+from pipelines.homes.home import Homes
 from pipelines.homes.signing_keys import load_key, make_key
 from pipelines.market.sync.contract_proposals import (
     AgreementChange,
@@ -112,34 +114,54 @@ def _exchange(
 ) -> tuple[str, ...]:
     """Exchange until nothing changes; a sentence for each thing that could not be sent."""
     unsent: dict[str, None] = {}
-    partners = _partners(homes, directory)
     desks = []
+
+    def note(error: Exception) -> None:
+        unsent[str(error)] = None
+
     for name in chosen:
         url = homes.url(name, as_it_is=True)
         assert url is not None, "its changes have been applied"
-        others = {other: its for other, its in partners.items() if other != name}
+        transport = FolderTransport(name, partial(_exchange_url, homes))
         with suppress(MedusaError):  # its key was reported before
-            opened = open_contract_sync(
-                directory,
-                name,
-                url,
-                others,
-                lambda error: unsent.update({str(error): None}),
-                to_all=True,
-            )
+            opened = open_contract_sync(directory, name, url, transport, note, to_all=True)
             desks.append(stack.enter_context(opened)[0])
     settle(desks)
     return tuple(unsent)
 
 
-def _partners(homes: Homes, directory: Path) -> Mapping[Participant, Partner]:
-    partners = {}
-    for name in known_homes(directory):
-        url = homes.url(name, "reader", as_it_is=True)
-        if url is not None:
-            storage = storage_of(directory, name)
-            partners[name] = Partner(reader_url=url, storage=storage)
-    return partners
+def _exchange_url(homes: Homes, partner: Participant) -> str | None:
+    return homes.url(partner, "exchange", as_it_is=True)
+
+
+class FolderTransport:
+    """A `Transport` to the homes of a folder while they are applied: no server need run yet.
+
+    An envelope is taken as by the partner's exchange server, under its login. `url_of` gives the
+    URL of that login, None for a home elsewhere.
+    """
+
+    def __init__(self, sender: Participant, url_of: Callable[[Participant], str | None]) -> None:
+        self._sender = sender
+        self._url_of = url_of
+        self._opened: dict[Participant, ExchangeHome] = {}
+
+    def deliver(self, partner: Participant, envelopes: Sequence[Envelope]) -> tuple[str, ...]:
+        """See `Transport.deliver`."""
+        if partner not in self._opened:
+            url = self._url_of(partner)
+            if url is None:
+                raise Unavailable(
+                    f"the home of partner {partner} is not known here: apply its contracts in this "
+                    "folder, or let its operator exchange keys with this home's"
+                )
+            self._opened[partner] = ExchangeHome(url, partner)
+        return self._opened[partner].deliver(self._sender, envelopes)
+
+    def close(self) -> None:
+        """See `Transport.close`."""
+        for home in self._opened.values():
+            home.close()
 
 
 def _opened(homes: Homes, name: Participant, stack: ExitStack) -> PostgresAgreements:

@@ -46,4 +46,4 @@ def what_if(settings: Settings, request: WhatIfRequest) -> WhatIf:
     terms = [read_bilateral_file(path).terms for path in request.files]
     chosen = chosen_participant(settings, request.participant)
     with open_session(settings, chosen) as home_session:
-        return ask_what_if(home_session.urls[0], chosen, parsed, terms, request.over_ms)
+        return ask_what_if(home_session.url, chosen, parsed, terms, request.over_ms)

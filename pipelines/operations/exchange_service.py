@@ -23,12 +23,14 @@ from pipelines.homes.exchange_addresses import (
     ServerAddress,
     is_loopback,
     remove_address,
+    server_lock,
     write_address,
 )
 from pipelines.homes.home import chosen_participant, exchange_login, storage_of
 from pipelines.homes.signing_keys import key_path, make_key
 
 CERTIFICATE = "server.pem"
+LOOPBACK, ANY = "127.0.0.1", "0.0.0.0"
 REVIVAL_PAUSE_S = 1.0
 """How often an embedded catalog server is started again if it has ended."""
 
@@ -37,13 +39,16 @@ REVIVAL_PAUSE_S = 1.0
 class ServeRequest:
     """Where to serve the exchange of `participant` (None: the only one of the folder).
 
-    On loopback it is served without TLS unless a certificate is given; elsewhere with the given
-    certificate, or with one that the home makes. Port 0 is a free one. `key`: a PEM file; None if
-    the certificate's file holds the key.
+    `host` None: all addresses of the machine if the settings have the name by which partners reach
+    it, else loopback. On loopback it is served without TLS unless a certificate is given;
+    elsewhere with the given certificate, or with one that the home makes. Port 0 is a free one.
+    `key`: a PEM file; None if the certificate's file holds the key. `is_standby`: wait while
+    another process serves it.
     """
 
     participant: str | None = None
-    host: str = "127.0.0.1"
+    is_standby: bool = False
+    host: str | None = None
     port: int = 0
     certificate: Path | None = None
     key: Path | None = None
@@ -63,26 +68,30 @@ def serve_exchange(
     """Serve until the process is interrupted; `observer` is called when requests are answered.
 
     Raises Refused for a home that is not there and a certificate that cannot be used, Unavailable
-    if the home cannot be reached or the address is taken.
+    if the home cannot be reached or the address is taken, Conflict if another process serves it.
     """
     if request.key is not None and request.certificate is None:
         raise Refused("a key is given without its certificate: give both")
     participant = chosen_participant(settings, request.participant)
     audience = audience_of(participant, make_key(settings.directory, participant).public_key)
-    certificate = _certificate(settings, participant, request)
+    name = settings.exchange_name
+    host = request.host or (LOOPBACK if name is None else ANY)
+    certificate = _certificate(settings, participant, request, host)
     tls = None if certificate is None else server_context(certificate, request.key)
     pin = None if certificate is None else pin_of_file(certificate)
-    listen = ListenAddress(host=request.host, port=request.port, tls=tls)
+    listen = ListenAddress(host=host, port=request.port, tls=tls)
     limits = ServerLimits()
     with (
-        exchange_login(settings, participant) as (url, revive),
-        closing(ExchangeHome(url, participant)) as home,
+        exchange_login(settings, participant) as (login_url, revive),
+        server_lock(settings.directory, participant, waits=request.is_standby),
+        closing(ExchangeHome(login_url, participant)) as home,
     ):
-        progress = HomeProgress(url)
+        progress = HomeProgress(login_url)
         storage = storage_of(settings.directory, participant)
         exchange = ExchangeServer(home, storage, audience, version("medusa"), progress, limits)
         server = HttpsServer(exchange.application, listen, limits)
-        address = ServerAddress(url=server.url, pin=pin)
+        url = server.url if name is None or is_loopback(host) else server.url_at(name)
+        address = ServerAddress(url=url, pin=pin)
 
         def ready() -> None:
             write_address(settings.directory, participant, address)
@@ -96,9 +105,9 @@ def serve_exchange(
 
 
 def _certificate(
-    settings: Settings, participant: Participant, request: ServeRequest
+    settings: Settings, participant: Participant, request: ServeRequest, host: str
 ) -> Path | None:
-    if request.certificate is not None or is_loopback(request.host):
+    if request.certificate is not None or is_loopback(host):
         return request.certificate
     folder = key_path(settings.directory, participant).parent
     return make_certificate(folder / CERTIFICATE, participant)

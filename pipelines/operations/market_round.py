@@ -21,6 +21,8 @@ from pipelines.market.rounds.round_assembly import open_market_worker
 from pipelines.market.rounds.round_report import decision_documents
 from pipelines.operations.job_supervision import lane_is_held
 from pipelines.participant.home_session import open_session
+from pipelines.platform.drills.fault_injected_exchange import FaultInjectedExchange
+from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
 
 REQUESTED = "requested by medusa round"
 
@@ -66,14 +68,20 @@ def hold_round(settings: Settings, request: RoundRequest) -> RoundResult:
     """
     chosen = chosen_participant(settings, request.participant)
     problems: list[str] = []
+
+    def note(error: Exception) -> None:
+        problems.append(str(error))
+
     with (
         open_session(settings, chosen) as home_session,
         open_market_worker(
             settings.directory,
             chosen,
-            home_session.urls[0],
-            home_session.partners,
-            lambda error: problems.append(str(error)),
+            home_session.url,
+            FaultInjectedExchange(
+                home_session.exchange, FaultInjectedLinks(settings.directory, chosen, note)
+            ),
+            note,
             to_all=True,
         ) as worker,
     ):

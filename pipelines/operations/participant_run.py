@@ -16,9 +16,9 @@ from medusa_core.errors import Conflict, Unavailable
 from medusa_core.knowledge import Limits
 from medusa_core.names import Participant
 from pipelines.base.settings import Settings
-from pipelines.exchange.notification_listener import NotificationListener
 from pipelines.homes.home import chosen_participant
 from pipelines.homes.lease_renewer import LEASE_MS, LeaseRenewer
+from pipelines.operations.exchange_process import exchange_process
 from pipelines.participant.assembly import (
     Engines,
     OwnSession,
@@ -30,6 +30,7 @@ from pipelines.participant.assembly import (
     wait_for_leases,
 )
 from pipelines.participant.assigned_plans import AssignedPlan
+from pipelines.participant.home_notifications import notification_listener
 from pipelines.participant.home_session import HomeSession, open_session
 from pipelines.participant.loop import AssignmentsChanged, ParticipantLoop
 from pipelines.participant.warm_up import warm_up
@@ -123,13 +124,12 @@ def _run(settings: Settings, options: RunOptions, observer: Observer) -> None:
     is_live = options.lane is Lane.LIVE
     with (
         recorded(settings.directory, participant) if is_live else nullcontext(_nothing) as drives,
-        _running(settings, options, observer, warms_up=is_live) as (home_session, loop, session),
+        _running(settings, options, observer, is_served=is_live) as (home_session, loop, session),
         ExitStack() as stack,
     ):
         drives()
-        links = FaultInjectedLinks(settings.directory, participant)
-        listener = NotificationListener(
-            home_session.urls, is_heard=links.is_heard(home_session.partners)
+        listener = notification_listener(
+            home_session, FaultInjectedLinks(settings.directory, participant)
         )
         stack.callback(listener.close)
 
@@ -194,7 +194,7 @@ def _no_engine(assigned_plan: AssignedPlan) -> Callable[[], StepEngine]:
 
 @contextmanager
 def _running(
-    settings: Settings, options: RunOptions, observer: Observer, *, warms_up: bool = False
+    settings: Settings, options: RunOptions, observer: Observer, *, is_served: bool = False
 ) -> Iterator[tuple[HomeSession, ParticipantLoop, OwnSession]]:
     participant = chosen_participant(settings, options.participant)
     with ExitStack() as stack:
@@ -202,6 +202,8 @@ def _running(
         watcher = stack.enter_context(watcher_of(settings, participant, home_session.home.catalog))
         if settings.metrics_port == 0 and watcher.metrics_url is not None:
             observer(ServesMetrics(url=watcher.metrics_url))
+        if is_served:
+            stack.enter_context(exchange_process(settings, participant, watcher.error))
         # What is opened from here on is closed before the end of the JVM is reported.
         stack.enter_context(jvm_errors(watcher.error))
         holder = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
@@ -229,7 +231,7 @@ def _running(
             options.lease_ms,
             watcher,
             get_ready=get_ready,
-            gets_ready_first=options.is_standby or (warms_up and has_promised(home_session)),
+            gets_ready_first=options.is_standby or (is_served and has_promised(home_session)),
             is_standby=options.is_standby,
         )
         yield (

@@ -20,7 +20,6 @@ from medusa_core.recalls import (
 from pipelines.base.settings import Settings
 from pipelines.base.time_text import iso
 from pipelines.catalog.records import LineStatus
-from pipelines.exchange.in_process import LocalExchange
 from pipelines.homes.home import chosen_participant, open_home
 from pipelines.participant.home_session import open_session
 from pipelines.participant.recalling import (
@@ -30,6 +29,7 @@ from pipelines.participant.recalling import (
     recall_of,
     with_needs,
 )
+from pipelines.platform.drills.fault_injected_exchange import FaultInjectedExchange
 from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
 
 
@@ -130,11 +130,8 @@ def _recall_of_partner(
 ) -> LineRecall:
     """The partner's recall of its line; Refused if it begins before `from_us`."""
     home_session = stack.enter_context(open_session(settings, here))
-    exchange = LocalExchange(
-        here, home_session.partners, FaultInjectedLinks(settings.directory, here)
-    )
-    stack.callback(exchange.close)
-    recall = recall_of(exchange, line)
+    links = FaultInjectedLinks(settings.directory, here)
+    recall = recall_of(FaultInjectedExchange(home_session.exchange, links), line)
     if recall.from_us < from_us:
         partner = line.producer.participant
         raise Refused(

@@ -21,8 +21,7 @@ from pipelines.exchange.chooser import Chooser, chooses
 from pipelines.exchange.contents import FileContents
 from pipelines.exchange.copies import FileCopies
 from pipelines.exchange.importer import Importer, NoImports
-from pipelines.exchange.in_process import LocalExchange
-from pipelines.exchange.nonblocking import NonBlockingExchange
+from pipelines.exchange.nonblocking import NonBlockingExchange, NonBlockingTransport
 from pipelines.homes.lease_renewer import LeaseRenewer
 from pipelines.homes.network_files import network_of_plan
 from pipelines.participant.assigned_plans import (
@@ -37,6 +36,7 @@ from pipelines.participant.home_session import HomeSession
 from pipelines.participant.housekeeper import Housekeeper
 from pipelines.participant.loop import Inputs, LoopObserver, ParticipantLoop, Workers
 from pipelines.participant.market_door import MarketDoor, MarketTicker
+from pipelines.platform.drills.fault_injected_exchange import FaultInjectedExchange
 from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
 from pipelines.sinks.delivery_workers import Deliveries
 from pipelines.sources.closing import BucketCloser
@@ -120,9 +120,7 @@ def loop_of(
     links = FaultInjectedLinks(
         home_session.home.directory, home_session.home.participant, observer.error
     )
-    exchange = NonBlockingExchange(
-        LocalExchange(home_session.home.participant, home_session.partners, links)
-    )
+    exchange = NonBlockingExchange(FaultInjectedExchange(home_session.exchange, links))
     stack.callback(exchange.close)
     engine_of = (engines or Engines(home_session, session)).engine_of
     meter = CpuMeter(
@@ -196,12 +194,10 @@ def market_of(home_session: HomeSession, observer: LoopObserver) -> MarketDoor:
         from pipelines.market.rounds.round_assembly import market_worker
 
         home = home_session.home
+        links = FaultInjectedLinks(home.directory, home.participant, observer.error)
+        transport = NonBlockingTransport(FaultInjectedExchange(home_session.exchange, links))
         return market_worker(
-            home.directory,
-            home.participant,
-            home_session.urls[0],
-            home_session.partners,
-            observer.error,
+            home.directory, home.participant, home_session.url, transport, observer.error
         )
 
     return MarketDoor(home_session.home.catalog, opens)

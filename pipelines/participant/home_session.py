@@ -1,39 +1,39 @@
-"""A participant's session in the federation: its own home, and where its partners' homes are.
+"""A participant's session in the federation: its own home, and its exchange with partners.
 
-Homes of one installation lie in one folder (MEDUSA_DIR), each in a database of its own. A driver
-logs in to its own home as `job` and to a partner's as `reader`, and to none as anything else. It
-reads the passwords of these logins, and never the administrator's.
+A driver logs in to its own home as `job`, and to no other: partners are reached through their
+exchange servers alone, also those whose homes lie in the same folder (MEDUSA_DIR).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
 from medusa_core.suggest import did_you_mean
 from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
-from pipelines.exchange.in_process import Partner
-from pipelines.homes.home import (
-    Home,
-    HomeServer,
-    home_server,
-    known_homes,
-    role_url,
-    storage_of,
-)
+from pipelines.exchange.client.folder_addresses import FolderAddresses
+from pipelines.exchange.client.https_exchange import HttpsExchange
+from pipelines.exchange.signed_assertions import sign_claims
+from pipelines.homes.home import Home, HomeServer, home_server, known_homes, storage_of
+from pipelines.homes.signing_keys import load_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeSession:
-    """An open home, and its partners'; `revive` restarts an embedded server that has ended."""
+    """An open home whose login `job` has the URL `url`, and its exchange with `partners`.
+
+    `revive` restarts an embedded server that has ended.
+    """
 
     home: Home
-    partners: Mapping[Participant, Partner]
-    urls: tuple[str, ...]
+    url: str
+    partners: frozenset[Participant]
+    exchange: HttpsExchange
     revive: Callable[[], None]
 
 
@@ -61,15 +61,9 @@ def _opened(
     homes: Mapping[Participant, str],
     server: HomeServer,
 ) -> Iterator[HomeSession]:
-    partners = {
-        name: Partner(
-            reader_url=role_url(settings.directory, server.address, name, "reader"),
-            storage=storage_of(settings.directory, name),
-        )
-        for name in homes
-        if name != participant
-    }
-    storage = storage_of(settings.directory, participant)
+    url = server.login_url("job")
+    directory = settings.directory
+    storage = storage_of(directory, participant)
     try:
         storage.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -77,19 +71,23 @@ def _opened(
             f"storage root {storage} cannot be made ({error.strerror}): mend the folder, then try "
             "again"
         ) from error
-    job_url = server.login_url("job")
-    catalog = PostgresCatalog(job_url, participant)
-    try:
-        yield HomeSession(
-            home=Home(
-                participant=participant,
-                directory=settings.directory,
-                storage=storage,
-                catalog=catalog,
-            ),
-            partners=partners,
-            urls=(job_url, *(p.reader_url for p in partners.values())),
-            revive=server.revive,
-        )
-    finally:
-        catalog.close()
+
+    def sign(claims: Mapping[str, Any]) -> str:
+        # Read when it is needed: a home without partners has no key.
+        return sign_claims(claims, load_key(directory, participant).private_key)
+
+    with closing(PostgresCatalog(url, participant)) as catalog:
+        addresses = FolderAddresses(directory, catalog.partner_keys)
+        with closing(HttpsExchange(participant, addresses, sign)) as exchange:
+            yield HomeSession(
+                home=Home(
+                    participant=participant,
+                    directory=directory,
+                    storage=storage,
+                    catalog=catalog,
+                ),
+                url=url,
+                partners=frozenset(homes) - {participant},
+                exchange=exchange,
+                revive=server.revive,
+            )

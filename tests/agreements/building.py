@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import psycopg2
@@ -32,9 +34,9 @@ from pipelines.catalog.postgres.database_errors import error_of
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.postgres.rounds import PostgresRounds, open_postgres_rounds
 from pipelines.catalog.server.home_databases import HomeUrls
-from pipelines.exchange.in_process import LocalExchange, Partner
 from pipelines.homes.signatures import SigningKey, signing_key
 from pipelines.market.sync.contract_sync import ContractSync, settle
+from pipelines.operations.agreement_application import FolderTransport
 
 ALPHA, BETA, GAMMA = Participant("alpha"), Participant("beta"), Participant("gamma")
 SPARE = "spare_load"
@@ -132,6 +134,17 @@ class Login:
             raise SqlRefused(error) from None
 
 
+class NamedSenders(FolderTransport):
+    """Delivers an envelope as the sender that it names, as if that one's token was stolen."""
+
+    def deliver(self, partner: Participant, envelopes: Sequence[Envelope]) -> tuple[str, ...]:
+        answers: list[str] = []
+        for sender, those in groupby(envelopes, key=attrgetter("sender")):
+            self._sender = sender
+            answers += super().deliver(partner, tuple(those))
+        return tuple(answers)
+
+
 class Connections:
     """The connections of a participant to its home and to its partners' homes.
 
@@ -139,10 +152,10 @@ class Connections:
     function that it calls, which costs more than most tests do.
     """
 
-    def __init__(self, urls: HomeUrls, partners: Mapping[Participant, Partner]) -> None:
-        self.urls, self.partners = urls, partners
+    def __init__(self, urls: HomeUrls, exchanges: Mapping[Participant, str]) -> None:
+        self.urls, self.exchanges = urls, exchanges
         self.agreements = PostgresAgreements(urls.job, urls.participant)
-        self.exchange = LocalExchange(urls.participant, partners)
+        self.exchange = NamedSenders(urls.participant, exchanges.get)
         self._logins: dict[str, Login] = {}
 
     @cached_property
@@ -174,7 +187,7 @@ class Connections:
 class Post:
     """The way to partners; what is on it can be looked at, and it can be cut."""
 
-    exchange: LocalExchange
+    exchange: FolderTransport
     cut: set[Participant] = field(default_factory=set)
     seen: list[Envelope] = field(default_factory=list)
 
@@ -198,7 +211,7 @@ class Party:
     to_all: bool = True
 
     def __post_init__(self) -> None:
-        self.urls, self.partners = self.connections.urls, self.connections.partners
+        self.urls, self.exchanges = self.connections.urls, self.connections.exchanges
         self.name = self.urls.participant
         self.agreements = self.connections.agreements
         self.post = Post(self.connections.exchange)

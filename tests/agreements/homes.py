@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from unittest.mock import patch
 
 from sqlalchemy import Engine
 
 from medusa_core.names import Participant
-from pipelines.catalog.postgres import published
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import HomeUrls
-from pipelines.exchange.in_process import Partner
 from tests.agreements.building import Connections, Party, a_key
 from tests.catalog.homes_under_test import watcher_of, wipe
 
@@ -21,12 +17,6 @@ Urls = Mapping[Participant, HomeUrls]
 Watchers = dict[Participant, Engine]
 HomeConnections = dict[Participant, Connections]
 Parties = dict[Participant, Party]
-PATIENT = {
-    "connect_timeout": 60,
-    "options": "-c jit=off -c statement_timeout=60000 -c lock_timeout=60000",
-    "tcp_user_timeout": 60_000,
-}
-"""How long a partner's home is waited for; by itself the product waits for seconds."""
 
 
 @contextmanager
@@ -42,14 +32,9 @@ def watchers_of(server: EmbeddedServer, homes: Urls) -> Iterator[Watchers]:
 @contextmanager
 def connections_of(homes: Urls) -> Iterator[HomeConnections]:
     """What each of these has open, for all tests."""
-    partners = {
-        name: Partner(reader_url=urls.reader, storage=Path("/nowhere"))
-        for name, urls in homes.items()
-    }
-    found = {name: Connections(urls, partners) for name, urls in homes.items()}
-    # A partner that is slow is left alone: here none is but for a pause of the whole machine.
-    with patch.dict(published.TIMEOUTS, PATIENT):
-        yield found
+    exchanges = {name: urls.exchange for name, urls in homes.items()}
+    found = {name: Connections(urls, exchanges) for name, urls in homes.items()}
+    yield found
     for connections in found.values():
         connections.close()
 

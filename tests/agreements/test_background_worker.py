@@ -22,6 +22,7 @@ from pipelines.market.sync.background_worker import (
     BackgroundWorker,
 )
 from pipelines.market.sync.contract_sync import ContractSync, SyncResult
+from pipelines.operations.agreement_application import FolderTransport
 from tests.agreements.building import INSERT, Party
 from tests.waiting import until
 
@@ -204,7 +205,8 @@ def test_a_home_ticks_once_it_has_a_key_that_is_its_own(
     told: list[Exception] = []
 
     def opened(party: Party) -> BackgroundWorker | None:
-        return market_worker(tmp_path, party.name, party.urls.job, party.partners, told.append)
+        transport = NonBlockingTransport(FolderTransport(party.name, party.exchanges.get))
+        return market_worker(tmp_path, party.name, party.urls.job, transport, told.append)
 
     assert opened(alpha) is None, "it has none"
     for party in (alpha, beta):

@@ -21,13 +21,15 @@ from medusa_core.fragments import Fragment, fragments_of
 from medusa_core.grid import Range
 from medusa_core.names import Epoch, NetworkName, Participant, PlanId, StreamName, Version
 from medusa_core.network import Aggregate, Filter, Network, Output, Source
+from medusa_core.plans import fingerprint_of
 from medusa_core.segments import Producer, Read, SegmentFile, Stability
 from pipelines.catalog.records import Assignment, Deployment, StreamRecord
 
 WIDTH_US = 10_000_000
 ALPHA = Participant("alpha")
 ME = Producer(ALPHA)
-PLAN = PlanId("plan-one")
+PLAN = fingerprint_of("{}")
+"""Of the document that deployments here have: partners check that it is of this fingerprint."""
 FIRST, SECOND = Epoch(1), Epoch(2)
 HOUR_MS = 3_600_000
 SRC, SUMS, BIG = StreamName("src"), StreamName("sums"), StreamName("big")

@@ -57,7 +57,7 @@ def test_only_the_newest_assignment_of_a_replica_is_in_force(catalog: Catalog) -
     assert in_force[a.MAIN] == later
     assert in_force[a.TAIL] == a.an_assignment(a.TAIL)
     assert [(p.network, p.id) for p in catalog.plans()] == [
-        ("example", "plan-one"),
+        ("example", a.PLAN),
         ("example", "plan-two"),
     ]
 

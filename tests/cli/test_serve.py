@@ -5,8 +5,10 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg2
@@ -82,6 +84,23 @@ def test_partners_are_answered_until_it_is_stopped(settings: Settings) -> None:
         answering(settings)
 
 
+def test_one_process_serves_a_home_and_another_one_waits_if_it_is_told_to(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in settings.environment_of_child({}).items():
+        monkeypatch.setenv(name, value)
+    with serving(settings) as (first, _):
+        assert main(["serve"]) == 3
+        assert "another process serves the exchange of alpha" in capsys.readouterr().err
+        ready = serving(settings, "--standby")
+        first_ends = threading.Timer(1, first.kill)
+        first_ends.start()
+        with ready as (_, line):
+            assert "alpha serves its exchange at" in line
+            assert answering(settings) == ALPHA
+        first_ends.join()
+
+
 def test_elsewhere_it_is_served_with_tls_and_a_key_of_its_own(settings: Settings) -> None:
     pins = []
     for _ in range(2):
@@ -91,6 +110,13 @@ def test_elsewhere_it_is_served_with_tls_and_a_key_of_its_own(settings: Settings
             assert read_address(settings.directory, ALPHA).pin == pins[-1]
             assert answering(settings) == ALPHA
     assert pins[0] == pins[1], "partners have pinned it"
+
+
+def test_with_a_name_partners_on_other_machines_find_it_by_that(settings: Settings) -> None:
+    with serving(replace(settings, exchange_name="localhost")) as (_, line):
+        assert "https://localhost:" in line
+        assert read_address(settings.directory, ALPHA).url.startswith("https://localhost:")
+        assert answering(settings) == ALPHA
 
 
 def test_an_address_that_is_not_written_down_is_unavailable(settings: Settings) -> None:

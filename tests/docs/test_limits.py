@@ -18,16 +18,12 @@ import pytest
 
 from medusa_core.columns import declare_columns
 from medusa_core.errors import Refused, Unavailable
-from medusa_core.names import Participant, Version
+from medusa_core.names import Participant
 from medusa_core.network import Aggregate, Box, Filter, Network, Output, Source
 from medusa_core.segments import Segment
 from pipelines.base.settings import REPOSITORY, Settings
-from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
-from pipelines.catalog.postgres.published import PublishedHome
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
 from pipelines.contracts.federation import read_federation
-from pipelines.exchange.in_process import LocalExchange
 from pipelines.homes.home import make_home
 from pipelines.language.check import check_network
 from pipelines.participant.home_session import open_session
@@ -35,6 +31,7 @@ from pipelines.storage.arrow_schema import file_schema
 from pipelines.storage.csv_export import export_csv
 from tests.catalog import building as a
 from tests.contracts.writing import ALPHA, FILES, NETWORK, write_contracts
+from tests.exchange.served import served_home
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 BETA = Participant("beta")
@@ -92,31 +89,11 @@ def test_a_participant_of_another_folder_is_not_reachable(
     with (
         make_home(elsewhere, BETA, keep=False),
         make_home(settings, a.ALPHA, keep=False),
+        served_home(elsewhere, BETA),
         open_session(settings, a.ALPHA) as session,
+        pytest.raises(Unavailable, match="the exchange of beta has no address here"),
     ):
-        exchange = LocalExchange(a.ALPHA, session.partners)
-        with pytest.raises(Unavailable, match="the home of partner beta is not known here"):
-            exchange.acknowledge(BETA, a.SRC, 0, 1_000, 0)
-
-
-@pytest.fixture
-def urls(postgres_server: EmbeddedServer) -> Iterator[HomeUrls]:
-    admin_url = postgres_server.superuser_url()
-    yield create_home(admin_url, a.ALPHA, DATABASE)
-    drop_home(admin_url, DATABASE)
-
-
-def test_every_participant_of_an_installation_reads_every_stream(urls: HomeUrls) -> None:
-    catalog = PostgresCatalog(urls.job, a.ALPHA)
-    catalog.deploy(a.a_deployment())
-    catalog.close()
-    home = PublishedHome(a.ALPHA, urls.reader)
-    try:
-        for stream in (a.SRC, a.SUMS, a.BIG):
-            news = home.line_news(stream, a.ME, Version(0), segments_max=10)
-            assert news.stream == stream
-    finally:
-        home.close()
+        session.exchange.acknowledge(BETA, a.SRC, 0, 1_000, 0)
 
 
 # The language

@@ -19,8 +19,8 @@ from pipelines.catalog.records import Assignment, Deployment, StreamRecord
 from pipelines.exchange.contents import AnyContents
 from pipelines.exchange.copies import FileCopies
 from pipelines.exchange.importer import Imported, Importer
-from pipelines.exchange.in_process import LocalExchange, Partner
 from pipelines.homes.lease_renewer import LeaseRenewer
+from tests.exchange.stored_files import StoredFiles
 
 WIDTH_US = 10_000_000
 ALPHA, BETA, DELTA = map(Participant, ("alpha", "beta", "delta"))
@@ -108,16 +108,12 @@ class Writer:
         )
 
 
-class Told(LocalExchange):
-    """The product's exchange, but news comes from catalogs in memory; counts what is fetched."""
+class Told(StoredFiles):
+    """An exchange whose news comes from catalogs in memory; counts what is fetched."""
 
     def __init__(self, writers: Iterable[Writer]) -> None:
         self.writers = {w.catalog.participant: w for w in writers}
-        partners = {
-            name: Partner(reader_url="postgresql://nowhere", storage=w.storage)
-            for name, w in self.writers.items()
-        }
-        super().__init__(DELTA, partners)
+        super().__init__({name: w.storage for name, w in self.writers.items()})
         self.away: set[Participant] = set()
         self.asked: list[StreamName] = []
         self.fetched: list[str] = []

@@ -5,16 +5,19 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import httpx
+from sqlalchemy import text
 
-from medusa_core.errors import MedusaError
+from medusa_core.errors import Conflict, MedusaError
 from medusa_core.names import Participant
+from medusa_core.protocol.assertions import audience_of
 from medusa_core.segments import SegmentFile
+from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.exchange_home import ExchangeHome
 from pipelines.exchange.client.https_exchange import HttpsExchange
 from pipelines.exchange.client.partner_link import PartnerAddress
@@ -23,18 +26,26 @@ from pipelines.exchange.server.home_progress import HomeProgress
 from pipelines.exchange.server.https_server import HttpsServer, ListenAddress
 from pipelines.exchange.server.partner_budgets import ServerLimits
 from pipelines.exchange.signed_assertions import sign_claims
+from pipelines.homes.exchange_addresses import (
+    ServerAddress,
+    remove_address,
+    server_lock,
+    write_address,
+)
+from pipelines.homes.home import exchange_login, open_home, storage_of
+from pipelines.homes.signing_keys import make_key
 from tests.exchange.published_home import ALPHA, AUDIENCE, BETA, KEYS, ROWS, form_for
 
 
 @contextmanager
 def served(
     home: ExchangeHome, storage: Path, url: str, address: ListenAddress | None = None,
-    limits: ServerLimits | None = None,
+    limits: ServerLimits | None = None, audience: str = AUDIENCE,
 ) -> Iterator[HttpsServer]:  # fmt: skip
-    """The server of alpha's home."""
+    """The server of a home, of alpha's unless another audience is given."""
     limits = limits or ServerLimits()
     progress = HomeProgress(url)
-    exchange = ExchangeServer(home, storage, AUDIENCE, "0.1.0", progress, limits)
+    exchange = ExchangeServer(home, storage, audience, "0.1.0", progress, limits)
     server = HttpsServer(exchange.application, address or ListenAddress(), limits)
     is_ready = threading.Event()
     thread = threading.Thread(target=server.serve_until_ended, args=(is_ready.set,))
@@ -47,6 +58,44 @@ def served(
             server.should_exit = True
             thread.join(30)
             assert not thread.is_alive()
+
+
+@contextmanager
+def served_home(settings: Settings, participant: Participant) -> Iterator[HttpsServer | None]:
+    """The server of a home in a folder, which partners in the same folder find.
+
+    None, and nothing is served, while another one serves the home.
+    """
+    directory = settings.directory
+    try:
+        lock = server_lock(directory, participant)
+    except Conflict:
+        yield None
+        return
+    audience = audience_of(participant, make_key(directory, participant).public_key)
+    with (
+        lock,
+        exchange_login(settings, participant) as (url, _),
+        closing(ExchangeHome(url, participant)) as home,
+        served(home, storage_of(directory, participant), url, audience=audience) as server,
+    ):
+        address = ServerAddress(url=server.url, pin=None)
+        write_address(directory, participant, address)
+        try:
+            yield server
+        finally:
+            remove_address(directory, participant, address)
+
+
+def introduce(settings: Settings, owner: Participant, reader: Participant, *streams: str) -> None:
+    """Let homes of a folder know each other's keys, and the reader read streams of the owner."""
+    keys = {name: make_key(settings.directory, name).public_key.hex() for name in (owner, reader)}
+    for name in (owner, reader):
+        with open_home(settings, name, as_owner=True) as home, home.catalog.engine.connect() as sql:
+            for known, key in keys.items():
+                sql.execute(LEARN, {"name": known, "key": key})
+            for stream in streams if name == owner else ():
+                sql.execute(GRANT, {"stream": stream, "reader": reader})
 
 
 def address_of(url: str, pin: str | None = None, of: Participant = ALPHA) -> PartnerAddress:
@@ -100,6 +149,9 @@ def scripted(answer: Callable[[socket.socket], None]) -> Iterator[str]:
                 one.shutdown(socket.SHUT_RDWR)
             one.close()
 
+
+LEARN = text("SELECT medusa_api.learn_key(:name, :key)")
+GRANT = text("SELECT medusa_api.grant_stream(:stream, :reader)")
 
 SUMS_FILE = SegmentFile(
     path="sums/x.parquet", size_bytes=len(ROWS), sha256=sha256(ROWS).hexdigest(), rows=2

@@ -27,12 +27,11 @@ from pipelines.exchange.chooser import Chooser
 from pipelines.exchange.contents import AnyContents
 from pipelines.exchange.copies import FileCopies
 from pipelines.exchange.importer import Imported, Importer
-from pipelines.exchange.in_process import LocalExchange
-from pipelines.exchange.in_process import Partner as Storage
 from pipelines.homes.lease_renewer import LeaseRenewer
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import watcher_of, wipe
 from tests.catalog.producing import BETA, CHOSEN, GAMMA, IMPORTING, Partner, replicated
+from tests.exchange.stored_files import StoredFiles
 from tests.home_pool import lent_homes
 
 
@@ -42,15 +41,11 @@ def urls(postgres_server: EmbeddedServer) -> Iterator[HomeUrls]:
         yield homes[a.ALPHA]
 
 
-class Told(LocalExchange):
-    """The product's exchange, but news comes from catalogs in memory."""
+class Told(StoredFiles):
+    """An exchange whose news comes from catalogs in memory."""
 
     def __init__(self, partners: dict[Participant, Partner], root: Path) -> None:
-        storages = {
-            name: Storage(reader_url="postgresql://nowhere", storage=root / name)
-            for name in partners
-        }
-        super().__init__(a.ALPHA, storages)
+        super().__init__({name: root / name for name in partners})
         self.homes = partners
         self.away: set[Participant] = set()
 

@@ -27,6 +27,7 @@ from pipelines.participant.loop import ParticipantLoop
 from pipelines.sinks.delivery import DeliveryResult
 from pipelines.sources.live.live_source import Polled
 from pipelines.spark.results import Verified
+from tests.exchange.served import served_home
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -162,10 +163,11 @@ def seated(
     session: Callable[[], SparkSession],
     limits: Limits | None = None,
 ) -> Iterator[Running]:
-    """A participant as `medusa run` would make it, ticked by the test."""
+    """A participant as `medusa run` would make it, its exchange served, ticked by the test."""
     with ExitStack() as stack:
         home_session = stack.enter_context(open_session(settings, Participant(name)))
         heard = Heard()
+        stack.enter_context(served_home(settings, Participant(name)))
         leases = stack.enter_context(
             LeaseRenewer(home_session.home.catalog, f"test-{name}", lease_ms=HELD_MS)
         )

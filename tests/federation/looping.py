@@ -27,10 +27,11 @@ from medusa_core.knowledge import Limits
 from medusa_core.names import Participant
 from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
-from pipelines.exchange.notification_listener import NotificationListener
 from pipelines.homes.lease_renewer import LeaseRenewer
 from pipelines.participant.assembly import loop_of, wait_for_leases
+from pipelines.participant.home_notifications import notification_listener
 from pipelines.participant.home_session import open_session
+from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
 from pipelines.watching.watcher import watcher_of
 
 POLL_MS = 500
@@ -67,7 +68,7 @@ def main(folder: Path, name: str, seconds: float, is_open: bool) -> None:
         leases = stack.enter_context(LeaseRenewer(session.home.catalog, "looping"))
         wait_for_leases(session, leases, 10_000, output)
         loop = loop_of(session, leases, no_session, output, stack, Limits())
-        listener = NotificationListener(session.urls)
+        listener = notification_listener(session, FaultInjectedLinks(folder, participant))
         stack.callback(listener.close)
         while True:
             sent, ticks = Sent(), Counter[str]()

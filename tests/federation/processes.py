@@ -8,18 +8,19 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from medusa_core.knowledge import Limits
 from pipelines.base.failpoints import FILE, POINT
 from pipelines.base.settings import Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.homes.home import SERVER
+from pipelines.homes.home import SERVER, known_homes
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.home_session import open_session
 from tests.conftest import folder_on_memory
+from tests.exchange.served import served_home
 from tests.waiting import until
 
 END_S_MAX = 180
@@ -30,10 +31,11 @@ LEASE_S = 2.0
 
 @dataclass(frozen=True)
 class Installation:
-    """Homes in a folder, and their server, which no participant owns."""
+    """Homes in a folder; no participant owns their database server, nor their exchange servers."""
 
     settings: Settings
     server: EmbeddedServer
+    exchanges: ExitStack = field(default_factory=ExitStack)
 
     @property
     def folder(self) -> Path:
@@ -92,6 +94,7 @@ class Installation:
 
     def keep(self) -> Path:
         """A copy of all homes as they are, for `put_back`; nobody runs there."""
+        self.exchanges.close()
         self.server.stop()
         kept = self.folder.with_name(f"{self.folder.name}-kept")
         copy(self.folder, kept)
@@ -99,10 +102,17 @@ class Installation:
 
     def put_back(self, kept: Path) -> None:
         """Make all homes what they were when they were kept; nobody runs there."""
+        self.exchanges.close()
         self.server.stop()
         shutil.rmtree(self.folder)
         copy(kept, self.folder)
         self.server.__enter__()
+        self.serve()
+
+    def serve(self) -> None:
+        """Serve the exchange of each home until `exchanges` is closed."""
+        for name in known_homes(self.folder):
+            self.exchanges.enter_context(served_home(self.settings, name))
 
 
 def copy(folder: Path, to: Path) -> None:
@@ -129,7 +139,10 @@ def installation(contracts: Path) -> Iterator[Installation]:
     try:
         with server:
             apply_contracts(settings, ApplyRequest(contracts=contracts))
-            yield Installation(settings, server)
+            installed = Installation(settings, server)
+            with installed.exchanges:
+                installed.serve()
+                yield installed
     finally:
         server.discard()
         if folder.exists():  # not after a `put_back` that failed

@@ -97,7 +97,7 @@ def three(
 
 def rows_of(delta: Running) -> list[Any]:
     """Every segment of the output that ever was: range, stability, age, what it lacked, its end."""
-    engine = create_engine(catalog_url(delta.home_session.urls[0]))
+    engine = create_engine(catalog_url(delta.home_session.url))
     try:
         with engine.connect() as connection:
             return list(

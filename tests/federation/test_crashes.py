@@ -26,6 +26,7 @@ from pipelines.base.failpoints import POINTS
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.home_session import open_session
 from pipelines.sources.generated_files import write_generated
+from tests.exchange.served import served_home
 from tests.federation.building import federation_of, no_spark, run_here
 from tests.federation.housekeeping import command, kept, kill_command_at
 from tests.federation.processes import (
@@ -146,7 +147,8 @@ def undisturbed(contracts: Path, spark: SparkSession) -> Iterator[Homes]:
 def run_both(installed: Installation, spark: SparkSession) -> None:
     """alpha and then beta, each to its end, in this process."""
     run_here(installed.settings, "alpha", no_spark, STEP_RECORDS)
-    run_here(installed.settings, "beta", lambda: spark, STEP_RECORDS)
+    with served_home(installed.settings, Participant("alpha")):
+        run_here(installed.settings, "beta", lambda: spark, STEP_RECORDS)
 
 
 def retain(installed: Installation, contracts: Path) -> None:
@@ -246,11 +248,12 @@ def test_killed_at_a_gap_of_each_kind_the_homes_end_as_if_nothing_had_been(
     with federation_of(postgres_server, tmp_path / "killed") as settings:
         apply_contracts(settings, ApplyRequest(contracts=small_contracts))
         installed = Installation(settings, postgres_server)
-        for name, points in (("alpha", gaps.landing), ("beta", gaps.computing)):
-            for point in points:
-                assert installed.kill_at(name, point), point
-                wait_for_its_leases(installed, name)
-            run_here(installed.settings, name, lambda: spark, STEP_RECORDS)
+        with served_home(settings, Participant("alpha")):
+            for name, points in (("alpha", gaps.landing), ("beta", gaps.computing)):
+                for point in points:
+                    assert installed.kill_at(name, point), point
+                    wait_for_its_leases(installed, name)
+                run_here(installed.settings, name, lambda: spark, STEP_RECORDS)
         assert ending_of(installed, small_contracts, gaps) == undisturbed, gaps
 
 

@@ -19,7 +19,6 @@ from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.exchange.contents import FileContents
 from pipelines.exchange.copies import FileCopies
 from pipelines.exchange.importer import Imported, Importer
-from pipelines.exchange.in_process import LocalExchange
 from pipelines.homes.home import known_homes
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.assembly import has_ended
@@ -261,17 +260,18 @@ def postmaster_of(installed: Installation) -> int:
     return int(lines[0]) if lines else 0
 
 
-SIGNATURE = "medusa.line_news(text, text, integer, bigint, integer)"
+SIGNATURE = "medusa.published_news(text, text, integer, bigint, integer)"
 REPLACED = f"""
-ALTER FUNCTION {SIGNATURE} RENAME TO line_news_away;
-CREATE FUNCTION medusa.line_news(
-    stream text, participant text, replica integer, after bigint, segments_max integer
+ALTER FUNCTION {SIGNATURE} RENAME TO published_news_away;
+CREATE FUNCTION medusa.published_news(
+    partner text, stream text, replica integer, after bigint, segments_max integer
 ) RETURNS jsonb LANGUAGE plpgsql AS $$ BEGIN {{body}} END $$;
 GRANT EXECUTE ON FUNCTION {SIGNATURE} TO PUBLIC;
 """
 PUT_BACK = f"""
 DROP FUNCTION {SIGNATURE};
-ALTER FUNCTION {SIGNATURE.replace("line_news", "line_news_away")} RENAME TO line_news;
+ALTER FUNCTION {SIGNATURE.replace("published_news", "published_news_away")}
+    RENAME TO published_news;
 """
 
 
@@ -324,13 +324,14 @@ Importing = tuple[Settings, Callable[[], list[Imported]]]
 def told(federation: Federation) -> Iterator[Importing]:
     """How beta imports from alpha, which has landed everything."""
     settings = federation("told")
-    with seated(settings, "alpha", no_spark, STEP_RECORDS) as alpha:
+    with (
+        seated(settings, "alpha", no_spark, STEP_RECORDS) as alpha,
+        seated(settings, "beta", no_spark) as beta,
+    ):
         rounds_until([alpha], lambda: has_ended(alpha.home_session))
-    with seated(settings, "beta", no_spark) as beta:
-        exchange = LocalExchange(Participant("beta"), beta.home_session.partners)
         home = beta.home_session.home
         importer = Importer(
-            home.catalog, FileCopies(home.storage), exchange, beta.leases,
+            home.catalog, FileCopies(home.storage), beta.home_session.exchange, beta.leases,
             contents=FileContents(home.storage, home.catalog),
         )  # fmt: skip
 
@@ -340,4 +341,3 @@ def told(federation: Federation) -> Iterator[Importing]:
             return found
 
         yield settings, poll
-        exchange.close()

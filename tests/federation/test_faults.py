@@ -205,7 +205,7 @@ def test_a_damaged_file_is_named_and_nothing_of_it_is_published(
         path.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
     elif damage == "torn":
         path.write_bytes(whole[: len(whole) // 2])
-    idles_until_told(beta, path.name)
+    idles_until_told(beta, segment.files[0].sha256[:12])
     assert beta.home_session.home.catalog.segments(StreamName("connections")) == ()
     path.unlink(missing_ok=True)
     path.write_bytes(whole)

@@ -105,8 +105,8 @@ def secrets_among(files: set[str]) -> set[str]:
     return {file for file in files if file.startswith("keys/") or file == "postgres/password"}
 
 
-OF_A_DRIVER = {"keys/alpha/logins/job", "keys/beta/logins/reader"}
-"""Its own login, and the partner's door."""
+OF_A_DRIVER = {"keys/alpha/logins/job"}
+"""Its own login alone: partners are reached through their exchange servers."""
 
 
 def test_a_driver_opens_the_file_of_its_login_and_needs_no_url(settings: Settings) -> None:

@@ -23,10 +23,12 @@ from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.exchange.contents import FileContents
 from pipelines.exchange.copies import FileCopies
 from pipelines.exchange.importer import Imported, Importer
-from pipelines.exchange.in_process import LocalExchange, Partner
+from pipelines.homes.home import storage_of
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.assembly import has_ended
+from pipelines.participant.home_session import HomeSession
 from pipelines.storage.arrow_schema import BUCKET, STIME
+from tests.exchange.stored_files import StoredFiles
 from tests.federation.building import Running, no_spark, rounds_until, seated
 from tests.home_pool import home_pool
 
@@ -152,18 +154,21 @@ REFUSED: dict[str, tuple[Spoil, str]] = {
 }  # fmt: skip
 
 
-class Spoilt(LocalExchange):
+class Spoilt(StoredFiles):
     """The product's exchange to a partner that tells of spoilt files, by their true hashes."""
 
-    def __init__(self, partners: dict[Participant, Partner]) -> None:
-        super().__init__(Participant("beta"), partners)
-        self._storage = partners[Participant("alpha")].storage
+    def __init__(self, session: HomeSession) -> None:
+        alpha = Participant("alpha")
+        self._storage = storage_of(session.home.directory, alpha)
+        super().__init__({alpha: self._storage})
+        self._exchange = session.exchange
+        self.acknowledge = session.exchange.acknowledge
         self.spoil: Spoil | None = None
         self.plan: str | None = None
 
     def line_news(self, stream: StreamName, producer: Producer, after: Version, *,
                   segments_max: int) -> LineNews:  # fmt: skip
-        news = super().line_news(stream, producer, after, segments_max=segments_max)
+        news = self._exchange.line_news(stream, producer, after, segments_max=segments_max)
         if stream != ONE:
             return news
         if self.plan is not None:
@@ -184,11 +189,22 @@ class Spoilt(LocalExchange):
             ),
         )
 
+    def fetch(self, partner: Participant, file: SegmentFile, target: Path) -> None:
+        if file.path.endswith("-spoilt.parquet"):
+            super().fetch(partner, file, target)
+        else:
+            self._exchange.fetch(partner, file, target)
+
     def _file(self, file: SegmentFile) -> SegmentFile:
         assert self.spoil is not None
-        spoilt = self.spoil(pq.read_table(self._storage / file.path, partitioning=None))
+        stored = next(
+            path for path in self._storage.rglob("*.parquet")
+            if sha256(path.read_bytes()).hexdigest() == file.sha256
+        )  # fmt: skip
+        spoilt = self.spoil(pq.read_table(stored, partitioning=None))
         content, rows = spoilt if isinstance(spoilt, tuple) else (spoilt, file.rows)
         path = file.path.replace(".parquet", "-spoilt.parquet")
+        (self._storage / path).parent.mkdir(exist_ok=True)
         (self._storage / path).write_bytes(content)
         return SegmentFile(
             path=path, size_bytes=len(content), sha256=sha256(content).hexdigest(), rows=rows
@@ -219,16 +235,14 @@ def beta(postgres_server: EmbeddedServer, tmp_path: Path) -> Iterator[Running]:
     with home_pool(postgres_server, tmp_path / "homes", *HOMES) as settings, ExitStack() as stack:
         contracts = write_contracts(tmp_path / "contracts")
         apply_contracts(settings, ApplyRequest(contracts=contracts))
-        with seated(settings, "alpha", no_spark) as alpha:
-            rounds_until([alpha], lambda: has_ended(alpha.home_session))
+        alpha = stack.enter_context(seated(settings, "alpha", no_spark))
+        rounds_until([alpha], lambda: has_ended(alpha.home_session))
         yield stack.enter_context(seated(settings, "beta", no_spark))
 
 
 @pytest.fixture
-def exchange(beta: Running) -> Iterator[Spoilt]:
-    made = Spoilt(dict(beta.home_session.partners))
-    yield made
-    made.close()
+def exchange(beta: Running) -> Spoilt:
+    return Spoilt(beta.home_session)
 
 
 @pytest.fixture

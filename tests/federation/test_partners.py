@@ -83,7 +83,7 @@ def as_administrator(server: EmbeddedServer, settings: Settings, name: str, stat
     engine.dispose()
 
 
-SHUT = "REVOKE EXECUTE ON FUNCTION medusa.line_news FROM {reader}"
+SHUT = "REVOKE EXECUTE ON FUNCTION medusa.published_news FROM {exchange}"
 NONSENSE = """
     CREATE OR REPLACE FUNCTION medusa.line_news(stream text, participant text, replica integer,
         after bigint, segments_max integer) RETURNS jsonb
@@ -99,8 +99,8 @@ def test_a_partner_is_named_and_passed_by(
 ) -> None:
     for name in LANDING:
         rounds_until([four[name]], lambda name=name: bool(four[name].heard.steps))  # type: ignore[misc]
-    reader = f"{known_homes(settings.directory)[Participant('alpha')]}_reader"
-    as_administrator(postgres_server, settings, "alpha", statement.format(reader=reader))
+    exchange = f"{known_homes(settings.directory)[Participant('alpha')]}_exchange"
+    as_administrator(postgres_server, settings, "alpha", statement.format(exchange=exchange))
     delta = four["delta"]
 
     def problems() -> dict[str, str | None]:

@@ -33,6 +33,7 @@ from pipelines.participant.assembly import (
 from pipelines.participant.warm_up import warm_up
 from pipelines.sources.generated_files import write_generated
 from pipelines.watching.jvm import jvms_of
+from tests.exchange.served import served_home
 from tests.federation.building import HELD_MS, Heard, Running, no_spark, run_here, seated
 from tests.federation.processes import STEP_RECORDS, Installation, installation, kill
 from tests.federation.test_crashes import write_contracts
@@ -67,7 +68,8 @@ def landed(
     with home_pool(postgres_server, folder, Participant("alpha"), BETA) as settings:
         apply_contracts(settings, ApplyRequest(contracts=contracts))
         run_here(settings, "alpha", no_spark)
-        yield settings
+        with served_home(settings, Participant("alpha")):
+            yield settings
 
 
 @pytest.fixture

@@ -52,7 +52,6 @@ COVERS: Mapping[str, frozenset[str]] = {
 
 TRANSLATE: Mapping[str, frozenset[str]] = {
     "errors_of_catalog": DATABASE | {"RecursionError"},
-    "errors_of_partner": DATABASE | {"RecursionError"},
     "foreign_form": JSON,
     "jvm_errors": frozenset({"py4j"}),
     "rows_of": ROWS | JSON,

@@ -37,6 +37,7 @@ ALLOWED: Mapping[tuple[str, str], str] = {}
 
 PROGRAMS: Mapping[tuple[str, str], str] = {
     ("pipelines.platform.jobs.launch", "pipelines.cli.job_process"): "the program of a job",
+    ("pipelines.operations.exchange_process", "pipelines.cli.main"): "medusa serve",
 }
 """Programs of a higher room that a module starts as a process: named, not imported."""
 

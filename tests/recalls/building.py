@@ -17,12 +17,12 @@ from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.exchange.contents import FileContents
 from pipelines.exchange.copies import FileCopies
 from pipelines.exchange.importer import Imported, Importer
-from pipelines.exchange.in_process import LocalExchange
 from pipelines.homes.home import Home, open_home
 from pipelines.homes.lease_renewer import LeaseRenewer
 from pipelines.participant.home_session import open_session
 from tests.catalog import building as a
 from tests.changes.building import BIG, SUMS, Lines
+from tests.exchange.served import introduce, served_home
 from tests.home_pool import home_pool
 
 BETA = Participant("beta")
@@ -75,8 +75,8 @@ def a_pair(server: EmbeddedServer, folder: Path) -> Iterator[Pair]:
     ):
         alpha = Lines(home, settings)
         _deploy_reader(alpha, beta)
-        with open_session(settings, BETA) as session:
-            exchange = LocalExchange(BETA, session.partners)
+        introduce(settings, a.ALPHA, BETA, SUMS)
+        with served_home(settings, a.ALPHA), open_session(settings, BETA) as session:
             leases = LeaseRenewer(beta.catalog, "reader", lease_ms=a.HOUR_MS)
             leases.take([(LeaseKey(fragment=IMPORT, producer=READER), a.FIRST)])
             copies = FileCopies(beta.storage)
@@ -86,12 +86,11 @@ def a_pair(server: EmbeddedServer, folder: Path) -> Iterator[Pair]:
                 Importer(
                     beta.catalog,
                     copies,
-                    exchange,
+                    session.exchange,
                     leases,
                     contents=FileContents(beta.storage, beta.catalog),
                 ),
             )
-            exchange.close()
 
 
 def _deploy_reader(alpha: Lines, beta: Home) -> None:

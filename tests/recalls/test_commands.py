@@ -199,7 +199,7 @@ def note_divergence(lines: Lines, bucket: int) -> None:
              if at_us in s.buckets)
         for replica in (0, 1)
     ]  # fmt: skip
-    values = {"at": at_us}
+    values = {"at": at_us, "plan": a.PLAN}
     for name, side in zip(("one", "two"), sides, strict=True):
         digest = side.buckets[at_us]
         values |= {f"{name}_v": side.version, f"{name}_n": digest.rows}
@@ -212,7 +212,7 @@ def note_divergence(lines: Lines, bucket: int) -> None:
             text(
                 "INSERT INTO medusa.divergence (stream, bucket_us, plan, participant, replica, "
                 "version, rows, sum_a, sum_b, other_participant, other_replica, other_version, "
-                "other_rows, other_sum_a, other_sum_b) VALUES ('sums', :at, 'plan-one', 'alpha', "
+                "other_rows, other_sum_a, other_sum_b) VALUES ('sums', :at, :plan, 'alpha', "
                 "0, :one_v, :one_n, :one_a, :one_b, 'alpha', 1, :two_v, :two_n, :two_a, :two_b)"
             ),
             values,

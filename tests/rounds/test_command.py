@@ -13,6 +13,7 @@ from medusa_core.loads import LoadKey, LoadSample, Shares
 from medusa_core.market.documents import document_of
 from medusa_core.market.terms import Terms
 from medusa_core.names import Participant
+from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
@@ -22,6 +23,7 @@ from tests.agreements.backups import in_time
 from tests.agreements.building import ALPHA, BETA, Login, a_movement, some_terms
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import watcher_of
+from tests.exchange.served import served_home
 from tests.home_pool import record_homes
 from tests.rounds.building import COST, LASTS, PERIOD_MS, a_price, parts
 
@@ -85,8 +87,10 @@ def test_rounds_by_hand_make_a_contract_active_and_load_agreed(
     terms = some_terms(subject=a_movement(price=a_price("10")))
     for urls in homes.values():
         _propose(urls, terms)
-    for name in (ALPHA, BETA, ALPHA, BETA, ALPHA, BETA):
-        assert main(["round", "--participant", name]) == 0
+    settings = Settings.from_environment()
+    with served_home(settings, ALPHA), served_home(settings, BETA):
+        for name in (ALPHA, BETA, ALPHA, BETA, ALPHA, BETA):
+            assert main(["round", "--participant", name]) == 0
     printed = capsys.readouterr().out
     assert "offer beta 2 fragments at level 0: handing it over costs less" in printed
     assert "accept 2 fragments of 2 from alpha" in printed

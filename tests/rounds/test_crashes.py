@@ -68,11 +68,11 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from medusa_core.names import Participant
-from pipelines.exchange.in_process import Partner
 from pipelines.market.rounds.round_assembly import open_market_worker
-directory, name, url, partner, reader = sys.argv[1:]
-partners = {Participant(partner): Partner(reader_url=reader, storage=Path("/nowhere"))}
-with open_market_worker(Path(directory), Participant(name), url, partners, print) as worker:
+from pipelines.operations.agreement_application import FolderTransport
+directory, name, url, partner, exchange = sys.argv[1:]
+transport = FolderTransport(Participant(name), {partner: exchange}.get)
+with open_market_worker(Path(directory), Participant(name), url, transport, print) as worker:
     worker.tick(opens="a test")
 """
 
@@ -90,7 +90,7 @@ def test_a_process_that_is_killed_and_started_again_comes_to_the_same_end(
     announced = tmp_path / "announced"
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(tmp_path), "alpha", alpha.party.urls.job, BETA,
-         beta.party.urls.reader],
+         beta.party.urls.exchange],
         env=os.environ | {POINT: point, FILE: str(announced)}, cwd=REPOSITORY,
     )  # fmt: skip
     try:

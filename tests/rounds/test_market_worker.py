@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from pipelines.exchange.in_process import Partner
+from pipelines.exchange.nonblocking import NonBlockingTransport
 from pipelines.homes.signing_keys import key_path
 from pipelines.market.rounds.round_assembly import market_worker
 from pipelines.market.sync.background_worker import BackgroundWorker
+from pipelines.operations.agreement_application import FolderTransport
 from tests.rounds.building import LASTS, Trader, a_price, agree_on, parts
 from tests.waiting import until
 
@@ -20,9 +21,7 @@ LOOKED_S_MAX = 120
 
 def test_two_loops_trade_by_themselves(alpha: Trader, beta: Trader, tmp_path: Path) -> None:
     agree_on(alpha, beta, a_price("10"))
-    partners = {
-        t.name: Partner(reader_url=t.party.urls.reader, storage=tmp_path) for t in (alpha, beta)
-    }
+    exchanges = {t.name: t.party.urls.exchange for t in (alpha, beta)}
     loops: list[BackgroundWorker] = []
     for trader, carried in ((alpha, parts(9)), (beta, parts(3))):
         trader.declares(1.0, 0.9)
@@ -35,7 +34,8 @@ def test_two_loops_trade_by_themselves(alpha: Trader, beta: Trader, tmp_path: Pa
             folder.mkdir(mode=0o700, exist_ok=True)
         path.write_text(f"{trader.name} 0 {'x' * 32}".encode()[:32].hex())
         path.chmod(0o600)
-        loop = market_worker(tmp_path, trader.name, trader.party.urls.job, partners, print)
+        transport = NonBlockingTransport(FolderTransport(trader.name, exchanges.get))
+        loop = market_worker(tmp_path, trader.name, trader.party.urls.job, transport, print)
         assert loop is not None
         loops.append(loop)
 

@@ -27,7 +27,7 @@ BEGIN
     SET LOCAL session_replication_role = replica;
     INSERT INTO medusa.segment (line_id, from_us, to_us, stability, version, begin_version,
         end_version, plan, commit_id)
-    SELECT p.line_id, i * {width}, (i + 1) * {width}, 'stable', i, i, superseded, 'plan-one',
+    SELECT p.line_id, i * {width}, (i + 1) * {width}, 'stable', i, i, superseded, '{plan}',
         (SELECT min(commit_id) FROM medusa.commit)
     FROM medusa.stream_producer AS p, generate_series({first}::bigint, {last}) AS i,
         (VALUES (NULL), ({last} + 1)) AS v (superseded);
@@ -160,7 +160,7 @@ def test_a_step_touches_as_many_pages_after_a_long_history_as_after_a_short_one(
     first = 1
     for last in (FEW, MANY):
         with watcher.connect() as connection:
-            fill = FILL.format(width=a.WIDTH_US, first=first, last=last)
+            fill = FILL.format(plan=a.PLAN, width=a.WIDTH_US, first=first, last=last)
             connection.exec_driver_sql(fill)
         pages.append(pages_of_a_step(urls, watcher, last + 1))
         first = last + 3
@@ -175,7 +175,7 @@ BEGIN
     SET LOCAL session_replication_role = replica;
     INSERT INTO medusa.commit (key, fragment, partition, participant, replica, lane, epoch, plan,
         cause, from_us, to_us, versions, committed_at)
-    SELECT 'landing ' || i, '{landing}', 0, 'alpha', 0, 'live', 1, 'plan-one', 'landing', i, i + 1,
+    SELECT 'landing ' || i, '{landing}', 0, 'alpha', 0, 'live', 1, '{plan}', 'landing', i, i + 1,
         '{{}}', clock_timestamp()
     FROM generate_series({first}, {last}) AS i;
 END $$
@@ -200,7 +200,7 @@ def test_what_steps_cost_is_read_without_the_commits_that_only_landed(
         with watcher_of(postgres_server.superuser_url(urls.database)) as watcher:
             for last in (FEW, MANY):
                 with watcher.connect() as connection:
-                    steps = STEPS.format(landing=a.LANDING, first=first, last=last)
+                    steps = STEPS.format(plan=a.PLAN, landing=a.LANDING, first=first, last=last)
                     connection.exec_driver_sql(steps)
                     connection.execute(text("ANALYZE"))
                     pages.append(pages_of(connection, query("step_costs").text, asked))
@@ -230,9 +230,11 @@ def test_what_is_read_of_several_producers_does_not_grow_with_what_was_chosen_lo
             first = 1
             for last in (FEW, MANY // 6):
                 with watcher.connect() as connection:
-                    fill = FILL.format(width=a.WIDTH_US, first=first, last=last)
+                    fill = FILL.format(plan=a.PLAN, width=a.WIDTH_US, first=first, last=last)
                     connection.exec_driver_sql(fill)
-                    connection.exec_driver_sql(LATE.format(width=a.WIDTH_US, last=last))
+                    connection.exec_driver_sql(
+                        LATE.format(plan=a.PLAN, width=a.WIDTH_US, last=last)
+                    )
                     connection.execute(text("ANALYZE"))
                     asked: dict[str, object] = {"participant": a.ALPHA, "segments_max": 1_024}
                     pages.append(pages_of(connection, query("knowledge_imports").text, asked))

@@ -31,7 +31,7 @@ def a_row(
     """An INSERT of a segment, as the owner would write it."""
     return (
         f"INSERT INTO medusa.segment ({COLUMNS}{more}) SELECT {LINE}, {from_us}, {to_us}, "
-        f"'stable', 9, 9, 'plan-one', min(commit_id), {rest} FROM medusa.commit"
+        f"'stable', 9, 9, '{a.PLAN}', min(commit_id), {rest} FROM medusa.commit"
     )
 
 
@@ -47,7 +47,7 @@ def a_commit_row(lane: str | None, epoch: int | None = 1) -> str:
     return (
         "INSERT INTO medusa.commit (key, fragment, partition, participant, replica, lane, epoch, "
         "plan, cause, from_us, to_us, versions, committed_at) VALUES ('direct', 'example/main', 0, "
-        f"'alpha', 0, {lane_sql}, {epoch or 'NULL'}, 'plan-one', 'normal', "
+        f"'alpha', 0, {lane_sql}, {epoch or 'NULL'}, '{a.PLAN}', 'normal', "
         "50000000, 60000000, '{}', clock_timestamp())"
     )
 
@@ -84,7 +84,7 @@ ATTACKS = {
         "MDS02",
     ),
     "S2 a stable plan changes": (
-        "UPDATE medusa.segment SET plan = 'plan-one', version = 0 WHERE stability = 'stable'",
+        "UPDATE medusa.segment SET plan = '{a.PLAN}', version = 0 WHERE stability = 'stable'",
         "MDS02",
     ),
     "S2 a stable label changes": (

@@ -27,7 +27,6 @@ from medusa_core.errors import (
     Refused,
     Unavailable,
 )
-from medusa_core.names import Participant
 
 CATALOG = "the catalog"
 _OURS: dict[str, type[MedusaError]] = {
@@ -66,8 +65,6 @@ _CLASSES: dict[str, tuple[type[MedusaError], str]] = {
 }
 _UNKNOWN = "the catalog cannot do this now, error {state}: look into its server's log"
 _SESSION_ENDS = ("FATAL", "PANIC")
-_OF_PARTNERS = ("MD001", "MD006", "MD007")
-"""States in which a partner's functions refuse a request."""
 
 
 def error_of(
@@ -94,19 +91,6 @@ def error_of(
     return error_of_answer(state or "none", sentence, of=of)
 
 
-def error_of_partner(error: psycopg2.Error, partner: Participant) -> MedusaError | None:
-    """The error to raise for one of a partner's home.
-
-    What its functions refuse keeps its meaning. Its conflicts, constraints and faults are none that
-    this home could mend: Unavailable.
-    """
-    of = f"the home of {partner}"
-    ours = error_of(error, of=of)
-    if ours is None or error.pgcode in _OF_PARTNERS or isinstance(ours, Unavailable):
-        return ours
-    return Unavailable(f"{of} cannot do this now ({_sentence(error)}): call its operator")
-
-
 def error_of_answer(state: str, message: str, *, of: str = CATALOG) -> MedusaError:
     """The error for a SQLSTATE and message, as an answer to several requests carries them."""
     sentence = " ".join(message.split())
@@ -128,11 +112,6 @@ def _is_lost(error: psycopg2.Error) -> bool:
 def errors_of_catalog(*, committing: bool = False) -> AbstractContextManager[None]:
     """Raise Medusa's errors instead of those of this home's database."""
     return _translated(lambda error: error_of(error, committing=committing), CATALOG)
-
-
-def errors_of_partner(partner: Participant) -> AbstractContextManager[None]:
-    """Raise Medusa's errors instead of those of a partner's database."""
-    return _translated(lambda error: error_of_partner(error, partner), f"the home of {partner}")
 
 
 @contextmanager

@@ -43,6 +43,14 @@ class PostgresExchange(HomeDatabase, Imports, Readers):
             for row in self._rows("imports", participant=self._participant)
         )
 
+    def partner_keys(self) -> Mapping[Participant, bytes]:
+        """The public key of each participant of which this home knows one that counts."""
+        return {
+            Participant(row["participant"]): bytes(row["public_key"])
+            for row in reversed(self._rows("party_keys"))
+            if not row["is_past"]
+        }
+
     def import_line(self, lease: Lease, news: LineNews, plan: PlanId) -> bool:
         """See `Imports.import_line`: the numbers are in `medusa.import_line`."""
         request = import_document(many.lease_fields(lease), news, plan)

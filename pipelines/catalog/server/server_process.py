@@ -1,8 +1,7 @@
 """A program that never outlives the process that started it, run as another user if required.
 
-Linux signals a child when its parent dies (PR_SET_PDEATHSIG), even after `kill -9`; elsewhere
-only the owner's own exit ends the child. Nothing here depends on Postgres except its signals:
-SIGINT is its fast shutdown, SIGQUIT its immediate one.
+Nothing here depends on Postgres except its signals: SIGINT is its fast shutdown, SIGQUIT its
+immediate one.
 """
 
 from __future__ import annotations
@@ -10,36 +9,16 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.base.foreign_documents import starting
+from pipelines.base.owned_command import owned_command
 
 STOP_MS_MAX = 30_000
 # Nothing of the user's PG* variables or locale.
 QUIET_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC", "HOME": "/"}
-
-# Run in a fresh interpreter between us and Postgres: gives up root, then asks Linux for a signal
-# when the owner dies. The order matters (a change of user forgets the request), and so does doing
-# it outside of this process: code between fork and exec is not safe in a process with threads.
-BECOME = """
-import ctypes, os, sys
-owner, uid, gid = (int(word) for word in sys.argv[1:4])
-libc = ctypes.CDLL(None) if sys.platform == "linux" else None
-if uid >= 0:
-    os.setgroups([])
-    os.setgid(gid)
-    os.setuid(uid)
-if libc is not None:
-    libc.prctl(1, 2)  # PR_SET_PDEATHSIG, SIGINT: fast shutdown
-    if os.getppid() != owner:
-        sys.exit("the owner ended before the start")
-os.umask(0o077)
-os.chdir("/")
-os.execv(sys.argv[4], sys.argv[4:])
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +52,7 @@ class OwnedProcess:
         self._started = threading.Event()
         self._failure: OSError | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        # -I -S: nothing of the user's Python settings, and 15 ms instead of 60.
-        numbers = [str(number) for number in (os.getpid(), runs_as.uid, runs_as.gid)]
-        self._command = [sys.executable, "-I", "-S", "-c", BECOME, *numbers, *command]
+        self._command = owned_command(command, uid=runs_as.uid, gid=runs_as.gid)
         self._log = log
         threading.Thread(target=self._keep, name="owner of postgres", daemon=True).start()
         self._started.wait()
@@ -91,6 +68,7 @@ class OwnedProcess:
                     stdout=log,
                     stderr=log,
                     cwd="/",
+                    umask=0o077,
                     env=QUIET_ENVIRONMENT,
                     start_new_session=True,  # the terminal's Ctrl-C is for the owner alone
                 )

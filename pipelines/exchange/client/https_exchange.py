@@ -10,23 +10,30 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from medusa_core.errors import Diverged, Unavailable
+from medusa_core.errors import Diverged, MedusaError, Unavailable
 from medusa_core.exchange import LineNews
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.protocol import call_documents as calls
 from medusa_core.protocol.news_documents import NEWS_BYTES_MAX, read_news
 from medusa_core.segments import Producer, SegmentFile
 from pipelines.exchange.client.file_download import Downloads
-from pipelines.exchange.client.partner_link import PartnerAddress, PartnerLink, Sign
+from pipelines.exchange.client.partner_link import PartnerAddress, PartnerLink, Received, Sign
 
 if TYPE_CHECKING:
     from medusa_core.market.envelopes import Envelope
 
 ANSWER_S, LARGE_S = 10.0, 60.0
 """Time limits of responses: of small ones, and of those of any size."""
+
+WATCH_MS = 25_000
+"""How long one request for progress waits: less than proxies wait for an answer."""
+
+WATCH_AGAIN_S = 1.0
+"""Pause after a request for progress that failed."""
 
 LOOKUPS_MAX = 64
 """Names of hosts that may be resolved at once."""
@@ -128,15 +135,22 @@ class HttpsExchange:
 
         Waits for so long while the key is the known one.
         """
-        received = self._run(
-            partner,
-            lambda link: link.request(
-                "GET", "/v1/progress", query={"known": known, "wait_ms": wait_ms},
-                bytes_max=calls.OFFERS_BYTES_MAX, seconds_max=LARGE_S + wait_ms / 1_000,
-            ),
-        )  # fmt: skip
-        key = received.headers.get("etag", "").strip('"')
-        return key, calls.read_progress(received.content)
+        received = self._run(partner, partial(_progress, known=known, wait_ms=wait_ms))
+        return _key_of(received), calls.read_progress(received.content)
+
+    def watch(self, partner: Participant, happened: Callable[[], object]) -> Callable[[], None]:
+        """Call `happened`, in a thread of the exchange, when lines of a partner have changed.
+
+        It is called too when the partner answers again. Ends when what is returned is called.
+        """
+        with self._starts:
+            loop = self._running()
+            watching = asyncio.run_coroutine_threadsafe(self._watched(partner, happened), loop)
+
+        def end() -> None:
+            watching.cancel()
+
+        return end
 
     def health(self, partner: Participant) -> calls.Health:
         """Whose home answers there, with its clock."""
@@ -209,6 +223,23 @@ class HttpsExchange:
                 await before.retire()
         return await call(link)
 
+    async def _watched(self, partner: Participant, happened: Callable[[], object]) -> None:
+        known = ""
+        while True:
+            try:
+                # It may ask the own catalog, which the event loop must not wait for.
+                address = await asyncio.to_thread(self._address, partner)
+                received = await self._called(
+                    partner, address, partial(_progress, known=known, wait_ms=WATCH_MS)
+                )
+            except MedusaError:
+                known = ""
+                await asyncio.sleep(WATCH_AGAIN_S)
+                continue
+            if (key := _key_of(received)) != known:
+                known = key
+                happened()
+
     async def _end(self) -> None:
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
@@ -216,3 +247,15 @@ class HttpsExchange:
         await asyncio.gather(*others, return_exceptions=True)
         for link in self._links.values():
             await link.close()
+
+
+async def _progress(link: PartnerLink, known: str, wait_ms: int) -> Received:
+    return await link.request(
+        "GET", "/v1/progress", query={"known": known, "wait_ms": wait_ms},
+        bytes_max=calls.OFFERS_BYTES_MAX, seconds_max=LARGE_S + wait_ms / 1_000,
+    )  # fmt: skip
+
+
+def _key_of(progress: Received) -> str:
+    """What a partner's lines are known by while none of them changes."""
+    return str(progress.headers.get("etag", "")).strip('"')

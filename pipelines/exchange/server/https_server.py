@@ -78,8 +78,14 @@ class HttpsServer(uvicorn.Server):
         """Where it is reached from this machine."""
         host, port = self._socket.getsockname()[:2]
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-        shown = f"[{host}]" if ":" in host else host
-        return f"{'http' if self._address.tls is None else 'https'}://{shown}:{port}"
+        return self._url(f"[{host}]" if ":" in host else host, port)
+
+    def url_at(self, name: str) -> str:
+        """Where it is reached from machines that know this one by a name."""
+        return self._url(name, self._socket.getsockname()[1])
+
+    def _url(self, host: str, port: int) -> str:
+        return f"{'http' if self._address.tls is None else 'https'}://{host}:{port}"
 
     def serve_until_ended(
         self, on_ready: Callable[[], None], on_end: Callable[[], None] = lambda: None

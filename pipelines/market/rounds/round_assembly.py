@@ -1,4 +1,4 @@
-"""A participant's market worker, from its parts: its home, its key, its partners' homes.
+"""A participant's market worker, from its parts: its home, its key, its transport.
 
 A round begins with a contract synchronisation; a round that is opened by hand makes one before
 and one after.
@@ -7,14 +7,14 @@ and one after.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
 from pipelines.catalog.postgres.rounds import open_postgres_rounds
-from pipelines.exchange.in_process import Partner
+from pipelines.exchange.exchange_port import Transport
 from pipelines.market.rounds.round_tick import MarketWorker
 from pipelines.market.sync.background_worker import BackgroundWorker
 from pipelines.market.sync.sync_assembly import open_contract_sync
@@ -25,7 +25,7 @@ def open_market_worker(
     directory: Path,
     participant: Participant,
     url: str,
-    partners: Mapping[Participant, Partner],
+    transport: Transport,
     on_error: Callable[[Exception], None],
     *,
     to_all: bool = False,
@@ -33,7 +33,7 @@ def open_market_worker(
     """A market worker that signs with the participant's key; see `open_contract_sync`."""
     with (
         open_contract_sync(
-            directory, participant, url, partners, on_error, to_all=to_all
+            directory, participant, url, transport, on_error, to_all=to_all
         ) as opened,
         closing(open_postgres_rounds(url, participant)) as rounds,
     ):
@@ -45,7 +45,7 @@ def market_worker(
     directory: Path,
     participant: Participant,
     url: str,
-    partners: Mapping[Participant, Partner],
+    transport: Transport,
     on_error: Callable[[Exception], None],
 ) -> BackgroundWorker | None:
     """The background worker of a loop for the market.
@@ -54,7 +54,7 @@ def market_worker(
     is reported and not used.
     """
     heard: deque[Exception] = deque(maxlen=1_000)
-    opened = open_market_worker(directory, participant, url, partners, heard.append)
+    opened = open_market_worker(directory, participant, url, transport, heard.append)
     try:
         worker = opened.__enter__()
     except Unavailable:

@@ -1,18 +1,16 @@
-"""A participant's contract synchronisation, from its home, its key and its partners' addresses."""
+"""A participant's contract synchronisation, from its home, its key and its transport."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from medusa_core.names import Participant
 from pipelines.catalog.postgres.agreements import PostgresAgreements
-from pipelines.exchange.in_process import LocalExchange, Partner
-from pipelines.exchange.nonblocking import NonBlockingTransport
+from pipelines.exchange.exchange_port import Transport
 from pipelines.homes.signing_keys import load_key
 from pipelines.market.sync.contract_sync import ContractSync
-from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
 
 
 @contextmanager
@@ -20,7 +18,7 @@ def open_contract_sync(
     directory: Path,
     participant: Participant,
     url: str,
-    partners: Mapping[Participant, Partner],
+    transport: Transport,
     on_error: Callable[[Exception], None],
     *,
     to_all: bool = False,
@@ -34,9 +32,6 @@ def open_contract_sync(
     """
     key = load_key(directory, participant)
     agreements = PostgresAgreements(url, participant)
-    links = FaultInjectedLinks(directory, participant, on_error)
-    exchange = LocalExchange(participant, partners, links)
-    transport = exchange if to_all else NonBlockingTransport(exchange)
     try:
         contract_sync = ContractSync(
             agreements, key, transport, on_error, to_all=to_all, greets=not to_all

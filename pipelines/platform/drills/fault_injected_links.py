@@ -8,20 +8,16 @@ file that cannot be read cuts nothing, and is reported once.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
 from pipelines.base import clock
 from pipelines.platform.drills.link_faults import FILE, NOTHING, LinkFaults, read_faults
 
-if TYPE_CHECKING:
-    from pipelines.exchange.in_process import Partner
-
 TIMEOUT_MS = 5_000
-"""How long an answer is waited for: as long as a partner's catalog is given for a statement."""
+"""How long an answer is waited for: half as long as a partner's server is given."""
 
 Looked = tuple[int, int, int] | str | None
 """By which a file that has changed is known: its time, number and size; why it has none."""
@@ -76,11 +72,6 @@ class FaultInjectedLinks:
         return not (
             faults.is_lost(partner, self._here, now_s) or faults.by_ms(self._here, partner, now_s)
         )
-
-    def is_heard(self, partners: Mapping[Participant, Partner]) -> Callable[[str], bool]:
-        """The same by the URL of a partner's reader; one's own home is always heard."""
-        of = {partner.reader_url: name for name, partner in partners.items()}
-        return lambda url: url not in of or self.carries_notification(of[url])
 
     def _read(self) -> LinkFaults:
         looked = self._look()

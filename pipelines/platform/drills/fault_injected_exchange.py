@@ -1,0 +1,59 @@
+"""Requests to partners over links with the faults that drills inject."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from medusa_core.exchange import LineNews
+from medusa_core.names import Participant, StreamName, Version
+from medusa_core.segments import Producer, SegmentFile
+from pipelines.exchange.exchange_port import Exchange, Transport
+from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
+
+if TYPE_CHECKING:
+    from medusa_core.market.envelopes import Envelope
+
+
+class PartnerCalls(Exchange, Transport, Protocol):
+    """All that one participant asks of others."""
+
+
+class FaultInjectedExchange:
+    """An `Exchange` and a `Transport` around another one, which its owner closes."""
+
+    def __init__(self, exchange: PartnerCalls, links: FaultInjectedLinks) -> None:
+        self._exchange = exchange
+        self._links = links
+
+    def line_news(self, stream: StreamName, producer: Producer, after: Version, *,
+                  segments_max: int) -> LineNews:  # fmt: skip
+        """See `Exchange.line_news`."""
+        self._links.ask(producer.participant)
+        news = self._exchange.line_news(stream, producer, after, segments_max=segments_max)
+        self._links.hear(producer.participant)
+        return news
+
+    def fetch(self, partner: Participant, file: SegmentFile, target: Path) -> None:
+        """See `Exchange.fetch`: all of the file arrives, or nothing."""
+        self._links.ask(partner)
+        self._links.hear(partner)
+        self._exchange.fetch(partner, file, target)
+
+    def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,
+                    limit_ms: int, path_ms: int) -> None:  # fmt: skip
+        """See `Exchange.acknowledge`."""
+        self._links.ask(partner)
+        self._exchange.acknowledge(partner, stream, through_us, limit_ms, path_ms)
+        self._links.hear(partner)
+
+    def deliver(self, partner: Participant, envelopes: Sequence[Envelope]) -> tuple[str, ...]:
+        """See `Transport.deliver`."""
+        self._links.ask(partner)
+        answers = self._exchange.deliver(partner, envelopes)
+        self._links.hear(partner)
+        return answers
+
+    def close(self) -> None:
+        """See `Exchange.close`."""

@@ -1,0 +1,145 @@
+"""A participant that runs is served to its partners, and hears of them, over the exchange alone."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from medusa_core.errors import MedusaError
+from medusa_core.names import Participant, StreamName
+from pipelines.base.settings import Settings
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.exchange.contents import FileContents
+from pipelines.exchange.copies import FileCopies
+from pipelines.exchange.importer import Imported, Importer
+from pipelines.homes.exchange_addresses import address_path, read_address
+from pipelines.operations.contract_application import ApplyRequest, apply_contracts
+from pipelines.participant.assembly import has_ended
+from pipelines.participant.home_notifications import notification_listener
+from pipelines.participant.home_session import HomeSession, open_session
+from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
+from tests.exchange.served import served_home
+from tests.federation.building import no_spark, rounds_until, seated
+from tests.federation.test_partner_files import write_contracts
+from tests.home_pool import home_pool
+from tests.waiting import until
+
+ALPHA, BETA = Participant("alpha"), Participant("beta")
+START_S_MAX = 120
+WAIT_MS = 60_000
+
+
+@pytest.fixture
+def settings(postgres_server: EmbeddedServer, tmp_path: Path) -> Iterator[Settings]:
+    """Homes of alpha, which lands two streams, and of beta, which reads them."""
+    with home_pool(postgres_server, tmp_path / "homes", ALPHA, BETA) as settings:
+        contracts = write_contracts(tmp_path / "contracts")
+        apply_contracts(settings, ApplyRequest(contracts=contracts))
+        yield settings
+
+
+def answers(beta: HomeSession) -> bool:
+    with suppress(MedusaError):
+        return beta.exchange.health(ALPHA).participant == ALPHA
+    return False
+
+
+def server_of(process: psutil.Process) -> psutil.Process | None:
+    """The exchange server that a process has started, once it is one."""
+    for child in process.children():
+        with suppress(psutil.NoSuchProcess):
+            if "serve" in child.cmdline():
+                return child
+    return None
+
+
+def test_a_run_is_served_again_after_a_kill_and_its_server_ends_with_it(
+    settings: Settings,
+) -> None:
+    command = [sys.executable, "-m", "pipelines.cli.main", "run", "--participant", ALPHA]
+    started = subprocess.Popen(
+        command,
+        env=settings.environment_of_child(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    process = psutil.Process(started.pid)
+    with ExitStack() as stack:
+        stack.callback(started.communicate)
+        stack.callback(started.kill)
+        beta = stack.enter_context(open_session(settings, BETA))
+        until(lambda: answers(beta), "alpha is served", START_S_MAX)
+        first = server_of(process)
+        assert first is not None
+        before = read_address(settings.directory, ALPHA)
+        first.kill()
+        until(
+            lambda: read_address(settings.directory, ALPHA) != before and answers(beta),
+            "alpha is served again",
+            START_S_MAX,
+        )
+        second = server_of(process)
+        assert second is not None
+        started.send_signal(signal.SIGKILL)
+        _, alive = psutil.wait_procs([second], timeout=60)
+        assert alive == []
+        assert started.stdout is not None
+        assert "serves its exchange" not in started.stdout.read(), "what it prints is its own"
+
+
+def test_a_run_that_ends_leaves_no_address(settings: Settings) -> None:
+    command = [sys.executable, "-m", "pipelines.cli.main", "run", "--participant", ALPHA]
+    ended = subprocess.run(
+        [*command, "--until-ended"], env=settings.environment_of_child(), check=False,
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert not address_path(settings.directory, ALPHA).exists()
+
+
+def test_a_partner_is_heard_when_its_lines_change(
+    settings: Settings,
+) -> None:
+    with ExitStack() as stack:
+        beta = stack.enter_context(open_session(settings, BETA))
+        stack.enter_context(served_home(settings, ALPHA))
+        listener = notification_listener(beta, FaultInjectedLinks(settings.directory, BETA))
+        stack.callback(listener.close)
+        assert listener.wait(WAIT_MS), "it answers for the first time"
+        with seated(settings, ALPHA, no_spark) as alpha:
+            rounds_until([alpha], lambda: has_ended(alpha.home_session))
+        assert listener.wait(WAIT_MS), "alpha has landed something"
+        while listener.wait(1_000):
+            pass  # until all that alpha landed was told
+
+
+def test_news_and_files_of_a_partner_come_from_its_server_alone(settings: Settings) -> None:
+    one = StreamName("one")
+    told: list[Imported] = []
+    with ExitStack() as stack:
+        beta = stack.enter_context(seated(settings, BETA, no_spark))
+        home = beta.home_session.home
+        importer = Importer(
+            home.catalog, FileCopies(home.storage), beta.home_session.exchange, beta.leases,
+            contents=FileContents(home.storage, home.catalog),
+        )  # fmt: skip
+        with seated(settings, ALPHA, no_spark) as alpha:
+            rounds_until([alpha], lambda: has_ended(alpha.home_session))
+            segments = alpha.home_session.home.catalog.segments(one)
+            theirs = {f.sha256: f.path for s in segments for f in s.files}
+            importer.poll(told.append)
+        assert {each.problem for each in told} == {None}
+        ours = home.catalog.segments(one)[0].files[0]
+        assert theirs[ours.sha256] != ours.path, "a copy is named by its hash"
+        told.clear()
+        importer.poll(told.append)
+        assert all("the exchange of alpha has no address here" in (i.problem or "") for i in told)
+        assert told
