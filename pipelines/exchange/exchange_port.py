@@ -1,7 +1,8 @@
 """The only interface between participants: requests to a partner, and the place of copies.
 
-In process first; over a network later. Callers do not know which. Every call may raise
-Unavailable: a partner that does not answer is a fact to decide by, not a fault.
+Made by the client over HTTPS, with the faults of drills around it, and by the simulator in memory.
+Every call may raise Unavailable: a partner that does not answer is a fact to decide by, not a
+fault.
 """
 
 from __future__ import annotations

@@ -73,6 +73,7 @@ def test_nothing_of_airflow_and_no_port_of_one_reaches_a_job() -> None:
         "MEDUSA_UP": "mark",
         "MEDUSA_DIR": "/srv/homes",
         "MEDUSA_CATALOG_URL": "",
+        "MEDUSA_EXCHANGE_NAME": "",
     }
 
 

@@ -60,7 +60,12 @@ def test_a_pass_that_is_not_a_number_is_refused_when_a_command_starts(said: str)
 def test_a_child_finds_the_same_homes() -> None:
     settings = Settings.from_environment({"MEDUSA_DIR": "/srv/homes"})
     child = settings.environment_of_child({"PATH": "/bin", "MEDUSA_CATALOG_URL": "another"})
-    assert child == {"PATH": "/bin", "MEDUSA_DIR": "/srv/homes", "MEDUSA_CATALOG_URL": ""}
+    assert child == {
+        "PATH": "/bin",
+        "MEDUSA_DIR": "/srv/homes",
+        "MEDUSA_CATALOG_URL": "",
+        "MEDUSA_EXCHANGE_NAME": "",
+    }
 
 
 def test_the_environment_is_read_only_and_current(monkeypatch: pytest.MonkeyPatch) -> None:
