@@ -32,13 +32,9 @@ os.execv(sys.argv[5], sys.argv[5:])
 
 
 def owned_command(
-    command: Sequence[str],
-    *,
-    uid: int = -1,
-    gid: int = -1,
-    ends_by: signal.Signals = signal.SIGINT,
+    command: Sequence[str], *, ends_by: signal.Signals, uid: int = -1, gid: int = -1
 ) -> list[str]:
-    """The command, for this process to start; it ends by a signal when this process ends.
+    """The command, for this process to start; Linux sends it `ends_by` when this process ends.
 
     `uid`, `gid`: the user that it runs as, which only root can choose; -1 for the owner's.
     """

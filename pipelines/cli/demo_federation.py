@@ -55,7 +55,9 @@ class DemoFederation:
         variables.pop("MEDUSA_METRICS_PORT", None)
         with self.log(participant).open("ab") as log, starting("medusa run"):
             self.running[participant] = subprocess.Popen(
-                owned_command([*medusa, "--participant", participant, *more]),
+                owned_command(
+                    [*medusa, "--participant", participant, *more], ends_by=signal.SIGTERM
+                ),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

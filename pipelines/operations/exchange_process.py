@@ -1,7 +1,7 @@
 """The exchange server of a home that runs: a process of its own, started again when it ends.
 
-It is in the process group of the participant, so that what a drill does to the one it does to the
-other, and never outlives it. While another process serves the home, it waits.
+It is in the process group of the participant, so that a drill freezes or kills both, and it never
+outlives the participant. While another process serves the home, it waits.
 """
 
 from __future__ import annotations
@@ -10,47 +10,44 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 from medusa_core.errors import MedusaError, Unavailable
-from medusa_core.names import Participant
 from medusa_core.restart import RestartPolicy
 from pipelines.base import clock
+from pipelines.base.exit_codes import INTERRUPTED
 from pipelines.base.foreign_documents import starting
 from pipelines.base.owned_command import owned_command
-from pipelines.base.settings import Settings
+from pipelines.base.settings import FAILPOINT, FAILPOINT_FILE, Settings
+from pipelines.homes.home import HomeServer
 
 POLICY = RestartPolicy(back_off_ms=500, back_off_ms_max=30_000)
 END_S_MAX = 10.0
 """How long the requests that are open at the end may take."""
 
+INTERRUPTED_S = 3.0
+"""How long a server that was interrupted is not started again: Ctrl-C and a service manager signal
+the participant too, which then ends."""
+
+_INTERRUPTED = {INTERRUPTED, 128 + signal.SIGTERM, -signal.SIGINT, -signal.SIGTERM}
+"""Exit codes of a process that was interrupted; as Python has it, negative for a signal's."""
+
+_OTHERS = ("_SPARK_AUTH_SECRET", FAILPOINT, FAILPOINT_FILE)
+"""Variables of the participant that its server does not get: the cluster's secret, and drills."""
+
 STDERR = 2
 
 
-@contextmanager
-def exchange_process(
-    settings: Settings, participant: Participant, on_error: Callable[[Exception], None]
-) -> Iterator[None]:
-    """Serve the home's exchange meanwhile; `on_error` receives each end that was not asked for."""
-    server = _SupervisedServer(settings, participant, on_error)
-    # The thread that starts the process must live as long as it: see `owned_command`.
-    thread = threading.Thread(target=server.supervise, name="medusa-serve", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        server.end()
-        thread.join()
+class ExchangeProcess:
+    """The server's process while it is supervised; `on_error` receives each unexpected end."""
 
-
-class _SupervisedServer:
-    def __init__(
-        self, settings: Settings, participant: Participant, on_error: Callable[[Exception], None]
-    ) -> None:
-        self._settings = settings
-        self._participant = participant
-        self._on_error = on_error
+    def __init__(self, command: Sequence[str], environment: dict[str, str], whose: str) -> None:
+        self.on_error: Callable[[Exception], None] = _nothing
+        self._command = command
+        self._environment = environment
+        self._whose = whose
         self._is_ended = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
         self._starts = threading.Lock()
@@ -58,21 +55,17 @@ class _SupervisedServer:
     def supervise(self) -> None:
         """Start the server, again and again, until `end` is called."""
         failures = 0
-        while True:
+        while not self._is_ended.is_set():
             began_s = clock.monotonic_s()
-            because = self._run()
-            if self._is_ended.is_set():
-                return
+            problem, is_interrupted = self._run()
             ran_ms = int((clock.monotonic_s() - began_s) * 1_000)
-            failures = POLICY.failures_after(failures, ran_ms)
-            wait_s = POLICY.wait_ms(failures) / 1_000
-            self._on_error(
-                Unavailable(
-                    f"the exchange server of {self._participant} {because}: it is started again in "
-                    f"{wait_s:g} s"
-                )
+            failures = POLICY.failures_after(failures, ran_ms, is_at_fault=not is_interrupted)
+            if self._is_ended.wait(INTERRUPTED_S if is_interrupted else 0):
+                return
+            self.on_error(
+                Unavailable(f"the exchange server of {self._whose} {problem}: it is started again")
             )
-            self._is_ended.wait(wait_s)
+            self._is_ended.wait(POLICY.wait_ms(failures) / 1_000)
 
     def end(self) -> None:
         """End the server, at once if it does not end by itself."""
@@ -87,22 +80,49 @@ class _SupervisedServer:
             return
         process.kill()
 
-    def _run(self) -> str:
-        """Run one process until its end; why it ended."""
-        command = [sys.executable, "-P", "-m", "pipelines.cli.main", "serve", "--standby"]
+    def _run(self) -> tuple[str, bool]:
+        """Run one process until its end: what became of it, and whether it was interrupted."""
         try:
             with self._starts, starting("medusa serve"):
                 if self._is_ended.is_set():
-                    return ""
+                    return "was not started", True
                 self._process = subprocess.Popen(
-                    owned_command(
-                        [*command, "--participant", self._participant], ends_by=signal.SIGTERM
-                    ),
+                    owned_command(self._command, ends_by=signal.SIGTERM),
                     stdin=subprocess.DEVNULL,
                     # What is printed to stdout belongs to the participant alone.
                     stdout=STDERR,
-                    env=self._settings.environment_of_child(),
+                    env=self._environment,
                 )
         except MedusaError as error:
-            return f"cannot be started ({error})"
-        return f"ended with exit code {self._process.wait()}"
+            return f"cannot be started ({error})", False
+        code = self._process.wait()
+        return f"ended with exit code {code}", code in _INTERRUPTED
+
+
+@contextmanager
+def exchange_process(settings: Settings, server: HomeServer) -> Iterator[ExchangeProcess]:
+    """Serve the exchange of a home as long as the block runs.
+
+    The process is told where the catalog's server is: it neither starts nor ends it, and has no
+    login but that of the exchange.
+    """
+    at = replace(settings, catalog_url=server.address)
+    variables = at.environment_of_child()
+    for name in _OTHERS:
+        variables.pop(name, None)
+    command = [sys.executable, "-P", "-m", "pipelines.cli.main", "serve", "--standby"]
+    process = ExchangeProcess(
+        [*command, "--participant", server.participant], variables, server.participant
+    )
+    # The thread that starts the process must live as long as it: see `owned_command`.
+    thread = threading.Thread(target=process.supervise, name="medusa-serve", daemon=True)
+    thread.start()
+    try:
+        yield process
+    finally:
+        process.end()
+        thread.join()
+
+
+def _nothing(error: Exception) -> None:
+    """Nobody is told yet."""

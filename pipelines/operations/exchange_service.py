@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import (
+    AbstractContextManager,
+    closing,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from medusa_core.errors import MedusaError, Refused
+import httpx
+
+from medusa_core.errors import Conflict, MedusaError, Refused, Unavailable
 from medusa_core.names import Participant
 from medusa_core.protocol.assertions import audience_of
+from pipelines.base import clock
+from pipelines.base.files import FileLock
 from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.exchange_home import ExchangeHome
 from pipelines.exchange.server.application import ExchangeServer
@@ -22,6 +32,7 @@ from pipelines.exchange.server_certificates import make_certificate, pin_of_file
 from pipelines.homes.exchange_addresses import (
     ServerAddress,
     is_loopback,
+    read_address,
     remove_address,
     server_lock,
     write_address,
@@ -31,6 +42,12 @@ from pipelines.homes.signing_keys import key_path, make_key
 
 CERTIFICATE = "server.pem"
 LOOPBACK, ANY = "127.0.0.1", "0.0.0.0"
+LOOK_AGAIN_S = 0.5
+"""How often a standby looks whether it is to serve, and how long an answer may take."""
+
+SILENT_S_MAX = 3.0
+"""How long the server of a home may not answer before its standby serves beside it."""
+
 REVIVAL_PAUSE_S = 1.0
 """How often an embedded catalog server is started again if it has ended."""
 
@@ -43,7 +60,7 @@ class ServeRequest:
     it, else loopback. On loopback it is served without TLS unless a certificate is given;
     elsewhere with the given certificate, or with one that the home makes. Port 0 is a free one.
     `key`: a PEM file; None if the certificate's file holds the key. `is_standby`: wait while
-    another process serves it.
+    another process serves it, but not for one that is frozen.
     """
 
     participant: str | None = None
@@ -82,8 +99,8 @@ def serve_exchange(
     listen = ListenAddress(host=host, port=request.port, tls=tls)
     limits = ServerLimits()
     with (
+        _lock_of_server(settings.directory, participant, is_standby=request.is_standby),
         exchange_login(settings, participant) as (login_url, revive),
-        server_lock(settings.directory, participant, waits=request.is_standby),
         closing(ExchangeHome(login_url, participant)) as home,
     ):
         progress = HomeProgress(login_url)
@@ -102,6 +119,55 @@ def serve_exchange(
 
         with progress.listening(), _revived(revive):
             server.serve_until_ended(ready, end)
+
+
+def _lock_of_server(
+    directory: Path, participant: Participant, *, is_standby: bool
+) -> AbstractContextManager[object]:
+    """Held while this process serves the home; a standby waits until no other one answers.
+
+    Raises Conflict if another process serves it and this one is no standby.
+    """
+    answered_s = clock.monotonic_s()
+    while True:
+        try:
+            return server_lock(directory, participant)
+        except Conflict:
+            if not is_standby:
+                raise
+        looked_s = clock.monotonic_s()
+        if _may_answer(directory, participant):
+            answered_s = clock.monotonic_s()
+        elif looked_s - answered_s > SILENT_S_MAX:
+            # It is frozen: partners find the address of this server instead.
+            return _held_when_free(directory, participant)
+        clock.sleep_s(LOOK_AGAIN_S)
+
+
+def _may_answer(directory: Path, participant: Participant) -> bool:
+    """Whether the server that serves a home answers, or has no address yet."""
+    try:
+        url = read_address(directory, participant).url
+    except Unavailable:
+        return True
+    try:
+        # Nothing secret is sent, and any answer will do: the certificate is not looked at.
+        httpx.get(f"{url}/v1/health", verify=False, trust_env=False, timeout=LOOK_AGAIN_S)
+    except httpx.HTTPError:
+        return False
+    return True
+
+
+def _held_when_free(directory: Path, participant: Participant) -> AbstractContextManager[object]:
+    """Take a home's lock in the background as soon as it is free, until this process ends."""
+    locks: list[FileLock] = []
+
+    def take() -> None:
+        with suppress(MedusaError):
+            locks.append(server_lock(directory, participant, waits=True))
+
+    threading.Thread(target=take, name="medusa-serve-lock", daemon=True).start()
+    return nullcontext(locks)
 
 
 def _certificate(

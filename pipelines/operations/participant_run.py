@@ -16,9 +16,9 @@ from medusa_core.errors import Conflict, Unavailable
 from medusa_core.knowledge import Limits
 from medusa_core.names import Participant
 from pipelines.base.settings import Settings
-from pipelines.homes.home import chosen_participant
+from pipelines.homes.home import HomeServer, chosen_participant, home_server
 from pipelines.homes.lease_renewer import LEASE_MS, LeaseRenewer
-from pipelines.operations.exchange_process import exchange_process
+from pipelines.operations.exchange_process import ExchangeProcess, exchange_process
 from pipelines.participant.assembly import (
     Engines,
     OwnSession,
@@ -31,7 +31,7 @@ from pipelines.participant.assembly import (
 )
 from pipelines.participant.assigned_plans import AssignedPlan
 from pipelines.participant.home_notifications import notification_listener
-from pipelines.participant.home_session import HomeSession, open_session
+from pipelines.participant.home_session import HomeSession, open_session, session_at
 from pipelines.participant.loop import AssignmentsChanged, ParticipantLoop
 from pipelines.participant.warm_up import warm_up
 from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
@@ -109,22 +109,32 @@ def run_participant(settings: Settings, options: RunOptions, observer: Observer 
     its leases, Unavailable if its home or Spark cannot be reached, Diverged if what must be equal
     is not.
     """
-    while True:
-        try:
-            _run(settings, options, observer)
-        except AssignmentsChanged:
-            # Networks, plans, imports or partners have changed: read everything again.
-            options = replace(options, is_standby=False)
-            continue
-        return
-
-
-def _run(settings: Settings, options: RunOptions, observer: Observer) -> None:
     participant = chosen_participant(settings, options.participant)
     is_live = options.lane is Lane.LIVE
+    with ExitStack() as stack:
+        server = stack.enter_context(home_server(settings, participant))
+        exchange = stack.enter_context(exchange_process(settings, server)) if is_live else None
+        while True:
+            try:
+                _run(settings, options, observer, server, exchange)
+            except AssignmentsChanged:
+                # Networks, plans, imports or partners have changed: read everything again.
+                options = replace(options, is_standby=False)
+                continue
+            return
+
+
+def _run(
+    settings: Settings,
+    options: RunOptions,
+    observer: Observer,
+    server: HomeServer,
+    exchange: ExchangeProcess | None,
+) -> None:
+    participant, is_live = server.participant, exchange is not None
     with (
         recorded(settings.directory, participant) if is_live else nullcontext(_nothing) as drives,
-        _running(settings, options, observer, is_served=is_live) as (home_session, loop, session),
+        _running(settings, options, observer, server, exchange) as (home_session, loop, session),
         ExitStack() as stack,
     ):
         drives()
@@ -160,7 +170,11 @@ def _run(settings: Settings, options: RunOptions, observer: Observer) -> None:
 
 def tick_participant(settings: Settings, options: RunOptions) -> TickResult:
     """One iteration: land, import, decide, apply; raises as `run_participant` does."""
-    with _running(settings, options, ignore) as (_, loop, _):
+    participant = chosen_participant(settings, options.participant)
+    with (
+        home_server(settings, participant) as server,
+        _running(settings, options, ignore, server) as (_, loop, _),
+    ):
         try:
             done = loop.tick()
         except AssignmentsChanged:
@@ -194,16 +208,20 @@ def _no_engine(assigned_plan: AssignedPlan) -> Callable[[], StepEngine]:
 
 @contextmanager
 def _running(
-    settings: Settings, options: RunOptions, observer: Observer, *, is_served: bool = False
+    settings: Settings,
+    options: RunOptions,
+    observer: Observer,
+    server: HomeServer,
+    exchange: ExchangeProcess | None = None,
 ) -> Iterator[tuple[HomeSession, ParticipantLoop, OwnSession]]:
-    participant = chosen_participant(settings, options.participant)
+    participant = server.participant
     with ExitStack() as stack:
-        home_session = stack.enter_context(open_session(settings, participant))
+        home_session = stack.enter_context(session_at(server))
         watcher = stack.enter_context(watcher_of(settings, participant, home_session.home.catalog))
         if settings.metrics_port == 0 and watcher.metrics_url is not None:
             observer(ServesMetrics(url=watcher.metrics_url))
-        if is_served:
-            stack.enter_context(exchange_process(settings, participant, watcher.error))
+        if exchange is not None:
+            exchange.on_error = watcher.error
         # What is opened from here on is closed before the end of the JVM is reported.
         stack.enter_context(jvm_errors(watcher.error))
         holder = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
@@ -231,7 +249,8 @@ def _running(
             options.lease_ms,
             watcher,
             get_ready=get_ready,
-            gets_ready_first=options.is_standby or (is_served and has_promised(home_session)),
+            gets_ready_first=options.is_standby
+            or (exchange is not None and has_promised(home_session)),
             is_standby=options.is_standby,
         )
         yield (

@@ -11,9 +11,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from medusa_core.errors import Refused, Unavailable
+from medusa_core.errors import Unavailable
 from medusa_core.names import Participant
-from medusa_core.suggest import did_you_mean
 from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.exchange.client.folder_addresses import FolderAddresses
@@ -39,30 +38,16 @@ class HomeSession:
 
 @contextmanager
 def open_session(settings: Settings, participant: Participant) -> Iterator[HomeSession]:
-    """Open a participant's home and find its partners'; Refused if there is no such home."""
-    homes = known_homes(settings.directory)
-    if participant not in homes:
-        names = ", ".join(sorted(homes)) or "none"
-        raise Refused(
-            f"there is no participant {participant} in {settings.directory} (there: {names}): "
-            + did_you_mean(participant, homes, "apply its contracts with medusa apply")
-        )
-    with (
-        home_server(settings, participant) as server,
-        _opened(settings, participant, homes, server) as home_session,
-    ):
+    """Open a participant's home; Refused if there is no such home."""
+    with home_server(settings, participant) as server, session_at(server) as home_session:
         yield home_session
 
 
 @contextmanager
-def _opened(
-    settings: Settings,
-    participant: Participant,
-    homes: Mapping[Participant, str],
-    server: HomeServer,
-) -> Iterator[HomeSession]:
+def session_at(server: HomeServer) -> Iterator[HomeSession]:
+    """Open the home that is on a server."""
+    participant, directory = server.participant, server.directory
     url = server.login_url("job")
-    directory = settings.directory
     storage = storage_of(directory, participant)
     try:
         storage.mkdir(parents=True, exist_ok=True)
@@ -87,7 +72,7 @@ def _opened(
                     catalog=catalog,
                 ),
                 url=url,
-                partners=frozenset(homes) - {participant},
+                partners=frozenset(known_homes(directory)) - {participant},
                 exchange=exchange,
                 revive=server.revive,
             )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -14,6 +15,7 @@ import pytest
 
 from medusa_core.errors import MedusaError
 from medusa_core.names import Participant, StreamName
+from pipelines.base.files import is_locked
 from pipelines.base.settings import Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.exchange.contents import FileContents
@@ -60,22 +62,27 @@ def server_of(process: psutil.Process) -> psutil.Process | None:
     return None
 
 
+@contextmanager
+def running(settings: Settings, *more: str) -> Iterator[subprocess.Popen[str]]:
+    """`medusa run` of alpha in a process group of its own; the group is killed in the end."""
+    command = [sys.executable, "-m", "pipelines.cli.main", "run", "--participant", ALPHA]
+    started = subprocess.Popen(
+        [*command, *more], env=settings.environment_of_child(), stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, text=True, start_new_session=True,
+    )  # fmt: skip
+    try:
+        yield started
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(started.pid, signal.SIGKILL)
+        started.communicate()
+
+
 def test_a_run_is_served_again_after_a_kill_and_its_server_ends_with_it(
     settings: Settings,
 ) -> None:
-    command = [sys.executable, "-m", "pipelines.cli.main", "run", "--participant", ALPHA]
-    started = subprocess.Popen(
-        command,
-        env=settings.environment_of_child(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    process = psutil.Process(started.pid)
-    with ExitStack() as stack:
-        stack.callback(started.communicate)
-        stack.callback(started.kill)
-        beta = stack.enter_context(open_session(settings, BETA))
+    with running(settings) as started, open_session(settings, BETA) as beta:
+        process = psutil.Process(started.pid)
         until(lambda: answers(beta), "alpha is served", START_S_MAX)
         first = server_of(process)
         assert first is not None
@@ -93,6 +100,52 @@ def test_a_run_is_served_again_after_a_kill_and_its_server_ends_with_it(
         assert alive == []
         assert started.stdout is not None
         assert "serves its exchange" not in started.stdout.read(), "what it prints is its own"
+
+
+def test_the_server_of_a_run_gets_no_login_but_its_own(settings: Settings) -> None:
+    assert "@" in (settings.catalog_url or ""), "the run is given an administrator's login"
+    secret = {"_SPARK_AUTH_SECRET": "a secret", "MEDUSA_FAILPOINT": "nowhere"}
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
+        for name, value in secret.items():
+            patch.setenv(name, value)
+        started = stack.enter_context(running(settings))
+        beta = stack.enter_context(open_session(settings, BETA))
+        until(lambda: answers(beta), "alpha is served", START_S_MAX)
+        server = server_of(psutil.Process(started.pid))
+        assert server is not None
+        given = server.environ()
+        assert "@" not in given["MEDUSA_CATALOG_URL"]
+        assert not secret.keys() & given.keys()
+
+
+def test_an_interrupt_of_the_whole_group_is_no_failure_of_the_server(settings: Settings) -> None:
+    with running(settings) as started, open_session(settings, BETA) as beta:
+        until(lambda: answers(beta), "alpha is served", START_S_MAX)
+        os.killpg(started.pid, signal.SIGINT)
+        started.communicate(timeout=60)
+    log = settings.directory / "logs" / f"{ALPHA}.jsonl"
+    assert not log.exists() or "exchange server" not in log.read_text()
+
+
+@pytest.mark.long
+def test_a_standby_serves_beside_a_run_that_is_frozen(settings: Settings) -> None:
+    with ExitStack() as stack:
+        beta = stack.enter_context(open_session(settings, BETA))
+        first = stack.enter_context(running(settings))
+        until(lambda: answers(beta), "alpha is served", START_S_MAX)
+        before = read_address(settings.directory, ALPHA)
+        os.killpg(first.pid, signal.SIGSTOP)
+        second = stack.enter_context(running(settings, "--standby"))
+        until(
+            lambda: read_address(settings.directory, ALPHA) != before and answers(beta),
+            "the standby serves alpha",
+            START_S_MAX,
+        )
+        os.killpg(first.pid, signal.SIGKILL)
+        path = address_path(settings.directory, ALPHA).with_suffix(".lock")
+        until(lambda: is_locked(path), "it is the one that serves alpha", START_S_MAX)
+        assert answers(beta)
+        assert second.poll() is None
 
 
 def test_a_run_that_ends_leaves_no_address(settings: Settings) -> None:

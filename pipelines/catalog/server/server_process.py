@@ -52,7 +52,9 @@ class OwnedProcess:
         self._started = threading.Event()
         self._failure: OSError | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._command = owned_command(command, uid=runs_as.uid, gid=runs_as.gid)
+        self._command = owned_command(
+            command, ends_by=signal.SIGINT, uid=runs_as.uid, gid=runs_as.gid
+        )
         self._log = log
         threading.Thread(target=self._keep, name="owner of postgres", daemon=True).start()
         self._started.wait()
