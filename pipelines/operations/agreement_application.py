@@ -8,7 +8,7 @@ continues to run.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,8 @@ from pipelines.market.sync.contract_proposals import (
 )
 from pipelines.market.sync.contract_sync import settle
 from pipelines.market.sync.sync_assembly import open_contract_sync
+from pipelines.platform.drills.fault_injected_exchange import FaultInjectedTransport
+from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
 
 OWN, AT_HAND, SHOWN = "drawn here", "of a home in the same folder", "of the contracts folder"
 
@@ -122,7 +124,9 @@ def _exchange(
     for name in chosen:
         url = homes.url(name, as_it_is=True)
         assert url is not None, "its changes have been applied"
-        transport = FolderTransport(name, partial(_exchange_url, homes))
+        to_homes = FolderTransport(name, partial(_exchange_url, homes))
+        stack.enter_context(closing(to_homes))
+        transport = FaultInjectedTransport(to_homes, FaultInjectedLinks(directory, name, note))
         with suppress(MedusaError):  # its key was reported before
             opened = open_contract_sync(directory, name, url, transport, note, to_all=True)
             desks.append(stack.enter_context(opened)[0])

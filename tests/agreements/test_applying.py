@@ -28,6 +28,7 @@ from pipelines.market.sync.contract_proposals import (
     read_agreement_status,
 )
 from pipelines.market.sync.contract_sync import settle
+from pipelines.platform.drills.link_faults import LinkFaults, Lost, write_faults
 from tests.agreements.building import ALPHA, BETA, RAISE_PRICE, Party, a_key, some_terms
 from tests.conftest import folder_on_memory
 from tests.contracts.writing import FILES, write_contracts
@@ -210,3 +211,22 @@ def test_applying_makes_homes_keys_and_agreements(
         agreements.close()
         secret = key_path(directory, name).read_bytes()
         assert secret not in (directory / "home.json").read_bytes()
+
+
+def test_over_a_link_that_is_cut_nothing_is_agreed(
+    directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {**FILES, "bilateral/spare_load.yaml": CONTRACT}
+    folder = write_contracts(tmp_path / "contracts", files)
+
+    def run() -> tuple[str, str]:
+        assert main(["apply", "--contracts", str(folder)]) == 0
+        printed = capsys.readouterr()
+        return printed.out, printed.err
+
+    directory.mkdir()
+    write_faults(directory, LinkFaults().with_lost(Lost(ALPHA, BETA), Lost(BETA, ALPHA)))
+    assert "the link is cut by a drill" in run()[1]
+    assert "agreed with beta" not in run()[0]
+    write_faults(directory, LinkFaults())
+    assert "cut by a drill" not in run()[1]

@@ -20,12 +20,30 @@ class PartnerCalls(Exchange, Transport, Protocol):
     """All that one participant asks of others."""
 
 
-class FaultInjectedExchange:
+class FaultInjectedTransport:
+    """A `Transport` around another one, which its owner closes."""
+
+    def __init__(self, transport: Transport, links: FaultInjectedLinks) -> None:
+        self._transport = transport
+        self._links = links
+
+    def deliver(self, partner: Participant, envelopes: Sequence[Envelope]) -> tuple[str, ...]:
+        """See `Transport.deliver`."""
+        self._links.ask(partner)
+        answers = self._transport.deliver(partner, envelopes)
+        self._links.hear(partner)
+        return answers
+
+    def close(self) -> None:
+        """See `Transport.close`."""
+
+
+class FaultInjectedExchange(FaultInjectedTransport):
     """An `Exchange` and a `Transport` around another one, which its owner closes."""
 
     def __init__(self, exchange: PartnerCalls, links: FaultInjectedLinks) -> None:
+        super().__init__(exchange, links)
         self._exchange = exchange
-        self._links = links
 
     def line_news(self, stream: StreamName, producer: Producer, after: Version, *,
                   segments_max: int) -> LineNews:  # fmt: skip
@@ -47,13 +65,3 @@ class FaultInjectedExchange:
         self._links.ask(partner)
         self._exchange.acknowledge(partner, stream, through_us, limit_ms, path_ms)
         self._links.hear(partner)
-
-    def deliver(self, partner: Participant, envelopes: Sequence[Envelope]) -> tuple[str, ...]:
-        """See `Transport.deliver`."""
-        self._links.ask(partner)
-        answers = self._exchange.deliver(partner, envelopes)
-        self._links.hear(partner)
-        return answers
-
-    def close(self) -> None:
-        """See `Exchange.close`."""
