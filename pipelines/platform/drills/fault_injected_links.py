@@ -17,7 +17,7 @@ from pipelines.base import clock
 from pipelines.platform.drills.link_faults import FILE, NOTHING, LinkFaults, read_faults
 
 TIMEOUT_MS = 5_000
-"""How long an answer is waited for: half as long as a partner's server is given."""
+"""How long an answer is waited for over a slow link."""
 
 Looked = tuple[int, int, int] | str | None
 """By which a file that has changed is known: its time, number and size; why it has none."""
@@ -67,10 +67,15 @@ class FaultInjectedLinks:
             raise Unavailable(f"partner {partner} does not answer: the link is cut by a drill")
 
     def carries_notification(self, partner: Participant) -> bool:
-        """Whether a partner's notification arrives: not over a link that is slow or lost."""
+        """Whether a partner's notification arrives: not over a link that is slow or lost.
+
+        It is an answer to a request, so both ways are needed.
+        """
         faults, now_s = self._read(), self._now_s()
         return not (
-            faults.is_lost(partner, self._here, now_s) or faults.by_ms(self._here, partner, now_s)
+            faults.is_lost(self._here, partner, now_s)
+            or faults.is_lost(partner, self._here, now_s)
+            or faults.by_ms(self._here, partner, now_s)
         )
 
     def _read(self) -> LinkFaults:
