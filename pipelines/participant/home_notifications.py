@@ -19,8 +19,12 @@ from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
 def notification_listener(
     home_session: HomeSession, links: FaultInjectedLinks
 ) -> NotificationListener:
-    """A listener at the own home and at each partner; a partner over a cut link is not heard."""
+    """A listener at the own home, and at each partner from which something is imported.
+
+    A partner over a cut link is not heard. Raises Unavailable if the own home does not answer.
+    """
     own = home_session.home.participant
+    producers = {line.producer.participant for line in home_session.home.catalog.imports()}
 
     def listen(name: str) -> ListenerConnection:
         if name == own:
@@ -30,5 +34,6 @@ def notification_listener(
     def is_heard(name: str) -> bool:
         return name == own or links.carries_notification(Participant(name))
 
-    names = (own, *sorted(home_session.partners))
-    return NotificationListener(names, ListenerIO(listen=listen), is_heard=is_heard)
+    return NotificationListener(
+        (own, *sorted(producers)), ListenerIO(listen=listen), is_heard=is_heard
+    )

@@ -18,20 +18,19 @@ from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.exchange.client.folder_addresses import FolderAddresses
 from pipelines.exchange.client.https_exchange import HttpsExchange
 from pipelines.exchange.signed_assertions import sign_claims
-from pipelines.homes.home import Home, HomeServer, home_server, known_homes, storage_of
+from pipelines.homes.home import Home, HomeServer, home_server, storage_of
 from pipelines.homes.signing_keys import load_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeSession:
-    """An open home whose login `job` has the URL `url`, and its exchange with `partners`.
+    """An open home whose login `job` has the URL `url`, and its exchange with partners.
 
     `revive` restarts an embedded server that has ended.
     """
 
     home: Home
     url: str
-    partners: frozenset[Participant]
     exchange: HttpsExchange
     revive: Callable[[], None]
 
@@ -72,7 +71,6 @@ def session_at(server: HomeServer) -> Iterator[HomeSession]:
                     catalog=catalog,
                 ),
                 url=url,
-                partners=frozenset(known_homes(directory)) - {participant},
                 exchange=exchange,
                 revive=server.revive,
             )

@@ -18,6 +18,7 @@ from medusa_core.names import Participant, StreamName
 from pipelines.base.files import is_locked
 from pipelines.base.settings import Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.exchange.client.https_exchange import HttpsExchange
 from pipelines.exchange.contents import FileContents
 from pipelines.exchange.copies import FileCopies
 from pipelines.exchange.importer import Imported, Importer
@@ -172,6 +173,29 @@ def test_a_partner_is_heard_when_its_lines_change(
         assert listener.wait(WAIT_MS), "alpha has landed something"
         while listener.wait(1_000):
             pass  # until all that alpha landed was told
+
+
+def test_partners_from_which_nothing_is_imported_are_not_watched(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched: list[tuple[Participant, Participant]] = []
+
+    def heard_of(reader: Participant) -> None:
+        def watch(exchange: HttpsExchange, partner: Participant, happened: object) -> object:
+            watched.append((reader, partner))
+            return lambda: None
+
+        monkeypatch.setattr(HttpsExchange, "watch", watch)
+        with open_session(settings, reader) as session:
+            listener = notification_listener(
+                session, FaultInjectedLinks(settings.directory, reader)
+            )
+            listener.wait(0)
+            listener.close()
+
+    heard_of(ALPHA)
+    heard_of(BETA)
+    assert watched == [(BETA, ALPHA)]
 
 
 def test_news_and_files_of_a_partner_come_from_its_server_alone(settings: Settings) -> None:
