@@ -6,7 +6,7 @@ may replace its key.
 
 from __future__ import annotations
 
-import threading
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -19,6 +19,9 @@ from pipelines.homes.exchange_addresses import read_address
 KEYS_S_MAX = 5.0
 """How long a key that was read is used."""
 
+MISSES_S_MAX = 1.0
+"""How long a key that was not found is not looked for again."""
+
 
 class FolderAddresses:
     """The address of each partner; `keys` are read from the own home, by any thread."""
@@ -26,9 +29,7 @@ class FolderAddresses:
     def __init__(self, directory: Path, keys: Callable[[], Mapping[Participant, bytes]]) -> None:
         self._directory = directory
         self._read = keys
-        self._keys: Mapping[Participant, bytes] = {}
-        self._read_s: float | None = None
-        self._lock = threading.Lock()
+        self._known: tuple[Mapping[Participant, bytes], float] = {}, -math.inf
 
     def __call__(self, partner: Participant) -> PartnerAddress:
         """Where a partner's server is; Unavailable if no server says so, or its key is unknown."""
@@ -36,14 +37,19 @@ class FolderAddresses:
         return PartnerAddress(url=server.url, public_key=self._key(partner), pin=server.pin)
 
     def _key(self, partner: Participant) -> bytes:
-        now_s = clock.monotonic_s()
-        with self._lock:
-            is_old = self._read_s is None or now_s - self._read_s > KEYS_S_MAX
-            if is_old or partner not in self._keys:
-                self._keys, self._read_s = self._read(), now_s
+        # Without a lock, so that nobody waits for another one's query: two at once find the same.
+        keys, read_s = self._known
+        age_s = clock.monotonic_s() - read_s
+        if age_s > (KEYS_S_MAX if partner in keys else MISSES_S_MAX):
             try:
-                return self._keys[partner]
-            except KeyError:
-                raise Unavailable(
-                    f"the key of partner {partner} is not known in this home: run medusa apply"
-                ) from None
+                keys = self._read()
+            except Unavailable:
+                if partner not in keys:
+                    raise
+            self._known = keys, clock.monotonic_s()
+        try:
+            return keys[partner]
+        except KeyError:
+            raise Unavailable(
+                f"the key of partner {partner} is not known in this home: run medusa apply"
+            ) from None

@@ -8,52 +8,69 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from medusa_core.errors import Diverged, MedusaError, Unavailable
+from medusa_core.errors import Diverged, Unavailable
 from medusa_core.exchange import LineNews
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.protocol import call_documents as calls
 from medusa_core.protocol.news_documents import NEWS_BYTES_MAX, read_news
+from medusa_core.restart import RestartPolicy
 from medusa_core.segments import Producer, SegmentFile
+from pipelines.base import clock
 from pipelines.exchange.client.file_download import Downloads
-from pipelines.exchange.client.partner_link import PartnerAddress, PartnerLink, Received, Sign
+from pipelines.exchange.client.partner_link import PartnerAddress, PartnerLink, Sign
 
 if TYPE_CHECKING:
     from medusa_core.market.envelopes import Envelope
 
 ANSWER_S, LARGE_S = 10.0, 60.0
-"""Time limits of responses: of small ones, and of those of any size."""
+"""Time limits of responses: of small ones and of the start of any; of those of any size."""
 
 WATCH_MS = 25_000
 """How long one request for progress waits: less than proxies wait for an answer."""
 
-WATCH_AGAIN_S = 1.0
-"""Pause after a request for progress that failed."""
+WATCH_S_MIN = 0.05
+"""Time between the starts of two requests for progress.
+
+A partner that always answers at once costs 20 requests a second; a change is heard as soon as it
+would be without it, unless it follows another one in this time.
+"""
+
+WATCH_RETRIES = RestartPolicy(back_off_ms=1_000, back_off_ms_max=30_000)
+"""Pauses after requests for progress that failed."""
 
 LOOKUPS_MAX = 64
 """Names of hosts that may be resolved at once."""
+
+ADDRESSES_MAX = 4
+"""Addresses of partners that are watched which may be looked up at once."""
 
 Value = TypeVar("Value")
 
 
 class HttpsExchange:
-    """An `Exchange` and a `Transport`. `address` says where a partner is, or raises Unavailable."""
+    """An `Exchange` and a `Transport`. `address` says where a partner is, or raises Unavailable.
+
+    `pause` waits for seconds in the event loop.
+    """
 
     def __init__(
         self, reader: Participant, address: Callable[[Participant], PartnerAddress], sign: Sign,
-        *, answer_s: float = ANSWER_S,
+        *, answer_s: float = ANSWER_S, pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:  # fmt: skip
         self._answer_s = answer_s
         self._reader = reader
         self._address = address
         self._sign = sign
         self._links: dict[Participant, PartnerLink] = {}
+        self._pause = pause
         self._downloads = Downloads()
+        self._lookups = ThreadPoolExecutor(ADDRESSES_MAX, "medusa-addresses")
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread()
         self._is_closed = False
@@ -71,7 +88,12 @@ class HttpsExchange:
         received = self._run(
             producer.participant,
             lambda link: link.request(
-                "GET", "/v1/news", query=query, bytes_max=NEWS_BYTES_MAX, seconds_max=LARGE_S
+                "GET",
+                "/v1/news",
+                query=query,
+                bytes_max=NEWS_BYTES_MAX,
+                begins_s_max=self._answer_s,
+                seconds_max=LARGE_S,
             ),
         )
         news = read_news(received.content)
@@ -113,7 +135,7 @@ class HttpsExchange:
             partner,
             lambda link: link.request(
                 "POST", "/v1/envelopes", body=body, bytes_max=calls.SMALL_BYTES_MAX,
-                seconds_max=LARGE_S,
+                seconds_max=self._answer_s,
             ),
         )  # fmt: skip
         return calls.read_deliveries(received.content, len(envelopes))
@@ -123,9 +145,10 @@ class HttpsExchange:
         received = self._run(
             partner,
             lambda link: link.request(
-                "GET", "/v1/streams", bytes_max=calls.OFFERS_BYTES_MAX, seconds_max=LARGE_S
+                "GET", "/v1/streams", bytes_max=calls.OFFERS_BYTES_MAX,
+                begins_s_max=self._answer_s, seconds_max=LARGE_S,
             ),
-        )
+        )  # fmt: skip
         return calls.read_offers(received.content)[1]
 
     def progress(
@@ -135,13 +158,15 @@ class HttpsExchange:
 
         Waits for so long while the key is the known one.
         """
-        received = self._run(partner, partial(_progress, known=known, wait_ms=wait_ms))
-        return _key_of(received), calls.read_progress(received.content)
+        call = partial(self._progress, known=known, wait_ms=wait_ms)
+        key, content = self._run(partner, call)
+        return key, calls.read_progress(content)
 
     def watch(self, partner: Participant, happened: Callable[[], object]) -> Callable[[], None]:
         """Call `happened`, in a thread of the exchange, when lines of a partner have changed.
 
-        It is called too when the partner answers again. Ends when what is returned is called.
+        It is called too when the partner answers again, and again later if it raises. Ends when
+        what is returned is called; a call that has begun by then is not waited for.
         """
         with self._starts:
             loop = self._running()
@@ -163,7 +188,10 @@ class HttpsExchange:
         return calls.read_health(received.content)
 
     def close(self) -> None:
-        """Close the connections; requests that are open end with Unavailable."""
+        """Close the connections; requests that are open end with Unavailable.
+
+        When it returns, no address is being looked up for a watch.
+        """
         with self._starts:
             loop, self._loop, self._is_closed = self._loop, None, True
         try:
@@ -173,6 +201,8 @@ class HttpsExchange:
             if loop is not None:
                 loop.call_soon_threadsafe(loop.stop)
                 self._thread.join()
+            self._lookups.shutdown()  # they may still use the own catalog, and tell the loop
+            if loop is not None:
                 loop.close()
             self._downloads.close()
 
@@ -224,21 +254,36 @@ class HttpsExchange:
         return await call(link)
 
     async def _watched(self, partner: Participant, happened: Callable[[], object]) -> None:
-        known = ""
+        loop = asyncio.get_running_loop()
+        known, failures = "", 0
         while True:
+            began_s = clock.monotonic_s()
             try:
                 # It may ask the own catalog, which the event loop must not wait for.
-                address = await asyncio.to_thread(self._address, partner)
-                received = await self._called(
-                    partner, address, partial(_progress, known=known, wait_ms=WATCH_MS)
-                )
-            except MedusaError:
-                known = ""
-                await asyncio.sleep(WATCH_AGAIN_S)
-                continue
-            if (key := _key_of(received)) != known:
-                known = key
-                happened()
+                address = await loop.run_in_executor(self._lookups, self._address, partner)
+                call = partial(self._progress, known=known, wait_ms=WATCH_MS)
+                key, _ = await self._called(partner, address, call)
+                if key != known:
+                    happened()
+                known, failures = key, 0
+            except Exception:  # noqa: BLE001
+                # Also a fault of Medusa's own: nobody would learn that the watch has ended.
+                known, failures = "", failures + 1
+            left_s = began_s + WATCH_S_MIN - clock.monotonic_s()
+            await self._pause(max(left_s, WATCH_RETRIES.wait_ms(failures) / 1_000))
+
+    async def _progress(self, link: PartnerLink, known: str, wait_ms: int) -> tuple[str, bytes]:
+        """A key of the lines of a partner, by which they are known until one changes; the lines."""
+        wait_s = wait_ms / 1_000
+        received = await link.request(
+            "GET", "/v1/progress", query={"known": known, "wait_ms": wait_ms},
+            bytes_max=calls.OFFERS_BYTES_MAX,
+            begins_s_max=self._answer_s + wait_s, seconds_max=LARGE_S + wait_s,
+        )  # fmt: skip
+        key = received.headers.get("etag", "").strip('"')
+        if not key:
+            raise link.unavailable("its answer has no ETag")
+        return key, received.content
 
     async def _end(self) -> None:
         others = asyncio.all_tasks() - {asyncio.current_task()}
@@ -247,15 +292,3 @@ class HttpsExchange:
         await asyncio.gather(*others, return_exceptions=True)
         for link in self._links.values():
             await link.close()
-
-
-async def _progress(link: PartnerLink, known: str, wait_ms: int) -> Received:
-    return await link.request(
-        "GET", "/v1/progress", query={"known": known, "wait_ms": wait_ms},
-        bytes_max=calls.OFFERS_BYTES_MAX, seconds_max=LARGE_S + wait_ms / 1_000,
-    )  # fmt: skip
-
-
-def _key_of(progress: Received) -> str:
-    """What a partner's lines are known by while none of them changes."""
-    return str(progress.headers.get("etag", "")).strip('"')

@@ -124,16 +124,19 @@ class PartnerLink:
 
     async def request(
         self, method: str, path: str, *, bytes_max: int, seconds_max: float,
-        query: Mapping[str, str | int] | None = None, body: bytes | None = None,
+        begins_s_max: float | None = None, query: Mapping[str, str | int] | None = None,
+        body: bytes | None = None,
     ) -> Received:  # fmt: skip
         """The answer to a request of this partner.
 
-        Raises what the partner's answer stands for, and Unavailable if none comes in time.
+        Raises what the partner's answer stands for, and Unavailable if none comes in time: begins
+        within `begins_s_max`, if that is given, and ends within `seconds_max`.
         """
+        begins_s_max = seconds_max if begins_s_max is None else begins_s_max
         async with (
             self.in_time(seconds_max),
             self.streamed(
-                method, path, query=query, body=body, seconds_max=seconds_max
+                method, path, query=query, body=body, seconds_max=begins_s_max
             ) as response,
         ):
             content = await self._content(response, bytes_max)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -21,6 +22,7 @@ class ProgressListener:
         self._read, self._written = socket.socketpair()
         for end in (self._read, self._written):
             end.setblocking(False)
+        self._sends = threading.Lock()
         self._end = watch(self._notify)
 
     def fileno(self) -> int:
@@ -36,9 +38,11 @@ class ProgressListener:
     def close(self) -> None:
         """Listen no more."""
         self._end()
+        with self._sends:  # else a send that has begun may meet a file that takes its number
+            self._written.close()
         self._read.close()
-        self._written.close()
 
     def _notify(self) -> None:
-        with suppress(OSError):  # one that was not read yet is enough; it may be closed
+        # One that was not read yet is enough; it may be closed.
+        with self._sends, suppress(OSError):
             self._written.send(b"!")
