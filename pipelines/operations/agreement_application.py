@@ -106,7 +106,7 @@ def apply_agreements(
             what = f"contract {change.change.name} in the home of {change.participant}"
             if error is not None:
                 refused.append(f"{what}: {error}")
-        if any(agreements.has_pending() for agreements in opened.values()):
+        if any(agreements.has_pending(to_all=True) for agreements in opened.values()):
             unsent = _exchange(homes, directory, chosen, stack)
     return AgreementProblems(refused=tuple(dict.fromkeys(refused)), unsent=unsent)
 
