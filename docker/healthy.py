@@ -6,19 +6,49 @@ For Compose's health checks: `healthy.py participant|airflow|spark [PORT]`. Stan
 from __future__ import annotations
 
 import json
+import os
+import re
+import ssl
 import sys
 from collections.abc import Callable, Mapping
-from urllib.error import URLError
-from urllib.request import ProxyHandler, build_opener
+from pathlib import Path
+from urllib.error import HTTPError, URLError
+from urllib.request import HTTPSHandler, ProxyHandler, build_opener
 
-TIMEOUT_S = 8
+TIMEOUT_S, EXCHANGE_TIMEOUT_S = 8, 4
+_REACHABLE = re.compile(r'^medusa_catalog_reachable\{participant="([^"]+)"\} (\S+)$', re.MULTILINE)
 
 
 def participant(port: int) -> str:
-    """Its driver serves metrics, and reaches the catalog."""
-    lines = _read(port, "metrics").splitlines()
-    told = [line.split()[-1] for line in lines if line.startswith("medusa_catalog_reachable")]
-    return "" if told and set(told) <= {"1", "1.0"} else "the catalog is not reached"
+    """Its driver serves metrics and reaches the catalog, and its exchange is served."""
+    told = _REACHABLE.findall(_read(port, "metrics"))
+    if not told or {value for _, value in told} - {"1", "1.0"}:
+        return "the catalog is not reached"
+    return "".join(_exchange(name) for name, _ in told)
+
+
+def _exchange(name: str) -> str:
+    """The server that partners reach gives an answer, whatever its status: nothing is sent to it.
+
+    Its address is in a file (pipelines/homes/exchange_addresses.py). The certificate is not
+    verified, since the answer proves only that a server listens.
+    """
+    file = Path(os.environ.get("MEDUSA_DIR") or ".medusa") / "exchange" / name
+    try:
+        url = file.read_text(encoding="ascii").splitlines()[0]
+    except (OSError, ValueError, IndexError):
+        return f"the exchange of {name} is not served: {file} has no address"
+    unverified = ssl.create_default_context()
+    unverified.check_hostname = False
+    unverified.verify_mode = ssl.CERT_NONE
+    ask = build_opener(ProxyHandler({}), HTTPSHandler(context=unverified)).open
+    try:
+        ask(url, timeout=EXCHANGE_TIMEOUT_S).close()
+    except HTTPError as error:
+        error.close()
+    except (OSError, ValueError) as error:
+        return f"the exchange of {name} does not answer at {url}: {error}"
+    return ""
 
 
 def airflow(port: int) -> str:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from fnmatch import fnmatch
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from ssl import SSLContext
 from threading import Thread
 from typing import Any
 
@@ -16,8 +20,13 @@ import jsonschema
 import pytest
 import yaml
 
+from medusa_core.names import Participant
 from pipelines.base.settings import REPOSITORY
+from pipelines.exchange.server_certificates import make_certificate, server_context
+from pipelines.homes.exchange_addresses import ServerAddress, address_path, write_address
 
+BETA = Participant("beta")
+REACHABLE = 'medusa_catalog_reachable{participant="beta"} 1.0\n'
 FILE = REPOSITORY / "docker-compose.yml"
 SCHEMA = REPOSITORY / "third_party" / "compose-spec" / "compose-spec.json"
 SECRETS = ("MEDUSA_POSTGRES_PASSWORD", "MEDUSA_SPARK_SECRET")
@@ -87,6 +96,19 @@ def test_every_participant_of_the_contracts_has_a_container_of_its_own(
     assert run == {name: name for name in participants}
 
 
+def test_what_runs_participants_is_reached_by_partners_by_its_name(
+    services: Mapping[str, Mapping[str, Any]],
+) -> None:
+    names = {
+        name: one["environment"]["MEDUSA_EXCHANGE_NAME"]
+        for name, one in services.items()
+        if "MEDUSA_EXCHANGE_NAME" in one.get("environment", {})
+    }
+    participants = {path.stem for path in (REPOSITORY / "contracts/participants").glob("*.yaml")}
+    assert names == {name: name for name in {*participants, "airflow"}}
+    assert all("federation" in services[name]["networks"] for name in names)
+
+
 def test_only_what_makes_homes_has_the_administrators_login(
     services: Mapping[str, Mapping[str, Any]],
 ) -> None:
@@ -153,11 +175,15 @@ def test_the_image_holds_all_that_the_code_reads_beside_itself() -> None:
     assert not any(fnmatch(".env", name) for name in let_in)
 
 
-def asked(part: str, port: int) -> tuple[int, str]:
-    """What the health check of a container says."""
+def asked(part: str, port: int, directory: Path | None = None) -> tuple[int, str]:
+    """What the health check of a container says; `directory` is its MEDUSA_DIR."""
     script = REPOSITORY / "docker" / "healthy.py"
     told = subprocess.run(
-        [sys.executable, script, part, str(port)], capture_output=True, text=True, check=False
+        [sys.executable, script, part, str(port)],
+        env={**os.environ, "MEDUSA_DIR": str(directory or "")},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return told.returncode, told.stdout + told.stderr
 
@@ -165,6 +191,13 @@ def asked(part: str, port: int) -> tuple[int, str]:
 @pytest.fixture
 def answers() -> Iterator[tuple[int, dict[str, str]]]:
     """The port of a server, and what it answers at which path."""
+    with answering() as found:
+        yield found
+
+
+@contextmanager
+def answering(tls: SSLContext | None = None) -> Iterator[tuple[int, dict[str, str]]]:
+    """The same while the block runs, with TLS if a context is given."""
     pages: dict[str, str] = {}
 
     class Handler(BaseHTTPRequestHandler):
@@ -178,6 +211,8 @@ def answers() -> Iterator[tuple[int, dict[str, str]]]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
         thread = Thread(target=server.serve_forever)
         thread.start()
         yield server.server_port, pages
@@ -185,23 +220,58 @@ def answers() -> Iterator[tuple[int, dict[str, str]]]:
         thread.join()
 
 
+def served_at(directory: Path, url: str, pin: str | None = None) -> Path:
+    """A folder in which beta's server wrote that it is reached there."""
+    write_address(directory, BETA, ServerAddress(url=url, pin=pin))
+    return directory
+
+
 def test_a_participant_that_does_not_reach_its_catalog_is_not_healthy(
-    answers: tuple[int, dict[str, str]],
+    answers: tuple[int, dict[str, str]], tmp_path: Path
 ) -> None:
     port, pages = answers
-    assert asked("participant", port)[0] == 1, "nothing is served"
-    pages["/metrics"] = 'medusa_catalog_reachable{participant="beta"} 0.0\n'
-    assert asked("participant", port) == (1, "the catalog is not reached\n")
-    pages["/metrics"] = 'medusa_catalog_reachable{participant="beta"} 1.0\n'
-    assert asked("participant", port) == (0, "")
+    folder = served_at(tmp_path, f"http://127.0.0.1:{port}")
+    assert asked("participant", port, folder)[0] == 1, "nothing is served"
+    pages["/metrics"] = REACHABLE.replace("1.0", "0.0")
+    assert asked("participant", port, folder) == (1, "the catalog is not reached\n")
+    pages["/metrics"] = REACHABLE
+    assert asked("participant", port, folder) == (0, "")
+
+
+def test_a_participant_whose_exchange_is_not_served_is_not_healthy(
+    answers: tuple[int, dict[str, str]], tmp_path: Path
+) -> None:
+    port, pages = answers
+    pages["/metrics"] = REACHABLE
+    code, output = asked("participant", port, tmp_path)
+    assert code == 1
+    assert output.startswith("the exchange of beta is not served: ")
+    with answering() as (ended, _):
+        folder = served_at(tmp_path, f"http://127.0.0.1:{ended}")
+        assert asked("participant", port, folder) == (0, ""), "an answer of any status counts"
+    code, output = asked("participant", port, folder)
+    assert code == 1
+    assert output.startswith(f"the exchange of beta does not answer at http://127.0.0.1:{ended}: ")
+    address_path(tmp_path, BETA).write_text("")
+    assert asked("participant", port, tmp_path)[0] == 1, "an empty file has no address"
+
+
+def test_the_health_check_reaches_an_exchange_with_a_certificate_that_its_home_made(
+    answers: tuple[int, dict[str, str]], tmp_path: Path
+) -> None:
+    port, pages = answers
+    pages["/metrics"] = REACHABLE
+    certificate = make_certificate(tmp_path / "server.pem", BETA)
+    with answering(server_context(certificate, None)) as (secured, _):
+        folder = served_at(tmp_path, f"https://127.0.0.1:{secured}", "0" * 64)
+        assert asked("participant", port, folder) == (0, "")
 
 
 def test_the_health_check_reads_the_metrics_that_a_driver_serves(
-    answers: tuple[int, dict[str, str]],
+    answers: tuple[int, dict[str, str]], tmp_path: Path
 ) -> None:
     from prometheus_client import generate_latest
 
-    from medusa_core.names import Participant
     from pipelines.catalog.memory.memory_catalog import MemoryCatalog
     from pipelines.catalog.memory.store import ManualClock
     from pipelines.watching.metrics import Metrics
@@ -209,7 +279,8 @@ def test_the_health_check_reads_the_metrics_that_a_driver_serves(
     port, pages = answers
     metrics = Metrics("beta", str, MemoryCatalog(Participant("beta"), ManualClock(1_000)))
     pages["/metrics"] = generate_latest(metrics.registry).decode()
-    assert asked("participant", port) == (0, "")
+    folder = served_at(tmp_path, f"http://127.0.0.1:{port}")
+    assert asked("participant", port, folder) == (0, "")
 
 
 def test_airflow_is_healthy_when_all_of_its_components_are(
