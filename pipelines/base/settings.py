@@ -11,8 +11,8 @@ This module alone reads and sets the environment of this process. All variables 
   the repository; tests that need it skip when it is absent.
 * `MEDUSA_METRICS_PORT`: the port on 127.0.0.1 on which a driver serves its metrics; 0 chooses a
   free one; without it none are served.
-* `MEDUSA_EXCHANGE_NAME`: the host name by which partners on other machines reach this one; without
-  it a home is served on 127.0.0.1 only.
+* `MEDUSA_EXCHANGE_NAME`: the host name by which partners on other machines or in other containers
+  reach this one, over TLS; without it a home is served on 127.0.0.1 only, over plain HTTP.
 * `MEDUSA_SPARK_MASTER`: the cluster on which steps run; without it they run in the driver's JVM.
 * `MEDUSA_DRIVER_MEMORY`: the heap of a driver's JVM, default 2g.
 * `MEDUSA_FAILPOINT`, `MEDUSA_FAILPOINT_FILE`: where a test stops the process (`failpoints.py`).
