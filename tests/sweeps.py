@@ -2,6 +2,12 @@
 
 `make test` shows every capability once on real parts. In `make test-long` the same tests go over
 more examples, or over all cases, and tests are run that show a capability again or take long.
+
+    MEDUSA_TEST_PART=3 make test-long
+
+draws a third of the examples and of the sample of mutants, but never fewer than `make test` draws;
+every test still runs. Of the drawn networks, MEDUSA_DIFFERENTIAL names a part
+(tests/spark/test_differential.py). `.ci/run` uses both.
 """
 
 from __future__ import annotations
@@ -15,10 +21,18 @@ import pytest
 IS_LONG = os.environ.get("MEDUSA_TEST_LONG") == "1"
 """Whether this is `make test-long`."""
 
+PART = int(os.environ.get("MEDUSA_TEST_PART") or 1)
+"""What is drawn is divided by this number."""
+
 
 def examples(few: int, many: int) -> int:
-    """How many examples to draw; the test is marked `sweep`."""
-    return many if IS_LONG else few
+    """How many examples to draw; the test is marked `sweep`.
+
+    Where `make test-long` has the smaller number, it is no number of examples and stays.
+    """
+    if not IS_LONG:
+        return few
+    return many if many <= few else max(few, many // PART)
 
 
 def long_but(first: int, cases: Iterable[Any]) -> Sequence[Any]:

@@ -19,10 +19,11 @@ from tests.mutation.running import (
     run_mutants,
 )
 from tests.mutation.sql_mutants import mutants_of as sql_mutants_of
+from tests.sweeps import PART
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED, MINUTES = 1, 6.0
-SAMPLE = 25
+SAMPLE = 25 // PART
 
 PYTHON = '''
 LIMIT = 3

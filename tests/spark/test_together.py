@@ -27,10 +27,10 @@ from pipelines.language.check import check_network
 from pipelines.language.fragment_shapes import Shape, shaped
 from pipelines.participant import driver
 from tests.replaying import Replayer, digests, parquet_files
-from tests.sweeps import examples
+from tests.sweeps import IS_LONG
 
 SECOND_US = 1_000_000
-MEMBERS = examples(3, 6)
+MEMBERS = 6 if IS_LONG else 3
 COLUMNS = {"at_us": "bigint", "name": "string", "bytes": "bigint"}
 
 
@@ -99,7 +99,7 @@ def replay_many(replayer: Replayer, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def run(*, together: bool, **how: Any) -> tuple[Any, list[Any], list[int]]:
         with monkeypatch.context() as patch:
-            patch.setattr(driver, "ONE_BY_ONE_MAX", examples(2, 4) if together else 10_000)
+            patch.setattr(driver, "ONE_BY_ONE_MAX", (4 if IS_LONG else 2) if together else 10_000)
             with replayer.home(f"home{together}{len(how)}") as home:
                 network = many_alike()
                 replayer.run(home, network, inputs, **how)
