@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from medusa_core.errors import Diverged, MedusaError, Refused, Unavailable
 from medusa_core.names import Participant
 from medusa_core.protocol import call_documents as calls
-from medusa_core.protocol import news_documents, problems
+from medusa_core.protocol import envelope_documents, news_documents, problems
 from medusa_core.protocol.document_fields import Document, RecordField
 from tests.protocol import drawn_documents as drawn
 from tests.sweeps import examples
@@ -44,10 +44,10 @@ KINDS: Mapping[str, Kind] = {
         calls.read_acknowledgement,
     ),
     "envelopes": Kind(
-        calls.ENVELOPES,
+        envelope_documents.ENVELOPES,
         st.lists(drawn.envelopes(), max_size=3).map(tuple),
-        calls.write_envelopes,
-        calls.read_envelopes,
+        envelope_documents.write_envelopes,
+        envelope_documents.read_envelopes,
     ),
     "offers": Kind(
         calls.OFFERS,

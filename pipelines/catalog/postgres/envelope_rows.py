@@ -10,7 +10,7 @@ from sqlalchemy import RowMapping
 from medusa_core.errors import Refused
 from medusa_core.market.envelopes import Envelope, EnvelopeKind
 from medusa_core.names import Participant
-from medusa_core.protocol.call_documents import envelope_fields
+from medusa_core.protocol.envelope_documents import envelope_fields
 
 
 def envelope_of(row: RowMapping, kind: EnvelopeKind, sender: Participant) -> Envelope:

@@ -130,7 +130,10 @@ class HttpsExchange:
 
     def deliver(self, partner: Participant, envelopes: Sequence[Envelope]) -> tuple[str, ...]:
         """See `Transport.deliver`."""
-        body = calls.write_envelopes(envelopes)
+        # Here, so that a loop without a contract does not load the market.
+        from medusa_core.protocol.envelope_documents import read_deliveries, write_envelopes
+
+        body = write_envelopes(envelopes)
         received = self._run(
             partner,
             lambda link: link.request(
@@ -138,7 +141,7 @@ class HttpsExchange:
                 seconds_max=self._answer_s,
             ),
         )  # fmt: skip
-        return calls.read_deliveries(received.content, len(envelopes))
+        return read_deliveries(received.content, len(envelopes))
 
     def offers(self, partner: Participant) -> tuple[calls.OfferedStream, ...]:
         """The streams of a partner that this participant may read."""

@@ -31,6 +31,11 @@ from medusa_core.names import Participant, StreamName, Version
 from medusa_core.protocol import call_documents as calls
 from medusa_core.protocol.assertions import ASSERTION_TYPE, GRANT_TYPE
 from medusa_core.protocol.document_fields import Field, WrongField
+from medusa_core.protocol.envelope_documents import (
+    ENVELOPES_BYTES_MAX,
+    read_envelopes,
+    write_deliveries,
+)
 from medusa_core.protocol.news_documents import HASH, STREAM, write_news
 from medusa_core.protocol.problems import MEDIA_TYPE, ProblemKind, kind_of, write_problem
 from medusa_core.segments import SegmentFile
@@ -310,11 +315,11 @@ class ExchangeServer:
         return Response(status_code=204)
 
     async def _deliver(self, request: Request, partner: Participant) -> Response:
-        with self._budgets.memory(partner, calls.ENVELOPES_BYTES_MAX):
-            body = await body_of(request, calls.ENVELOPES_BYTES_MAX, self._limits.body_s_max)
-            envelopes = await self._call(partner, calls.read_envelopes, body)
+        with self._budgets.memory(partner, ENVELOPES_BYTES_MAX):
+            body = await body_of(request, ENVELOPES_BYTES_MAX, self._limits.body_s_max)
+            envelopes = await self._call(partner, read_envelopes, body)
             answers = await self._call(partner, self._home.deliver, partner, envelopes)
-        return _document(calls.write_deliveries(answers))
+        return _document(write_deliveries(answers))
 
     async def _health(self, request: Request, partner: Participant) -> Response:
         clock_ms = await self._call(partner, self._home.read_clock_ms)

@@ -11,6 +11,7 @@ from typing import Any
 from medusa_core.protocol import call_documents as calls
 from medusa_core.protocol.assertions import ASSERTION_TYPE, GRANT_TYPE
 from medusa_core.protocol.document_fields import Document, IntegerField, Schema
+from medusa_core.protocol.envelope_documents import DELIVERIES, ENVELOPES
 from medusa_core.protocol.news_documents import HASH, NEWS, REPLICA, STREAM, VERSION
 from medusa_core.protocol.problems import MEDIA_TYPE, PROBLEM, ProblemKind
 from pipelines.exchange.server.partner_budgets import ServerLimits
@@ -21,8 +22,8 @@ JSON = "application/json"
 SEGMENTS_MAX = 1_024
 DOCUMENTS = {
     "Acknowledgement": calls.ACKNOWLEDGEMENT,
-    "Deliveries": calls.DELIVERIES,
-    "Envelopes": calls.ENVELOPES,
+    "Deliveries": DELIVERIES,
+    "Envelopes": ENVELOPES,
     "Health": calls.HEALTH,
     "News": NEWS,
     "Offers": calls.OFFERS,
