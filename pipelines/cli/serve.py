@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,8 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
         certificate=options.certificate,
         key=options.key,
     )
+    # A fault is logged with its trace, which no partner receives.
+    logging.getLogger("pipelines").addHandler(logging.StreamHandler())
     serve_exchange(settings, request, _print)
     return 0
 

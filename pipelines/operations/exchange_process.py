@@ -6,6 +6,7 @@ outlives the participant. While another process serves the home, it waits.
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -37,7 +38,7 @@ _INTERRUPTED = {INTERRUPTED, 128 + signal.SIGTERM, -signal.SIGINT, -signal.SIGTE
 _OTHERS = ("_SPARK_AUTH_SECRET", FAILPOINT, FAILPOINT_FILE)
 """Variables of the participant that its server does not get: the cluster's secret, and drills."""
 
-STDERR = 2
+SENTENCE, STDERR = b"medusa: ", 2
 
 
 class ExchangeProcess:
@@ -89,14 +90,32 @@ class ExchangeProcess:
                 self._process = subprocess.Popen(
                     owned_command(self._command, ends_by=signal.SIGTERM),
                     stdin=subprocess.DEVNULL,
-                    # What is printed to stdout belongs to the participant alone.
-                    stdout=STDERR,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
                     env=self._environment,
                 )
         except MedusaError as error:
             return f"cannot be started ({error})", False
+        reason = _reason(self._process)
         code = self._process.wait()
-        return f"ended with exit code {code}", code in _INTERRUPTED
+        return f"ended with exit code {code}{reason}", code in _INTERRUPTED
+
+
+def _reason(process: subprocess.Popen[bytes]) -> str:
+    """The sentence with which a process of `medusa` ends, in brackets; other lines are passed on.
+
+    What it says of an interrupt would be said twice: the participant says it of itself.
+    """
+    reason = ""
+    assert process.stderr is not None
+    with process.stderr:
+        for line in process.stderr:
+            if line.startswith(SENTENCE):
+                reason = f" ({line.removeprefix(SENTENCE).decode(errors='replace').strip()})"
+            else:
+                with suppress(OSError):
+                    os.write(STDERR, line)
+    return reason
 
 
 @contextmanager

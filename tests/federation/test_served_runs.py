@@ -94,6 +94,8 @@ def test_a_run_is_served_again_after_a_kill_and_its_server_ends_with_it(
             "alpha is served again",
             START_S_MAX,
         )
+        log = (settings.directory / "logs" / f"{ALPHA}.jsonl").read_text()
+        assert "exchange server of alpha ended with exit code -9: it is started again" in log
         second = server_of(process)
         assert second is not None
         started.send_signal(signal.SIGKILL)
@@ -101,6 +103,20 @@ def test_a_run_is_served_again_after_a_kill_and_its_server_ends_with_it(
         assert alive == []
         assert started.stdout is not None
         assert "serves its exchange" not in started.stdout.read(), "what it prints is its own"
+
+
+def test_a_server_that_cannot_serve_is_reported_with_its_reason(settings: Settings) -> None:
+    path = address_path(settings.directory, ALPHA)
+    path.mkdir(parents=True)
+    log = settings.directory / "logs" / f"{ALPHA}.jsonl"
+    with running(settings) as started:
+        until(
+            lambda: log.exists() and "cannot be written" in log.read_text(),
+            "the end of the server is reported",
+            START_S_MAX,
+        )
+        assert started.poll() is None
+    assert "exchange server of alpha ended with exit code 4 (address" in log.read_text()
 
 
 def test_the_server_of_a_run_gets_no_login_but_its_own(settings: Settings) -> None:
