@@ -303,9 +303,8 @@ class Agreements(Contracts, Keys, Inbox, RoundEnvelopes, Outbox, Protocol):
     def last_round(self) -> Round | None:
         """The round that is open."""
 
-    def tidy(self, open_ms: int) -> int:
-        """A piece of housekeeping: what is older than kept goes, and sessions of partners that
-        have a transaction open for longer than `open_ms` are ended; how much went."""
+    def tidy(self) -> int:
+        """A piece of housekeeping: what is older than kept goes; how much went."""
 
     def verify_audit(self) -> str | None:
         """The first line of the audit that is missing or altered; None if it is whole."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
-from pipelines.catalog.server.home_databases import ROLES, new_password
+from pipelines.catalog.server.home_databases import FORMER_ROLES, ROLES, new_password
 from pipelines.homes.secret_files import SecretFile, secret_file
 
 FOLDER = "logins"
@@ -20,9 +20,14 @@ _PASSWORD = re.compile(r"[!-~]{1,200}")
 
 
 def make_passwords(directory: Path, participant: Participant) -> Mapping[str, str]:
-    """The password of each role; a password without a file is drawn and written."""
+    """The password of each role; a password without a file is drawn and written.
+
+    Those of roles that homes no longer have are removed.
+    """
     for role in ROLES:
         _file(directory, participant, role).make(new_password)
+    for role in FORMER_ROLES:
+        _file(directory, participant, role).remove()
     return {role: read_password(directory, participant, role) for role in ROLES}
 
 

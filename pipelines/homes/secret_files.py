@@ -47,6 +47,15 @@ class SecretFile:
                 f"the secret {self.path} cannot be written ({error.strerror}): mend its folder"
             ) from error
 
+    def remove(self) -> None:
+        """Remove the file, if there is one."""
+        try:
+            self.path.unlink(missing_ok=True)
+        except OSError as error:
+            raise Unavailable(
+                f"the secret {self.path} cannot be removed ({error.strerror}): remove it yourself"
+            ) from error
+
     def read(self, length_max: int) -> str:
         """The content, without white space at its ends; at most one byte more than `length_max`.
 

@@ -5,7 +5,7 @@ GRANT SELECT ON ALL TABLES IN SCHEMA medusa TO :"role";
 GRANT EXECUTE ON FUNCTION medusa.acknowledge, medusa.acquire_lease, medusa.acquire_leases,
     medusa.commit_choice, medusa.commit_step, medusa.commit_steps, medusa.compact_line,
     medusa.declare_bound, medusa.declare_retention, medusa.declare_sink, medusa.declare_source,
-    medusa.declare_verify, medusa.deploy, medusa.desire_job, medusa.drop_cursor, medusa.end_guests,
+    medusa.declare_verify, medusa.deploy, medusa.desire_job, medusa.drop_cursor,
     medusa.end_job, medusa.import_line, medusa.intend_job, medusa.land, medusa.land_many,
     medusa.line_news, medusa.move_cursor, medusa.place_cursor, medusa.place_hold, medusa.promise,
     medusa.promise_many, medusa.record_certificate, medusa.record_delivery,

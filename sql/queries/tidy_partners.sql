@@ -1,2 +1,2 @@
 -- Housekeeping of what partners send and are sent: how much went.
-SELECT medusa_market.tidy_partners(:open_ms)
+SELECT medusa_market.tidy_partners()

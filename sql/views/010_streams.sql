@@ -1,4 +1,4 @@
--- Views for people, and for partners: seen with the reader's own rights.
+-- Views for people: seen with the reader's own rights.
 
 CREATE VIEW medusa_api.streams WITH (security_invoker = true) AS
 SELECT s.name AS stream, s.kind, s.width_us, s.columns, s.key_columns, p.participant, p.replica,

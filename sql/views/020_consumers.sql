@@ -57,15 +57,15 @@ SELECT stream, participant, replica, last_version AS version, origin_us, boundar
     trimmed_us
 FROM medusa.stream_producer;
 COMMENT ON VIEW medusa_api.published_boundaries IS
-    'For partners: the progress of each line.';
+    'The progress of each line.';
 
 CREATE VIEW medusa_api.published_segments WITH (security_invoker = true) AS
 SELECT p.stream, p.participant, p.replica, s.from_us, s.to_us, s.stability, s.generation,
     s.version, s.begin_version, s.end_version, s.plan, s.age_ms, s.missing, s.bucket_us,
     s.bucket_rows, s.sum_a, s.sum_b, s.file_ids
 FROM medusa.segment AS s JOIN medusa.stream_producer AS p ON p.line_id = s.line_id;
-COMMENT ON VIEW medusa_api.published_segments IS 'For partners: segments and their digests.';
+COMMENT ON VIEW medusa_api.published_segments IS 'Segments and their digests.';
 
 CREATE VIEW medusa_api.published_files WITH (security_invoker = true) AS
 SELECT file_id, stream, path, size_bytes, sha256, rows FROM medusa.file;
-COMMENT ON VIEW medusa_api.published_files IS 'For partners: files that segments name.';
+COMMENT ON VIEW medusa_api.published_files IS 'Files that segments and landed batches name.';

@@ -108,5 +108,5 @@ def test_what_has_arrived_is_not_kept_twice(
         connection.execute(
             text("UPDATE medusa_market.outbox SET acknowledged_at = now() - interval '2 hours'")
         )
-    alpha.agreements.tidy(open_ms=10_000_000)
+    alpha.agreements.tidy()
     assert alpha.sql(kept) == [("document", 0)], "a proposal may be taken back yet"

@@ -1,4 +1,4 @@
-"""What a partner sends, or leaves open, over its login hurts this home and others in nothing."""
+"""What a partner sends, or an exchange server leaves open, harms neither this home nor others."""
 
 from __future__ import annotations
 
@@ -7,26 +7,34 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-import psycopg2
 import pytest
 from sqlalchemy import Engine, text
+from sqlalchemy.exc import DBAPIError
 
 from medusa_core.market.envelopes import Envelope, EnvelopeKind
 from medusa_core.market.terms import ContractName
 from medusa_core.names import Participant
 from pipelines.catalog.postgres.envelope_rows import envelopes_document
-from tests.agreements.building import BETA, GAMMA, Login, Party, SqlRefused, a_key, some_terms
+from tests.agreements.building import (
+    ALPHA,
+    BETA,
+    GAMMA,
+    Login,
+    Party,
+    SqlRefused,
+    a_key,
+    some_terms,
+)
 from tests.agreements.test_envelopes import a_body, an_envelope, inbox, put
-from tests.waiting import until
 
 SETTINGS = ("idle_in_transaction_session_timeout", "statement_timeout", "lock_timeout")
-TAKE = "SELECT medusa_market.take_envelopes(%s)"
+DELIVER = "SELECT medusa_market.deliver_envelopes(%s, %s)"
 
 
 @pytest.fixture
 def guest(beta: Party) -> Iterator[Login]:
-    """A partner's login in beta's home, with a transaction that it never ends."""
-    login = beta.a_login("reader")
+    """A session of beta's exchange server, with a transaction that it never ends."""
+    login = beta.a_login("exchange")
     for name in SETTINGS:
         login(f"SET {name} = 0")
     login.connection.autocommit = False
@@ -42,41 +50,25 @@ def its_own(party: Party, name: str) -> Envelope:
     return an_envelope(party, body, sender=GAMMA, key=a_key(GAMMA))
 
 
-def test_an_open_transaction_of_a_partner_holds_up_no_envelope(
+def test_an_open_transaction_of_the_exchange_server_holds_up_no_envelope(
     alpha: Party, beta: Party, gamma: Party, guest: Login
 ) -> None:
     first, second, own = an_envelope(alpha), an_envelope(alpha), its_own(gamma, "other")
     put(alpha, beta, first)
     put(gamma, beta, own)
     # All of it again, and more, and then nothing any more.
-    guest(TAKE, envelopes_document([first, own, second]))
+    guest(DELIVER, ALPHA, envelopes_document([first, second]))
+    guest(DELIVER, GAMMA, envelopes_document([own]))
     assert put(alpha, beta, first) == ("taken",)
     assert put(gamma, beta, own, its_own(gamma, "third")) == ("taken", "taken")
     result = beta.contract_sync.tick()
     assert (result.taken, result.refused, result.waiting) == (3, 0, 0)
-    beta.agreements.tidy(open_ms=10_000_000)
+    beta.agreements.tidy()
     ((repeats,),) = beta.sql("SELECT sum(repeats) FROM medusa_api.inbox")
     assert repeats == 2, "what the guest has not ended is not there"
 
 
-def test_a_session_of_a_partner_that_stays_in_a_transaction_is_ended(
-    beta: Party, guest: Login
-) -> None:
-    guest("SELECT 1")
-    assert beta.agreements.tidy(open_ms=0) >= 1
-
-    def is_gone() -> bool:
-        try:
-            guest("SELECT 1")
-        except (SqlRefused, psycopg2.Error):
-            return True
-        return False
-
-    until(is_gone, "the guest's session is ended")
-    assert beta.sql("SELECT 1", role="owner") == [(1,)], "nobody else's is"
-
-
-@pytest.mark.parametrize("role", ["reader", "analyst", "owner"])
+@pytest.mark.parametrize("role", ["exchange", "analyst", "owner"])
 def test_logins_begin_with_bounds(beta: Party, role: str) -> None:
     ((idle,),) = beta.sql("SHOW idle_in_transaction_session_timeout", role=role)
     ((lock,),) = beta.sql("SHOW lock_timeout", role=role)
@@ -164,17 +156,37 @@ WRONG: dict[str, Any] = {
 }
 
 
-def test_what_is_no_envelope_is_refused_by_itself(alpha: Party, beta: Party) -> None:
+def test_what_is_no_envelope_is_refused_by_itself(
+    alpha: Party, beta: Party, watchers: dict[Participant, Engine]
+) -> None:
     (good,) = json.loads(envelopes_document([an_envelope(alpha)]))
     given = [{**good, **w} if isinstance(w, dict) and w else w for w in WRONG.values()]
-    login = beta.a_login("reader")
-    ((answers,),) = login(TAKE, json.dumps([*given, good]))
-    assert dict(zip(WRONG, answers, strict=False)) == dict.fromkeys(
-        WRONG, "refused: this is no envelope"
-    )
-    assert answers[-1] == "taken"
+    take = text("SELECT medusa_market.take_envelopes(CAST(:envelopes AS jsonb))")
+    with watchers[BETA].connect() as connection:
+        (answers,) = connection.execute(take, {"envelopes": json.dumps([*given, good])}).scalars()
+        assert dict(zip(WRONG, answers, strict=False)) == dict.fromkeys(
+            WRONG, "refused: this is no envelope"
+        )
+        assert answers[-1] == "taken"
+        for none in ("7", "{}", "null", json.dumps([good] * 65)):
+            with pytest.raises(DBAPIError, match="come in a list of 64 at most"):
+                connection.execute(take, {"envelopes": none})
+    assert inbox(beta) == [("received", "")]
+
+
+def test_the_exchange_server_delivers_what_a_partner_sends_itself(
+    alpha: Party, beta: Party
+) -> None:
+    (good,) = json.loads(envelopes_document([an_envelope(alpha)]))
+    given = [{**good, **w} if isinstance(w, dict) and w else w for w in WRONG.values()]
+    for one in given:
+        if isinstance(one, dict) and one.get("sender") == ALPHA:
+            ((answers,),) = beta.sql(DELIVER, ALPHA, json.dumps([one, good]), role="exchange")
+            assert answers == ["refused: this is no envelope", "taken"]
+        else:
+            with pytest.raises(SqlRefused, match="an envelope of another sender"):
+                beta.sql(DELIVER, ALPHA, json.dumps([one, good]), role="exchange")
     for none in ("7", "{}", "null", json.dumps([good] * 65)):
-        with pytest.raises(SqlRefused, match="come in a list of 64 at most"):
-            login(TAKE, none)
-    login.connection.close()
+        with pytest.raises(SqlRefused):
+            beta.sql(DELIVER, ALPHA, none, role="exchange")
     assert inbox(beta) == [("received", "")]

@@ -96,7 +96,7 @@ def test_a_partner_that_waits_until_its_giver_has_forgotten_when_it_came_puts_of
         watchers[ALPHA],
         "UPDATE medusa_market.outbox SET acknowledged_at = acknowledged_at - interval '5 h'",
     )
-    alpha.agreements.tidy(60_000)
+    alpha.agreements.tidy()
     state, reason = send_notice(beta, alpha, a_notice(ALPHA, BETA, ends + 5 * 3_600_000))
     assert (state, "later than it has to" in reason) == ("refused", True)
     assert ends_ms(alpha) == ends

@@ -40,7 +40,7 @@ def is_refused(party: Party, role: str, statement: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("role", ["owner", "job", "airflow", "analyst", "reader"])
+@pytest.mark.parametrize("role", ["owner", "job", "airflow", "analyst", "exchange"])
 def test_no_login_writes_a_table_of_agreements_directly(alpha: Party, role: str) -> None:
     for table in TABLES:
         for verb in ("DELETE FROM {}", "INSERT INTO {} DEFAULT VALUES", "TRUNCATE {}"):
@@ -50,7 +50,7 @@ def test_no_login_writes_a_table_of_agreements_directly(alpha: Party, role: str)
 
 def test_only_the_owner_edits_contracts_and_replaces_keys(alpha: Party, beta: Party) -> None:
     agree(alpha, beta)
-    for role in ("job", "airflow", "analyst", "reader"):
+    for role in ("job", "airflow", "analyst", "exchange"):
         for statement in (
             "UPDATE medusa_api.contract SET price_high = 9",
             "DELETE FROM medusa_api.contract",
@@ -63,12 +63,12 @@ def test_only_the_owner_edits_contracts_and_replaces_keys(alpha: Party, beta: Pa
 
 
 def test_only_the_participants_own_program_signs_and_takes(alpha: Party) -> None:
-    for role in ("airflow", "analyst", "reader"):
+    for role in ("airflow", "analyst", "exchange"):
         for call in JOBS:
             assert is_refused(alpha, role, f"SELECT medusa_market.{call}"), (role, call)
     assert not is_refused(alpha, "airflow", "SELECT medusa_market.open_round(0)")
     assert is_refused(alpha, "analyst", "SELECT medusa_market.open_round(0)")
-    assert is_refused(alpha, "reader", "SELECT medusa_market.open_round(0)")
+    assert is_refused(alpha, "exchange", "SELECT medusa_market.open_round(0)")
 
 
 def test_what_is_only_proposed_is_seen_by_the_owner_and_its_program_alone(
@@ -91,13 +91,13 @@ def test_what_is_only_proposed_is_seen_by_the_owner_and_its_program_alone(
             assert party.sql("SELECT * FROM medusa_market.contract_proposal", role=role) == []
 
 
-def test_a_partners_login_sees_nothing_of_any_contract(alpha: Party, beta: Party) -> None:
+def test_the_exchange_server_sees_nothing_of_any_contract(alpha: Party, beta: Party) -> None:
     agree(alpha, beta)
     for table in TABLES:
-        assert is_refused(alpha, "reader", f"SELECT * FROM medusa_market.{table}"), table
+        assert is_refused(alpha, "exchange", f"SELECT * FROM medusa_market.{table}"), table
     views = alpha.sql("SELECT viewname FROM pg_views WHERE schemaname = 'medusa_api'")
-    seen = {v for (v,) in views if not is_refused(alpha, "reader", f"TABLE medusa_api.{v}")}
-    assert seen == {"published_boundaries", "published_files", "published_segments"}
+    seen = {v for (v,) in views if not is_refused(alpha, "exchange", f"TABLE medusa_api.{v}")}
+    assert seen == set()
 
 
 CANARY = "31337.42421"
@@ -148,7 +148,7 @@ def test_nothing_private_is_seen_by_another_login_or_reaches_a_partner(
 ) -> None:
     listener_io = []
     for party in (alpha, beta):
-        for role in ("reader", "analyst"):
+        for role in ("exchange", "analyst"):
             login = party.a_login(role)
             login("LISTEN medusa_progress")
             listener_io.append(login)
@@ -168,9 +168,9 @@ def test_nothing_private_is_seen_by_another_login_or_reaches_a_partner(
     assert b"spare_load" in told
     places = {
         **{f"alpha as {role}": everything_seen(alpha, role)
-           for role in ("airflow", "analyst", "reader")},
+           for role in ("airflow", "analyst", "exchange")},
         **{f"beta as {role}": everything_seen(beta, role)
-           for role in ("owner", "job", "airflow", "analyst", "reader")},
+           for role in ("owner", "job", "airflow", "analyst", "exchange")},
         "a refusal": refused.value.detail,
         "what is sent": told.decode(),
         "the server's log": postgres_server.log.read_text(),

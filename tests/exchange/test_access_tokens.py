@@ -492,7 +492,7 @@ def test_the_exchange_server_may_do_nothing_but_its_calls(urls: HomeUrls, statem
         cursor.execute(statement)
 
 
-@pytest.mark.parametrize("role", ["reader", "analyst", "airflow", "job"])
+@pytest.mark.parametrize("role", ["analyst", "airflow", "job"])
 def test_no_other_role_issues_a_token_or_looks_one_up(urls: HomeUrls, role: str) -> None:
     calls = (
         "issue_token('beta', '\\x00', 'n', 1, '\\x00', 1)",

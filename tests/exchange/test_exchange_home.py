@@ -207,7 +207,7 @@ def test_a_partner_delivers_its_own_envelopes_alone(home: ExchangeHome, urls: Ho
         home.deliver(GAMMA, [an_envelope(GAMMA), an_envelope(BETA)])
 
 
-@pytest.mark.parametrize("role", ["reader", "analyst", "airflow", "job", "owner"])
+@pytest.mark.parametrize("role", ["analyst", "airflow", "job", "owner"])
 def test_no_other_role_calls_in_the_name_of_a_partner(urls: HomeUrls, role: str) -> None:
     calls = (
         "medusa.published_streams('beta')",

@@ -8,8 +8,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from medusa_core.names import Participant
 from pipelines.base.settings import REPOSITORY, Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import ROLES
+from pipelines.catalog.server.migrations import migrate
 from pipelines.catalog.server.roles import role_name
 from pipelines.homes.home import (
     RECORD,
@@ -34,12 +35,14 @@ from pipelines.homes.home import (
     role_url,
 )
 from pipelines.homes.home_logins import make_passwords, read_password
+from pipelines.homes.secret_files import secret_file
 from pipelines.operations.findings import State
 from pipelines.operations.machine_checks import check_machine
 from pipelines.platform.airflow_components.airflow_folder import PlatformFolder
 from pipelines.platform.airflow_components.passwords import write_passwords
 from pipelines.platform.jobs.supervised_homes import open_jobs
 from tests.conftest import folder_on_memory
+from tests.earlier_homes import make_reader
 from tests.federation.building import federation_of
 
 ALPHA, BETA = Participant("alpha"), Participant("beta")
@@ -201,7 +204,7 @@ def test_no_login_of_one_participant_is_one_of_another(
     settings: Settings, postgres_server: EmbeddedServer
 ) -> None:
     databases = known_homes(settings.directory)
-    assert len({read_password(settings.directory, p, r) for p in databases for r in ROLES}) == 12
+    assert len({read_password(settings.directory, p, r) for p in databases for r in ROLES}) == 10
     for mine, other in ((ALPHA, BETA), (BETA, ALPHA)):
         for role in ROLES:
             own = make_url(role_url(settings.directory, postgres_server.address, mine, role))
@@ -275,6 +278,43 @@ def test_the_file_for_psql_has_the_analysts_of_homes_with_a_password(
             assert [line.rpartition(":")[2] for line in lines] == expected
             assert f"{known_homes(tmp_path)[participants[0]]}_analyst" in command
             (tmp_path / "keys" / participants[0] / "logins" / "analyst").unlink()
+
+
+def apply_again(settings: Settings) -> None:
+    with open_homes(settings, alone=True) as homes:
+        assert homes.url(ALPHA) is not None
+
+
+def migrate_again(settings: Settings) -> None:
+    with migration_url(settings, ALPHA) as url:
+        migrate(url, ALPHA)
+
+
+@pytest.mark.parametrize("bring_up_to_date", [apply_again, migrate_again])
+def test_the_login_that_partners_had_is_dropped_with_its_file(
+    settings: Settings,
+    postgres_server: EmbeddedServer,
+    bring_up_to_date: Callable[[Settings], None],
+) -> None:
+    database = known_homes(settings.directory)[ALPHA]
+    file = secret_file(settings.directory, ALPHA, "logins", "reader")
+    file.make(lambda: "secret")
+    url = make_reader(postgres_server.superuser_url(), database, "secret")
+    with (
+        closing(psycopg2.connect(url.replace("+psycopg2", ""))) as left_open,
+        left_open.cursor() as cursor,
+    ):
+        cursor.execute("SELECT path FROM medusa_api.published_files")
+        for _ in range(2):
+            bring_up_to_date(settings)
+        with pytest.raises(psycopg2.OperationalError):
+            cursor.execute("SELECT 1")
+    assert not can_log_in(url)
+    assert not file.path.exists()
+    superuser = postgres_server.superuser_url().replace("+psycopg2", "")
+    with closing(psycopg2.connect(superuser)) as server, server.cursor() as cursor:
+        cursor.execute("SELECT rolname FROM pg_roles WHERE rolname LIKE '%\\_reader'")
+        assert cursor.fetchall() == []
 
 
 @contextmanager

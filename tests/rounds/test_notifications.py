@@ -28,7 +28,7 @@ def test_what_a_partner_hears_of_a_round_is_the_same_whatever_load_costs(
     alpha: Trader, beta: Trader
 ) -> None:
     agree_on(alpha, beta, a_price("10"))
-    ear = beta.party.a_login("reader")
+    ear = beta.party.a_login("exchange")
     ear("LISTEN medusa_progress")
     rung = []
     for capacity, share in ((1.0, 0.1), (7.5, 0.1), (7.5, 2.4)):
@@ -45,7 +45,7 @@ def test_what_a_partner_hears_of_a_round_is_the_same_whatever_load_costs(
 
 def test_notifications_of_trade_are_empty(alpha: Trader, beta: Trader) -> None:
     agree_on(alpha, beta, a_price("10"))
-    listener_io = [trader.party.a_login("reader") for trader in (alpha, beta)]
+    listener_io = [trader.party.a_login("exchange") for trader in (alpha, beta)]
     for ear in listener_io:
         ear("LISTEN medusa_progress")
     for trader, carried in ((alpha, parts(9)), (beta, parts(3))):

@@ -12,7 +12,6 @@ KEPT = """SELECT (SELECT count(*) FROM medusa_market.offer),
 AGED = """UPDATE medusa_market.offer SET made_at = made_at - interval '40 days';
     UPDATE medusa_market.answer SET made_at = made_at - interval '40 days'"""
 SHARE = "SELECT messages, bytes FROM medusa_market.partner_share WHERE kind = 'kept'"
-EVER_MS = 10_000_000
 
 
 def traded(alpha: Trader, beta: Trader) -> None:
@@ -36,13 +35,13 @@ def test_messages_past_their_retention_are_removed_and_the_last_answer_remains(
     ((messages, kept),) = beta.sql(SHARE)
     assert messages == offers
     assert kept == beta.sql("SELECT sum(length(body)) FROM medusa_market.offer")[0][0]
-    assert beta.party.agreements.tidy(EVER_MS) == 0, "it is young"
+    assert beta.party.agreements.tidy() == 0, "it is young"
     beta.in_time(AGED)
     beta.sql("UPDATE medusa_market.message_retention SET keep = '90 days'")
-    assert beta.party.agreements.tidy(EVER_MS) == 0, "the owner keeps it longer"
+    assert beta.party.agreements.tidy() == 0, "the owner keeps it longer"
     beta.sql("UPDATE medusa_market.message_retention SET keep = '31 days'")
     beta.in_time("DELETE FROM medusa_market.last_word")
-    assert beta.party.agreements.tidy(EVER_MS) == offers + answers
+    assert beta.party.agreements.tidy() == offers + answers
     assert beta.sql(KEPT) == [(0, 0, 0)]
     assert beta.sql(SHARE) == [(0, 0)]
     assert beta.party.agreements.verify_audit() is None, "the audit stays"

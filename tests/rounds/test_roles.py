@@ -30,7 +30,7 @@ def traded(alpha: Trader, beta: Trader) -> tuple[Trader, Trader]:
     return alpha, beta
 
 
-@pytest.mark.parametrize("role", long_but(1, ["reader", "analyst", "airflow"]))
+@pytest.mark.parametrize("role", long_but(1, ["exchange", "analyst", "airflow"]))
 def test_only_the_owner_and_its_jobs_see_offers(traded: tuple[Trader, Trader], role: str) -> None:
     _, beta = traded
     for name in (

@@ -93,7 +93,7 @@ def test_a_promise_is_one_that_can_be_kept(
 def test_an_acknowledgement_of_a_partner_is_within_bounds(
     log_in: LogIn, values: tuple[Any, ...], reason: str
 ) -> None:
-    error = refusal(log_in, "reader", "acknowledge", *values)
+    error = refusal(log_in, "job", "acknowledge", *values)
     assert isinstance(error, Refused)
     assert reason in str(error)
 
@@ -103,7 +103,7 @@ def test_an_acknowledgement_at_its_bounds_is_taken(
     log_in: LogIn, values: tuple[int, int, int]
 ) -> None:
     through_us, limit_ms, path_ms = values
-    answer(log_in, "reader", "acknowledge", "sums", "beta", through_us, limit_ms, path_ms)
+    answer(log_in, "job", "acknowledge", "sums", "beta", through_us, limit_ms, path_ms)
 
 
 @pytest.mark.parametrize(

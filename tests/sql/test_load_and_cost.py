@@ -184,7 +184,7 @@ def test_the_owner_cannot_go_around_the_checks_by_the_table(log_in: LogIn) -> No
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("role", ["airflow", "analyst", "reader"])
+@pytest.mark.parametrize("role", ["airflow", "analyst", "exchange"])
 def test_no_other_role_reads_cost_or_load(
     log_in: LogIn, attacked: PostgresCatalog, role: str
 ) -> None:
@@ -206,7 +206,7 @@ def test_no_other_role_reads_cost_or_load(
         assert str(CANARY) not in str(found)
 
 
-@pytest.mark.parametrize("role", ["job", "airflow", "analyst", "reader"])
+@pytest.mark.parametrize("role", ["job", "airflow", "analyst", "exchange"])
 def test_only_the_owner_declares_what_load_costs(log_in: LogIn, role: str) -> None:
     run(log_in, "owner", f"{QUEUE} ('queue', 4, 1, 2, 'EUR')")
     for statement in (f"{QUEUE} ('queue', 9, 1, 2, 'EUR')",

@@ -32,7 +32,7 @@ PROGRAMS = (
     "note_signature", "note_notice", "agree", "verify_envelope", "handle_envelope",
     "refuse_envelope", "end_envelope", "seal_message", "put_message", "put_out", "put_document",
     "take_envelopes", "take_envelope", "write_audit", "take_offer", "take_answer", "apply_round",
-    "make_offer", "give_answer", "tidy_partners", "end_guests", "resume_delivery", "begin_market",
+    "make_offer", "give_answer", "tidy_partners", "resume_delivery", "begin_market",
     "charge", "found_home", "issue_token", "token_holder",
     "deliver_envelopes", "published_news", "published_file", "acknowledge_as",
 )  # fmt: skip

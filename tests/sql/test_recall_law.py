@@ -18,7 +18,7 @@ from pipelines.catalog.server.home_databases import HomeUrls
 from tests.catalog import building as a
 
 LogIn = Callable[[str], psycopg2.extensions.connection]
-ROLES = ("owner", "job", "airflow", "analyst", "reader", "exchange")
+ROLES = ("owner", "job", "airflow", "analyst", "exchange")
 WIDTH = a.WIDTH_US
 
 INSERT = (

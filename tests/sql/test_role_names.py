@@ -30,7 +30,7 @@ STRANGERS = (
     "medusa_like_owne", "medusa_like_owner2", "medusa_like_OWNER", "MEDUSA_LIKE_owner",
     "medusa_like__owner", "medusa%owner", "medusa_like_%", "%", "medusa_lik__owner",
     'medusa_like_owner"', '"medusa_like_owner"', "medusa_like_owner' OR 'a' = 'a", "'", "_",
-    " medusa_like_owner", "medusa_like_owner ", "medusa_like_job\n", "medusa_like_reader_owner",
+    " medusa_like_owner", "medusa_like_owner ", "medusa_like_job\n", "medusa_like_exchange_owner",
     "medusa_like_owner_owner", "medusa_like_ownér",
 )  # fmt: skip
 HIDDEN = ("contract_proposal", "contract_revision", "contract_signature")
@@ -119,7 +119,7 @@ def test_no_login_of_one_home_reaches_another_whose_name_begins_alike(
 
 
 def test_no_two_homes_have_a_role_in_common() -> None:
-    stems = ("a", "a_owner", "a_owner_owner", "a_reader", "a_home", "home", "owner", "job",
+    stems = ("a", "a_owner", "a_owner_owner", "a_exchange", "a_home", "home", "owner", "job",
              "y" * 48, "x" * 63, "x" * 62, "x" * 61 + "_y")  # fmt: skip
     names = [
         role_name(database_of(Participant(stem)), role)

@@ -21,10 +21,11 @@ from pipelines.catalog.server.home_databases import (
 )
 from pipelines.catalog.server.migrations import check_migrated, migrate
 from tests.catalog import building as a
+from tests.earlier_homes import make_reader
 from tests.home_pool import PASSWORDS
 from tests.sql.conftest import LogIn
 
-OTHERS = ("job", "airflow", "analyst", "reader", "exchange")
+OTHERS = ("job", "airflow", "analyst", "exchange")
 AGREED = {"contract", "contract_history", "contract_in_force", "contract_notices", "rounds",
           "desired_jobs", "jobs"}  # fmt: skip
 VIEWS = {
@@ -42,7 +43,6 @@ VIEWS = {
     "airflow": {*AGREED, "assignments", "certificates", "holds", "leases", "sinks", "steps",
                 "streams",
                 "transitions", "bounds", "divergences", "disputed", "recalls"},
-    "reader": {"published_boundaries", "published_files", "published_segments"},
     "exchange": set(),
 }  # fmt: skip
 NO_RIGHT = "42501"
@@ -127,7 +127,7 @@ def test_nobody_but_the_owner_changes_what_there_is(
     assert is_refused(session_of, role, statement)
 
 
-@pytest.mark.parametrize("role", ["airflow", "analyst", "reader"])
+@pytest.mark.parametrize("role", ["airflow", "analyst", "exchange"])
 def test_only_a_job_commits(session_of: LogIn, role: str) -> None:
     assert is_refused(session_of, role, "SELECT medusa.commit_step('{}')")
     assert is_refused(session_of, role, "SELECT medusa.land('{}')")
@@ -135,13 +135,14 @@ def test_only_a_job_commits(session_of: LogIn, role: str) -> None:
 
 def test_a_partner_sees_nothing_of_how_it_was_computed(session_of: LogIn) -> None:
     for table in ("lineage", "commit", "quarantine", "plan", "lease", "landed_batch", "hold"):
-        assert is_refused(session_of, "reader", f"SELECT * FROM medusa.{table}")
-    assert is_refused(session_of, "reader", "SELECT promised_us FROM medusa.stream_producer")
-    assert is_refused(session_of, "reader", "SELECT commit_id FROM medusa.segment")
-    published = run(
-        session_of, "reader", "SELECT DISTINCT stream FROM medusa_api.published_segments"
-    )
-    assert published == [("sums",)]
+        assert is_refused(session_of, "exchange", f"SELECT * FROM medusa.{table}")
+    assert is_refused(session_of, "exchange", "SELECT promised_us FROM medusa.stream_producer")
+    assert is_refused(session_of, "exchange", "SELECT commit_id FROM medusa.segment")
+    run(session_of, "owner", "SELECT medusa_api.grant_stream('sums', 'beta')")
+    (((stream,),),) = run(session_of, "exchange", "SELECT medusa.published_streams('beta')")
+    assert set(stream) == {"name", "kind", "width_us", "columns", "key", "replicas"}
+    analyst = "SELECT DISTINCT stream FROM medusa_api.published_segments"
+    assert run(session_of, "analyst", analyst) == [(stream["name"],)] == [("sums",)]
 
 
 def test_a_login_of_one_home_does_not_reach_another(
@@ -244,11 +245,19 @@ def test_a_creator_need_not_be_a_superuser(postgres_server: EmbeddedServer) -> N
             again = create_home(creator_url, a.ALPHA, "medusa_created")
             assert again != urls, "other passwords"
             urls = again
+            reader = make_reader(creator_url, "medusa_created", "secret")
+            psycopg2.connect(reader.replace("+psycopg2", "")).close()
+            urls = create_home(creator_url, a.ALPHA, "medusa_created")
+            cursor.execute("SELECT FROM pg_roles WHERE rolname = 'medusa_created_reader'")
+            assert cursor.fetchall() == []
+            make_reader(creator_url, "medusa_created", "secret")  # drop_home drops it, too
             PostgresCatalog(urls.job, a.ALPHA).close()
             with closing(psycopg2.connect(urls.job.replace("+psycopg2", ""))) as left_open:
                 drop_home(creator_url, "medusa_created")
                 with pytest.raises(psycopg2.OperationalError), left_open.cursor() as of_job:
                     of_job.execute("SELECT 1")
+            cursor.execute("SELECT FROM pg_roles WHERE rolname LIKE 'medusa\\_created%'")
+            assert cursor.fetchall() == []
         finally:
             drop_home(postgres_server.superuser_url(), "medusa_created")
             cursor.execute("DROP ROLE medusa_creator")

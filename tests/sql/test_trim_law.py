@@ -162,21 +162,23 @@ def test_no_hold_is_placed_while_something_is_being_trimmed(
     run(holder, PLACE)
 
 
-ACKNOWLEDGE = "SELECT medusa.acknowledge('sums', '{}', {}, 1000, 0)"
+GRANT = "SELECT medusa_api.grant_stream('sums', '{}')"
+ACKNOWLEDGE = "SELECT medusa.acknowledge_as('{}', 'sums', {}, 1000, 0)"
 
 
 def test_a_reader_that_never_ends_its_transaction_delays_only_trims_and_those_not_for_ever(
     log_in: LogIn, attacked: PostgresCatalog
 ) -> None:
+    run(log_in("owner"), GRANT.format("beta"), GRANT.format("gamma"))
     # It has taken back the setting that would end its session after a while.
     forever = "SET idle_in_transaction_session_timeout = 0"
-    run(log_in("reader"), forever, "BEGIN", ACKNOWLEDGE.format("beta", 0))
+    run(log_in("exchange"), forever, "BEGIN", ACKNOWLEDGE.format("beta", 0))
     attacked.commit(a.a_commit(a.a_segment(3, 4)))
     attacked.land(a.a_lease(a.LANDING), a.a_batch(1, {2: 1}))
-    run(log_in("reader"), ACKNOWLEDGE.format("gamma", 0))
+    run(log_in("exchange"), ACKNOWLEDGE.format("gamma", 0))
     attacked.place_hold(hold(1))
     trim = "SELECT medusa.trim_line('sums', 'alpha', 0, 10000000, '{}', 9, false)"
-    trimmer, renewer = log_in("job"), log_in("reader")
+    trimmer, renewer = log_in("job"), log_in("exchange")
     with ThreadPoolExecutor() as threads:
         refused = [
             threads.submit(refusal, trimmer, trim),
@@ -293,7 +295,7 @@ def test_a_job_trims_and_compacts_by_functions_alone(
     assert (trimmed.trimmed_us, trimmed.rows, trimmed.has_more) == (a.WIDTH_US, 1, False)
 
 
-@pytest.mark.parametrize("role", ["airflow", "analyst", "reader"])
+@pytest.mark.parametrize("role", ["airflow", "analyst", "exchange"])
 def test_nobody_else_trims(log_in: LogIn, role: str) -> None:
     for call in (
         "medusa.trim_line('sums', 'alpha', 0, 0, '{}', 9, false)",

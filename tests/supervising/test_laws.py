@@ -124,7 +124,7 @@ def test_analysts_look_on_and_partners_see_nothing(supervised: Supervised, sql: 
     desires = "SELECT medusa.desire_job('live', true, true, 'why', 'who', true)"
     assert sql("analyst", "SELECT is_desired FROM medusa_api.desired_jobs WHERE lane = 'live'")
     assert refused_by(sql, "analyst", desires) == NO_RIGHT
-    assert refused_by(sql, "reader", "SELECT * FROM medusa_api.jobs") == NO_RIGHT
-    assert refused_by(sql, "reader", desires) == NO_RIGHT
+    assert refused_by(sql, "exchange", "SELECT * FROM medusa_api.jobs") == NO_RIGHT
+    assert refused_by(sql, "exchange", desires) == NO_RIGHT
     for role in ("owner", "airflow", "job"):
         assert sql(role, desires)

@@ -124,7 +124,7 @@ def test_two_contracts_about_the_same_are_refused(pair: Pair) -> None:
         ask(alpha, "contract other SET fragments = '{f1,f2}'")
 
 
-@pytest.mark.parametrize("role", ["analyst", "airflow", "reader"])
+@pytest.mark.parametrize("role", ["analyst", "airflow", "exchange"])
 def test_no_other_login_may_ask(pair: Pair, role: str) -> None:
     alpha, beta = pair
     agree_on(alpha, beta, a_price("2"))

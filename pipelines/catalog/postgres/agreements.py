@@ -240,9 +240,9 @@ class PostgresAgreements(PostgresConverging):
         """See `Agreements.resume`."""
         self._value("resume_delivery", partner=partner)
 
-    def tidy(self, open_ms: int) -> int:
+    def tidy(self) -> int:
         """See `Agreements.tidy`."""
-        return int(self._value("tidy_partners", open_ms=open_ms))
+        return int(self._value("tidy_partners"))
 
     # rounds and the audit
 

@@ -30,6 +30,7 @@ from pipelines.catalog.server.migrations import migrate
 from pipelines.catalog.server.role_bounds import bounds_of
 from pipelines.catalog.server.roles import (
     close_to_public,
+    end_sessions,
     join,
     make_database,
     make_login,
@@ -40,7 +41,10 @@ from pipelines.catalog.server.roles import (
 )
 from pipelines.catalog.server.server_address import login_url
 
-ROLES = ("owner", "job", "airflow", "analyst", "reader", "exchange")
+ROLES = ("owner", "job", "airflow", "analyst", "exchange")
+FORMER_ROLES = ("reader",)
+"""Logins of homes that an earlier Medusa made, which `prepare_home` drops: partners had `reader`
+before they were reached through exchange servers."""
 PASSWORD_BYTES = 24
 OWNER_NOLOGIN = "home"
 """Owns the database and all that is in it, and cannot log in."""
@@ -64,7 +68,6 @@ class HomeUrls:
     job: str
     airflow: str
     analyst: str
-    reader: str
     exchange: str
     owner_role: str = field(repr=False)
 
@@ -118,6 +121,8 @@ def prepare_home(
         make_database(connection, database, role_name(database, OWNER_NOLOGIN))
         _admit(connection, database)
         _bound(connection, database)
+        for role in FORMER_ROLES:
+            _drop_login(connection, role_name(database, role), admin_url, database)
     return home_urls(admin_url, participant, database, passwords)
 
 
@@ -141,7 +146,7 @@ def drop_home(admin_url: str, database: str) -> None:
     Sessions that are still open in it are ended.
     """
     check_name("database", database)
-    roles = [role_name(database, role) for role in (*ROLES, OWNER_NOLOGIN)]
+    roles = [role_name(database, role) for role in (*ROLES, *FORMER_ROLES, OWNER_NOLOGIN)]
     with _administrator(catalog_url(admin_url)) as connection:
         for role in roles:
             if role_exists(connection, role):
@@ -160,21 +165,35 @@ def _admit(connection: psycopg2.extensions.connection, database: str) -> None:
 
 
 def _bound(connection: psycopg2.extensions.connection, database: str) -> None:
-    """What each login may hold; the owner may end sessions of partners."""
+    """What each login may hold."""
     for role in ROLES:
         for statement in bounds_of(database, role):
             run(connection, statement)
-    reader, owner = (Identifier(role_name(database, kind)) for kind in ("reader", OWNER_NOLOGIN))
-    run(connection, SQL("GRANT {} TO {}"), reader, owner)
+
+
+def _drop_login(
+    connection: psycopg2.extensions.connection, role: str, admin_url: str, database: str
+) -> None:
+    """Drop a login, if it is there: first its rights, so that no new session begins."""
+    if not role_exists(connection, role):
+        return
+    join(connection, role)
+    # What it was granted in the home can be revoked only from within the home's database.
+    with _administrator(catalog_url(admin_url).set(database=database), alone=False) as inside:
+        run(inside, SQL("DROP OWNED BY {}"), Identifier(role))
+    end_sessions(connection, role)
+    run(connection, SQL("DROP ROLE {}"), Identifier(role))
 
 
 @contextmanager
-def _administrator(url: URL) -> Iterator[psycopg2.extensions.connection]:
+def _administrator(url: URL, *, alone: bool = True) -> Iterator[psycopg2.extensions.connection]:
     engine = create_engine(url, isolation_level="AUTOCOMMIT")
     try:
         with errors_of_catalog(), engine.connect() as connection:
-            # Roles are rows that two administrators must not write at once; gone with the session.
-            connection.execute(query("hold_lock"), {"key": _ADVISORY_LOCK})
+            if alone:
+                # Roles are rows that two administrators must not write at once; gone with the
+                # session.
+                connection.execute(query("hold_lock"), {"key": _ADVISORY_LOCK})
             driver = connection.connection.driver_connection
             assert isinstance(driver, psycopg2.extensions.connection)
             yield driver

@@ -1,9 +1,8 @@
 """Limits of a home's logins: connections, and times of transactions and statements.
 
 An open transaction keeps rows that others wait for, and an open connection is one that others
-lack. Settings are a login's defaults, which it may change itself. The number of connections it
-may not change, and the home ends sessions of partners that stay in a transaction
-(`medusa.end_guests`). The role of jobs has no such limits here: its programs set their own.
+lack. Settings are a login's defaults, which it may change itself; the number of connections it may
+not change. The role of jobs has no such limits here: its programs set their own.
 """
 
 from __future__ import annotations
@@ -15,9 +14,8 @@ from psycopg2.sql import SQL, Composed, Identifier, Literal
 
 from pipelines.catalog.server.roles import role_name
 
-CONNECTIONS_MAX: Mapping[str, int] = MappingProxyType({"analyst": 24, "reader": 32, "exchange": 16})
-"""Of a server's 100, say; a partner takes three for each of its programs, all that come over
-HTTPS share those of the exchange server."""
+CONNECTIONS_MAX: Mapping[str, int] = MappingProxyType({"analyst": 24, "exchange": 16})
+"""Of a server's 100, say; all partners share those of the exchange server."""
 
 SETTINGS: Mapping[str, Mapping[str, str]] = MappingProxyType({
     "owner": {"idle_in_transaction_session_timeout": "2min", "lock_timeout": "10s"},
@@ -25,11 +23,6 @@ SETTINGS: Mapping[str, Mapping[str, str]] = MappingProxyType({
         "idle_in_transaction_session_timeout": "5min",
         "lock_timeout": "5s",
         "statement_timeout": "15min",
-    },
-    "reader": {
-        "idle_in_transaction_session_timeout": "10s",
-        "lock_timeout": "3s",
-        "statement_timeout": "30s",
     },
     "exchange": {
         "idle_in_transaction_session_timeout": "10s",

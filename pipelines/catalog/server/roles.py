@@ -75,6 +75,12 @@ def role_exists(connection: psycopg2.extensions.connection, role: str) -> bool:
     return ask(connection, there, Literal(role)) is not None
 
 
+def end_sessions(connection: psycopg2.extensions.connection, role: str) -> None:
+    """End the sessions of a login, as a member of it or a superuser."""
+    end = SQL("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = {}")
+    run(connection, end, Literal(role))
+
+
 def _make_role(connection: psycopg2.extensions.connection, role: str, kind: SQL) -> None:
     if not role_exists(connection, role):
         run(connection, SQL("CREATE ROLE {} {}").format(Identifier(role), kind))

@@ -58,9 +58,6 @@ AWAY_MAX = 3
 TIDIES_S = 10.0
 """How often expired messages are removed."""
 
-OPEN_MS_MAX = 15_000
-"""How long a partner's login may have a transaction open here; its questions take 5 s at most."""
-
 
 @dataclass(frozen=True, slots=True)
 class SyncResult:
@@ -139,7 +136,7 @@ class ContractSync:
 
     def _keep_house(self) -> None:
         if clock.monotonic_s() >= self._tidies_s:
-            self._agreements.tidy(OPEN_MS_MAX)
+            self._agreements.tidy()
             self._tidies_s = clock.monotonic_s() + TIDIES_S
 
     # ------------------------------------------------------------ the inbox

@@ -35,4 +35,4 @@ BEGIN
         path_ms = excluded.path_ms, placed_at = clock_timestamp();
 END $$;
 COMMENT ON FUNCTION medusa.acknowledge(text, text, bigint, bigint, bigint) IS
-    'For partners: buckets before through_us are safe with the reader; its hold moves up.';
+    'Buckets before through_us are safe with the reader; its hold moves up.';

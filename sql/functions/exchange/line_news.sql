@@ -108,5 +108,5 @@ BEGIN
                     AND t.begin_version <= upto AND t.to_us > line.trimmed_us)));
 END $$;
 COMMENT ON FUNCTION medusa.line_news(text, text, integer, bigint, integer) IS
-    'For partners: the rows of a line that became live or were superseded after a version, '
+    'The rows of a line that became live or were superseded after a version, '
     'page by page.';

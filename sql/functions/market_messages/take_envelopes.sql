@@ -26,7 +26,7 @@ BEGIN
     RETURN answers;
 END $$;
 COMMENT ON FUNCTION medusa_market.take_envelopes(jsonb) IS
-    'For partners: put envelopes into the inbox unchanged, and do nothing else: 64 at a time, '
+    'Put envelopes into the inbox unchanged, and do nothing else: 64 at a time, '
     '96 KiB each, from participants with a known key. Of a sender 256 wait in each of its two '
     'rooms from one address, and 32,768 are remembered until they are stale. Returns for each: '
     'taken (also if it arrived before), refused or full.';

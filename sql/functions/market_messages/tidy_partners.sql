@@ -1,11 +1,11 @@
-CREATE OR REPLACE FUNCTION medusa_market.tidy_partners(open_ms bigint) RETURNS bigint
+CREATE OR REPLACE FUNCTION medusa_market.tidy_partners() RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
 AS $$
 BEGIN
     PERFORM medusa_market.tidy_inbox();
     PERFORM medusa_market.tidy_outbox();
-    RETURN medusa_market.tidy_market(1000) + medusa.end_guests(open_ms);
+    RETURN medusa_market.tidy_market(1000);
 END $$;
-COMMENT ON FUNCTION medusa_market.tidy_partners(bigint) IS
+COMMENT ON FUNCTION medusa_market.tidy_partners() IS
     'Housekeeping of messages from and to partners, a piece of it; returns how many offers and '
-    'answers were removed, and sessions that had a transaction open for longer than open_ms.';
+    'answers were removed.';
