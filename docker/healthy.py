@@ -15,13 +15,13 @@ from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.request import HTTPSHandler, ProxyHandler, build_opener
 
-TIMEOUT_S, EXCHANGE_TIMEOUT_S = 8, 4
+TIMEOUT_S, PART_S_MAX = 8, 4
 _REACHABLE = re.compile(r'^medusa_catalog_reachable\{participant="([^"]+)"\} (\S+)$', re.MULTILINE)
 
 
 def participant(port: int) -> str:
     """Its driver serves metrics and reaches the catalog, and its exchange is served."""
-    told = _REACHABLE.findall(_read(port, "metrics"))
+    told = _REACHABLE.findall(_read(port, "metrics", PART_S_MAX))
     if not told or {value for _, value in told} - {"1", "1.0"}:
         return "the catalog is not reached"
     return "".join(_exchange(name) for name, _ in told)
@@ -43,7 +43,7 @@ def _exchange(name: str) -> str:
     unverified.verify_mode = ssl.CERT_NONE
     ask = build_opener(ProxyHandler({}), HTTPSHandler(context=unverified)).open
     try:
-        ask(url, timeout=EXCHANGE_TIMEOUT_S).close()
+        ask(url, timeout=PART_S_MAX).close()
     except HTTPError as error:
         error.close()
     except (OSError, ValueError) as error:
@@ -72,10 +72,10 @@ PARTS: Mapping[str, tuple[Callable[[int], str], int]] = {
 }
 
 
-def _read(port: int, path: str) -> str:
+def _read(port: int, path: str, seconds_max: int = TIMEOUT_S) -> str:
     # Never by a proxy: it is this container that is asked.
     ask = build_opener(ProxyHandler({})).open
-    with ask(f"http://127.0.0.1:{port}/{path}", timeout=TIMEOUT_S) as answer:
+    with ask(f"http://127.0.0.1:{port}/{path}", timeout=seconds_max) as answer:
         text: str = answer.read().decode()
     return text
 

@@ -62,7 +62,8 @@ _MEANING: Mapping[ProblemKind, tuple[int, type[MedusaError]]] = {
     ProblemKind.UNAUTHORIZED: (401, Unavailable),
     ProblemKind.TOO_MANY_REQUESTS: (429, Unavailable),
     ProblemKind.UNAVAILABLE: (503, Unavailable),
-    ProblemKind.OUTCOME_UNKNOWN: (504, OutcomeUnknown),
+    # Every call may be repeated; of a commit in its own home the caller knows the outcome.
+    ProblemKind.OUTCOME_UNKNOWN: (504, Unavailable),
     ProblemKind.DIVERGED: (422, Diverged),
 }
 _TITLES: Mapping[ProblemKind, str] = {

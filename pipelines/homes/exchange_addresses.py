@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
+import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from medusa_core.errors import Conflict, Unavailable
 from medusa_core.names import Participant, check_name
@@ -39,8 +42,13 @@ def address_path(directory: Path, participant: Participant) -> Path:
 
 
 def write_address(directory: Path, participant: Participant, address: ServerAddress) -> None:
-    """Write where a participant's server is reached; Unavailable if it cannot be written."""
+    """Write where a participant's server is reached, unless it is written there already.
+
+    Raises Unavailable if it cannot be written.
+    """
     path = address_path(directory, participant)
+    if _read(path) == _text(address):
+        return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, _text(address), durable=False)
@@ -53,7 +61,7 @@ def write_address(directory: Path, participant: Participant, address: ServerAddr
 def read_address(directory: Path, participant: Participant) -> ServerAddress:
     """Where a participant's server is reached; Unavailable if no server says so."""
     found = _LINES.fullmatch(_read(address_path(directory, participant)))
-    if not found:
+    if not found or not _is_url(found[1]):
         raise Unavailable(
             f"the exchange of {participant} has no address here: start its server with medusa "
             f"serve --participant {participant}"
@@ -61,16 +69,15 @@ def read_address(directory: Path, participant: Participant) -> ServerAddress:
     return ServerAddress(url=found[1], pin=found[2])
 
 
-def server_lock(directory: Path, participant: Participant, *, waits: bool = False) -> FileLock:
+def server_lock(directory: Path, participant: Participant) -> FileLock:
     """Held by the one process that serves a participant's exchange, until it ends.
 
-    Raises Conflict if another process serves it and `waits` is false, Unavailable if its file
-    cannot be written.
+    Raises Conflict if another process serves it, Unavailable if its file cannot be written.
     """
     path = address_path(directory, participant).with_suffix(".lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return FileLock(path, waits=waits, mode=0o600)
+        return FileLock(path, mode=0o600)
     except BlockingIOError:
         raise Conflict(
             f"another process serves the exchange of {participant}: end it, or wait for its end "
@@ -94,9 +101,24 @@ def _text(address: ServerAddress) -> str:
     return f"{address.url}\n" + ("" if address.pin is None else f"{address.pin}\n")
 
 
-def _read(path: Path) -> str:
+def _is_url(text: str) -> bool:
     try:
-        with path.open("rb") as file:
+        parts = urlsplit(text)
+        return parts.hostname is not None and parts.port is not None
+    except ValueError:
+        return False
+
+
+def _read(path: Path) -> str:
+    """What a file holds; nothing if it cannot be read, or is no file."""
+    try:
+        with open(path, "rb", opener=_open_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return ""
             return file.read(FILE_BYTES_MAX).decode("ascii", "replace")
     except OSError:
         return ""
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)  # a FIFO would be waited for

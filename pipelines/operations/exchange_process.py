@@ -28,9 +28,9 @@ POLICY = RestartPolicy(back_off_ms=500, back_off_ms_max=30_000)
 END_S_MAX = 10.0
 """How long the requests that are open at the end may take."""
 
-INTERRUPTED_S = 3.0
+INTERRUPTED_S = 20.0
 """How long a server that was interrupted is not started again: Ctrl-C and a service manager signal
-the participant too, which then ends."""
+the participant too, whose loop and Spark then take seconds to end."""
 
 _INTERRUPTED = {INTERRUPTED, 128 + signal.SIGTERM, -signal.SIGINT, -signal.SIGTERM}
 """Exit codes of a process that was interrupted; as Python has it, negative for a signal's."""

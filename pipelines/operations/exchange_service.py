@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import (
-    AbstractContextManager,
-    closing,
-    contextmanager,
-    nullcontext,
-    suppress,
-)
-from dataclasses import dataclass
+from contextlib import closing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
@@ -45,11 +39,13 @@ LOOPBACK, ANY = "127.0.0.1", "0.0.0.0"
 LOOK_AGAIN_S = 0.5
 """How often a standby looks whether it is to serve, and how long an answer may take."""
 
-SILENT_S_MAX = 3.0
-"""How long the server of a home may not answer before its standby serves beside it."""
+SILENT_LOOKS_MAX, START_LOOKS_MAX = 4, 60
+"""How often in a row a standby looks in vain before it serves beside the server of the home: one
+that has an address, and one that is starting."""
 
-REVIVAL_PAUSE_S = 1.0
-"""How often an embedded catalog server is started again if it has ended."""
+REPEAT_S = 1.0
+"""How often an embedded catalog server is started again if it has ended, and the address of the
+exchange is written again if it is missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +94,9 @@ def serve_exchange(
     pin = None if certificate is None else pin_of_file(certificate)
     listen = ListenAddress(host=host, port=request.port, tls=tls)
     limits = ServerLimits()
+    lock = _lock_of_server(settings.directory, participant, is_standby=request.is_standby)
     with (
-        _lock_of_server(settings.directory, participant, is_standby=request.is_standby),
+        nullcontext() if lock is None else lock,
         exchange_login(settings, participant) as (login_url, revive),
         closing(ExchangeHome(login_url, participant)) as home,
     ):
@@ -109,65 +106,87 @@ def serve_exchange(
         server = HttpsServer(exchange.application, listen, limits)
         url = server.url if name is None or is_loopback(host) else server.url_at(name)
         address = ServerAddress(url=url, pin=pin)
+        listing = _Listing(settings.directory, participant, address, lock)
 
         def ready() -> None:
             write_address(settings.directory, participant, address)
             observer(ServerStarted(participant=participant, address=address))
 
-        def end() -> None:
-            remove_address(settings.directory, participant, address)
+        with progress.listening(), _repeated(revive), _repeated(listing.keep):
+            server.serve_until_ended(ready, listing.end)
 
-        with progress.listening(), _revived(revive):
-            server.serve_until_ended(ready, end)
+
+@dataclass(slots=True)
+class _Listing:
+    """The address of a server in the folder of homes, while it serves.
+
+    `lock` None: another process, which is frozen, holds the lock.
+    """
+
+    directory: Path
+    participant: Participant
+    address: ServerAddress
+    lock: FileLock | None
+    is_ended: bool = False
+    guard: threading.Lock = field(default_factory=threading.Lock)
+
+    def keep(self) -> None:
+        """Take the lock if it is free; its holder has its address in the folder."""
+        with self.guard:
+            if self.is_ended:
+                return
+            if self.lock is None:
+                with suppress(Conflict):
+                    self.lock = server_lock(self.directory, self.participant)
+            if self.lock is not None:
+                write_address(self.directory, self.participant, self.address)
+
+    def end(self) -> None:
+        """Remove the address, unless another server has written its own."""
+        with self.guard:
+            self.is_ended = True
+            remove_address(self.directory, self.participant, self.address)
 
 
 def _lock_of_server(
     directory: Path, participant: Participant, *, is_standby: bool
-) -> AbstractContextManager[object]:
-    """Held while this process serves the home; a standby waits until no other one answers.
+) -> FileLock | None:
+    """Taken by the process that serves a home; a standby waits until no other one answers.
 
-    Raises Conflict if another process serves it and this one is no standby.
+    None if one holds it that does not answer. Raises Conflict if another process serves the home
+    and this one is no standby.
     """
-    answered_s = clock.monotonic_s()
+    silent_looks = 0
     while True:
         try:
             return server_lock(directory, participant)
         except Conflict:
             if not is_standby:
                 raise
-        looked_s = clock.monotonic_s()
-        if _may_answer(directory, participant):
-            answered_s = clock.monotonic_s()
-        elif looked_s - answered_s > SILENT_S_MAX:
-            # It is frozen: partners find the address of this server instead.
-            return _held_when_free(directory, participant)
+        try:
+            url = read_address(directory, participant).url
+            silent_looks, looks_max = silent_looks + 1, SILENT_LOOKS_MAX
+            if _answers(url):
+                silent_looks = 0
+        except Unavailable:  # it may be starting
+            silent_looks, looks_max = silent_looks + 1, START_LOOKS_MAX
+        if silent_looks > looks_max:
+            return None
         clock.sleep_s(LOOK_AGAIN_S)
 
 
-def _may_answer(directory: Path, participant: Participant) -> bool:
-    """Whether the server that serves a home answers, or has no address yet."""
+def _answers(url: str) -> bool:
+    """Whether a server answers at all.
+
+    Nothing secret is sent, and any answer will do: the certificate is not looked at.
+    """
     try:
-        url = read_address(directory, participant).url
-    except Unavailable:
-        return True
-    try:
-        # Nothing secret is sent, and any answer will do: the certificate is not looked at.
-        httpx.get(f"{url}/v1/health", verify=False, trust_env=False, timeout=LOOK_AGAIN_S)
-    except httpx.HTTPError:
+        with httpx.stream(
+            "GET", f"{url}/v1/health", verify=False, trust_env=False, timeout=LOOK_AGAIN_S
+        ):
+            return True
+    except (httpx.HTTPError, httpx.InvalidURL):
         return False
-    return True
-
-
-def _held_when_free(directory: Path, participant: Participant) -> AbstractContextManager[object]:
-    """Take a home's lock in the background as soon as it is free, until this process ends."""
-    locks: list[FileLock] = []
-
-    def take() -> None:
-        with suppress(MedusaError):
-            locks.append(server_lock(directory, participant, waits=True))
-
-    threading.Thread(target=take, name="medusa-serve-lock", daemon=True).start()
-    return nullcontext(locks)
 
 
 def _certificate(
@@ -180,17 +199,17 @@ def _certificate(
 
 
 @contextmanager
-def _revived(revive: Callable[[], None]) -> Iterator[None]:
-    """Start an embedded catalog server again whenever it has ended meanwhile."""
+def _repeated(action: Callable[[], None]) -> Iterator[None]:
+    """Call an action again and again, in a thread, as long as the block runs."""
     ended = threading.Event()
 
-    def look() -> None:
-        while not ended.wait(REVIVAL_PAUSE_S):
-            # Until it is back partners receive that the home is unavailable.
+    def repeat() -> None:
+        while not ended.wait(REPEAT_S):
+            # An embedded server that does not come back: partners receive that it is unavailable.
             with suppress(MedusaError):
-                revive()
+                action()
 
-    thread = threading.Thread(target=look, name="medusa-revive", daemon=True)
+    thread = threading.Thread(target=repeat, name="medusa-repeat", daemon=True)
     thread.start()
     try:
         yield

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import psycopg2
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from medusa_core.errors import Unavailable
 from medusa_core.names import Participant
+from pipelines.base.files import is_locked
 from pipelines.base.settings import Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.cli.main import main
@@ -27,6 +30,7 @@ from pipelines.homes.exchange_addresses import address_path, read_address
 from pipelines.homes.home import exchange_login, known_homes
 from pipelines.homes.signing_keys import make_key
 from tests.home_pool import home_pool
+from tests.waiting import until
 
 ALPHA, BETA = Participant("alpha"), Participant("beta")
 KEY = Ed25519PrivateKey.generate()
@@ -72,6 +76,12 @@ def answering(settings: Settings) -> str:
         return exchange.health(ALPHA).participant
 
 
+def is_answering(settings: Settings) -> bool:
+    with suppress(Unavailable):
+        return answering(settings) == ALPHA
+    return False
+
+
 def test_partners_are_answered_until_it_is_stopped(settings: Settings) -> None:
     with serving(settings) as (process, line):
         url = read_address(settings.directory, ALPHA).url
@@ -101,6 +111,43 @@ def test_one_process_serves_a_home_and_another_one_waits_if_it_is_told_to(
         first_ends.join()
 
 
+def frozen(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGSTOP)
+    until(lambda: psutil.Process(process.pid).status() == psutil.STATUS_STOPPED, "it is frozen")
+
+
+def test_a_standby_serves_beside_a_frozen_server_and_takes_its_place_when_that_ends(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in settings.environment_of_child({}).items():
+        monkeypatch.setenv(name, value)
+    with serving(settings) as (first, _):
+        frozen(first)
+        with serving(settings, "--standby") as (_, line):
+            assert "alpha serves its exchange at" in line
+            assert answering(settings) == ALPHA
+            assert main(["serve"]) == 3, "the frozen one has the lock"
+            first.kill()
+            first.wait()
+            lock = address_path(settings.directory, ALPHA).with_suffix(".lock")
+            until(lambda: is_locked(lock), "the standby has the lock")
+            address_path(settings.directory, ALPHA).unlink()
+            until(lambda: is_answering(settings), "whoever has the lock writes its address")
+
+
+def test_a_server_that_goes_on_is_found_again_when_its_standby_ends(settings: Settings) -> None:
+    with serving(settings) as (first, _):
+        before = read_address(settings.directory, ALPHA)
+        frozen(first)
+        with serving(settings, "--standby") as (second, _):
+            assert read_address(settings.directory, ALPHA) != before
+            first.send_signal(signal.SIGCONT)
+            second.send_signal(signal.SIGTERM)
+            second.wait(120)
+        until(lambda: is_answering(settings), "alpha is found")
+        assert read_address(settings.directory, ALPHA) == before
+
+
 def test_elsewhere_it_is_served_with_tls_and_a_key_of_its_own(settings: Settings) -> None:
     pins = []
     for _ in range(2):
@@ -122,6 +169,10 @@ def test_with_a_name_partners_on_other_machines_find_it_by_that(settings: Settin
 def test_an_address_that_is_not_written_down_is_unavailable(settings: Settings) -> None:
     path = address_path(settings.directory, ALPHA)
     path.parent.mkdir(exist_ok=True)
+    os.mkfifo(path)
+    with pytest.raises(Unavailable, match="medusa serve --participant alpha"):
+        read_address(settings.directory, ALPHA)
+    path.unlink()
     for content in (
         None,
         b"",
@@ -129,6 +180,9 @@ def test_an_address_that_is_not_written_down_is_unavailable(settings: Settings) 
         b"http://x y\n",
         b"http://" + b"x" * 10_000,
         b"https://x\nabc\n",
+        b"https://[\n",
+        b"https://-:x\n",
+        b"https://x\n",
     ):
         if content is not None:
             path.write_bytes(content)

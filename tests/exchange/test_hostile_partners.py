@@ -15,9 +15,10 @@ from typing import Any
 import psycopg2
 import pytest
 
-from medusa_core.errors import Diverged, MedusaError, Refused, Unavailable
+from medusa_core.errors import Diverged, MedusaError, OutcomeUnknown, Refused, Unavailable
 from medusa_core.exchange import LineNews
 from medusa_core.names import Version
+from medusa_core.protocol.problems import ProblemKind, write_problem
 from medusa_core.segments import Producer
 from pipelines.catalog.postgres.exchange_home import ExchangeHome
 from pipelines.catalog.server.embedded_server import EmbeddedServer
@@ -181,6 +182,26 @@ def test_a_partner_that_misbehaves_is_unavailable_in_its_time(
     ):
         exchange.health(ALPHA)
     assert str(error.value).isprintable()
+
+
+@pytest.mark.parametrize("kind", ProblemKind)
+def test_no_problem_that_a_partner_reports_is_taken_for_one_of_the_own_catalog(
+    kind: ProblemKind,
+) -> None:
+    content = write_problem(kind, "so it is")
+
+    def reports(connection: socket.socket) -> None:
+        request_on(connection)
+        head = f"HTTP/1.1 {kind.status} -\r\nContent-Length: {len(content)}\r\n\r\n"
+        connection.sendall(head.encode() + content)
+
+    with (
+        scripted(reports) as url,
+        asking(address_of(url)) as exchange,
+        pytest.raises(MedusaError, match="alpha") as error,
+    ):
+        exchange.health(ALPHA)
+    assert not isinstance(error.value, OutcomeUnknown), "it stops the loop: see Importer.poll"
 
 
 def test_a_partner_that_is_not_there_is_named() -> None:

@@ -244,10 +244,10 @@ def test_a_creator_need_not_be_a_superuser(postgres_server: EmbeddedServer) -> N
             urls = create_home(creator_url, a.ALPHA, "medusa_created")
             again = create_home(creator_url, a.ALPHA, "medusa_created")
             assert again != urls, "other passwords"
-            urls = again
             reader = make_reader(creator_url, "medusa_created", "secret")
             psycopg2.connect(reader.replace("+psycopg2", "")).close()
-            urls = create_home(creator_url, a.ALPHA, "medusa_created")
+            in_home = postgres_server.url("medusa_created", "medusa_creator", "secret")
+            urls = create_home(in_home, a.ALPHA, "medusa_created")
             cursor.execute("SELECT FROM pg_roles WHERE rolname = 'medusa_created_reader'")
             assert cursor.fetchall() == []
             make_reader(creator_url, "medusa_created", "secret")  # drop_home drops it, too

@@ -178,7 +178,8 @@ def _drop_login(
     if not role_exists(connection, role):
         return
     join(connection, role)
-    # What it was granted in the home can be revoked only from within the home's database.
+    # What it was granted in the home is revoked from within the home's database; the lock is held
+    # by `connection`, which may be in the same database.
     with _administrator(catalog_url(admin_url).set(database=database), alone=False) as inside:
         run(inside, SQL("DROP OWNED BY {}"), Identifier(role))
     end_sessions(connection, role)
