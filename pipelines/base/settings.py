@@ -24,7 +24,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -54,6 +55,21 @@ def environment() -> Mapping[str, str]:
 def set_environment(variables: Mapping[str, str]) -> None:
     """Set variables for libraries of this process and for the processes that these start."""
     os.environ.update(variables)
+
+
+@contextmanager
+def child_environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set variables for the processes that are started in the block, also by libraries."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ outlives the participant. While another process serves the home, it waits.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from pipelines.base import clock
 from pipelines.base.exit_codes import INTERRUPTED
 from pipelines.base.foreign_documents import starting
 from pipelines.base.owned_command import owned_command
-from pipelines.base.settings import FAILPOINT, FAILPOINT_FILE, Settings
+from pipelines.base.settings import Settings, environment
 from pipelines.homes.home import HomeServer
 
 POLICY = RestartPolicy(back_off_ms=500, back_off_ms_max=30_000)
@@ -35,8 +36,10 @@ the participant too, whose loop and Spark then take seconds to end."""
 _INTERRUPTED = {INTERRUPTED, 128 + signal.SIGTERM, -signal.SIGINT, -signal.SIGTERM}
 """Exit codes of a process that was interrupted; as Python has it, negative for a signal's."""
 
-_OTHERS = ("_SPARK_AUTH_SECRET", FAILPOINT, FAILPOINT_FILE)
-"""Variables of the participant that its server does not get: the cluster's secret, and drills."""
+_INHERITED = re.compile(
+    "PATH|HOME|LANG|LC_.*|TZ|TMPDIR|LD_LIBRARY_PATH|SSL_CERT_(FILE|DIR)|PYTHON.*|MEDUSA_UP"
+)
+"""Variables of the participant that its server gets; others may be secrets of sources and sinks."""
 
 SENTENCE, STDERR = b"medusa: ", 2
 
@@ -126,9 +129,8 @@ def exchange_process(settings: Settings, server: HomeServer) -> Iterator[Exchang
     login but that of the exchange.
     """
     at = replace(settings, catalog_url=server.address)
-    variables = at.environment_of_child()
-    for name in _OTHERS:
-        variables.pop(name, None)
+    own = {name: value for name, value in environment().items() if _INHERITED.fullmatch(name)}
+    variables = at.environment_of_child(own)
     command = [sys.executable, "-P", "-m", "pipelines.cli.main", "serve", "--standby"]
     process = ExchangeProcess(
         [*command, "--participant", server.participant], variables, server.participant

@@ -15,8 +15,13 @@ from medusa_core.decide import Decision
 from medusa_core.errors import Conflict, Unavailable
 from medusa_core.knowledge import Limits
 from medusa_core.names import Participant
-from pipelines.base.settings import Settings
-from pipelines.homes.home import HomeServer, chosen_participant, home_server
+from pipelines.base.settings import CATALOG_URL, Settings, child_environment
+from pipelines.homes.home import (
+    HomeServer,
+    chosen_participant,
+    home_server,
+    without_login,
+)
 from pipelines.homes.lease_renewer import LEASE_MS, LeaseRenewer
 from pipelines.operations.exchange_process import ExchangeProcess, exchange_process
 from pipelines.participant.assembly import (
@@ -111,8 +116,11 @@ def run_participant(settings: Settings, options: RunOptions, observer: Observer 
     """
     participant = chosen_participant(settings, options.participant)
     is_live = options.lane is Lane.LIVE
+    settings = without_login(settings)
     with ExitStack() as stack:
         server = stack.enter_context(home_server(settings, participant))
+        # Of an administrator's login nothing reaches Spark and its workers.
+        stack.enter_context(child_environment({CATALOG_URL: settings.catalog_url or ""}))
         exchange = stack.enter_context(exchange_process(settings, server)) if is_live else None
         while True:
             try:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from sqlalchemy import make_url
 
 from medusa_core.errors import MedusaError
 from medusa_core.names import Participant, StreamName
@@ -63,9 +64,11 @@ def server_of(process: psutil.Process) -> psutil.Process | None:
 
 
 @contextmanager
-def running(settings: Settings, *more: str) -> Iterator[subprocess.Popen[str]]:
-    """`medusa run` of alpha in a process group of its own; the group is killed in the end."""
-    command = [sys.executable, "-m", "pipelines.cli.main", "run", "--participant", ALPHA]
+def running(
+    settings: Settings, *more: str, participant: Participant = ALPHA
+) -> Iterator[subprocess.Popen[str]]:
+    """`medusa run` in a process group of its own; the group is killed in the end."""
+    command = [sys.executable, "-m", "pipelines.cli.main", "run", "--participant", participant]
     started = subprocess.Popen(
         [*command, *more], env=settings.environment_of_child(), stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL, text=True, start_new_session=True,
@@ -120,7 +123,7 @@ def test_a_server_that_cannot_serve_is_reported_with_its_reason(settings: Settin
 
 def test_the_server_of_a_run_gets_no_login_but_its_own(settings: Settings) -> None:
     assert "@" in (settings.catalog_url or ""), "the run is given an administrator's login"
-    secret = {"_SPARK_AUTH_SECRET": "a secret", "MEDUSA_FAILPOINT": "nowhere"}
+    secret = {"_SPARK_AUTH_SECRET": "a secret", "MEDUSA_FAILPOINT": "nowhere", "TOKEN": "of a sink"}
     with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
         for name, value in secret.items():
             patch.setenv(name, value)
@@ -132,6 +135,31 @@ def test_the_server_of_a_run_gets_no_login_but_its_own(settings: Settings) -> No
         given = server.environ()
         assert "@" not in given["MEDUSA_CATALOG_URL"]
         assert not secret.keys() & given.keys()
+
+
+def test_no_process_of_a_run_gets_a_login_of_an_administrator_or_of_another_home(
+    settings: Settings,
+) -> None:
+    logins = (settings.directory / "keys" / ALPHA / "logins").iterdir()
+    secrets = {read.read_text().strip() for read in logins}
+    secrets.add(make_url(settings.catalog_url or "").password or "")
+    assert len(secrets) > 4
+    assert all(secrets)
+    with running(settings, "--standby", participant=BETA) as started:
+        process = psutil.Process(started.pid)
+        until(lambda: {"serve", "java"} <= set(kinds_of(process)), "its Spark runs", START_S_MAX)
+        for kind, child in kinds_of(process).items():
+            given = f"{child.environ()} {child.cmdline()}"
+            assert not any(secret in given for secret in secrets), kind
+
+
+def kinds_of(process: psutil.Process) -> dict[str, psutil.Process]:
+    """The processes below one, by what they are."""
+    found = {}
+    for child in process.children(recursive=True):
+        with suppress(psutil.Error):
+            found["serve" if "serve" in child.cmdline() else child.name()] = child
+    return found
 
 
 def test_an_interrupt_of_the_whole_group_is_no_failure_of_the_server(settings: Settings) -> None:
