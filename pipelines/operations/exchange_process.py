@@ -23,11 +23,19 @@ from pipelines.base.exit_codes import INTERRUPTED
 from pipelines.base.foreign_documents import starting
 from pipelines.base.owned_command import owned_command
 from pipelines.base.settings import Settings, environment
+from pipelines.exchange.client.partner_link import is_answering
+from pipelines.homes.exchange_addresses import read_address
 from pipelines.homes.home import HomeServer
 
 POLICY = RestartPolicy(back_off_ms=500, back_off_ms_max=30_000)
 END_S_MAX = 10.0
 """How long the requests that are open at the end may take."""
+
+LOOK_S, ANSWER_S = 3.0, 2.0
+"""How often it is looked whether the home is served, and how long an answer may take."""
+
+SILENT_LOOKS_MAX = 20
+"""After so many looks in a row without an answer the server is killed; a start may take as long."""
 
 INTERRUPTED_S = 20.0
 """How long a server that was interrupted is not started again: Ctrl-C and a service manager signal
@@ -45,10 +53,21 @@ SENTENCE, STDERR = b"medusa: ", 2
 
 
 class ExchangeProcess:
-    """The server's process while it is supervised; `on_error` receives each unexpected end."""
+    """The server's process while it is supervised.
 
-    def __init__(self, command: Sequence[str], environment: dict[str, str], whose: str) -> None:
-        self.on_error: Callable[[Exception], None] = _nothing
+    `on_alarm` receives a sentence for each unexpected end, and None while the home is served. That
+    it is, by this process or by another one, `is_served` says.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: dict[str, str],
+        whose: str,
+        is_served: Callable[[], bool],
+    ) -> None:
+        self.on_alarm: Callable[[str | None], None] = _nothing
+        self._is_served = is_served
         self._command = command
         self._environment = environment
         self._whose = whose
@@ -66,9 +85,7 @@ class ExchangeProcess:
             failures = POLICY.failures_after(failures, ran_ms, is_at_fault=not is_interrupted)
             if self._is_ended.wait(INTERRUPTED_S if is_interrupted else 0):
                 return
-            self.on_error(
-                Unavailable(f"the exchange server of {self._whose} {problem}: it is started again")
-            )
+            self.on_alarm(f"the exchange server of {self._whose} {problem}: it is started again")
             self._is_ended.wait(POLICY.wait_ms(failures) / 1_000)
 
     def end(self) -> None:
@@ -90,7 +107,7 @@ class ExchangeProcess:
             with self._starts, starting("medusa serve"):
                 if self._is_ended.is_set():
                     return "was not started", True
-                self._process = subprocess.Popen(
+                process = self._process = subprocess.Popen(
                     owned_command(self._command, ends_by=signal.SIGTERM),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
@@ -99,26 +116,45 @@ class ExchangeProcess:
                 )
         except MedusaError as error:
             return f"cannot be started ({error})", False
-        reason = _reason(self._process)
-        code = self._process.wait()
+        reasons: list[str] = []
+        reader = threading.Thread(target=_read_errors, args=(process, reasons), daemon=True)
+        reader.start()
+        code = self._end_of(process)
+        reader.join()
+        if code is None:
+            return "did not answer and was killed", False
+        reason = f" ({reasons[-1]})" if reasons else ""
         return f"ended with exit code {code}{reason}", code in _INTERRUPTED
 
+    def _end_of(self, process: subprocess.Popen[bytes]) -> int | None:
+        """Wait for the end: its exit code, None if it was killed because nothing answered."""
+        silent_looks = 0
+        while silent_looks < SILENT_LOOKS_MAX:
+            with suppress(subprocess.TimeoutExpired):
+                return process.wait(LOOK_S)
+            if self._is_served():
+                silent_looks = 0
+                self.on_alarm(None)
+            else:
+                silent_looks += 1
+        process.kill()
+        process.wait()
+        return None
 
-def _reason(process: subprocess.Popen[bytes]) -> str:
-    """The sentence with which a process of `medusa` ends, in brackets; other lines are passed on.
+
+def _read_errors(process: subprocess.Popen[bytes], reasons: list[str]) -> None:
+    """The sentences with which a process of `medusa` ends; its other lines are passed on.
 
     What it says of an interrupt would be said twice: the participant says it of itself.
     """
-    reason = ""
     assert process.stderr is not None
     with process.stderr:
         for line in process.stderr:
             if line.startswith(SENTENCE):
-                reason = f" ({line.removeprefix(SENTENCE).decode(errors='replace').strip()})"
+                reasons[:] = [line.removeprefix(SENTENCE).decode(errors="replace").strip()]
             else:
                 with suppress(OSError):
                     os.write(STDERR, line)
-    return reason
 
 
 @contextmanager
@@ -132,8 +168,16 @@ def exchange_process(settings: Settings, server: HomeServer) -> Iterator[Exchang
     own = {name: value for name, value in environment().items() if _INHERITED.fullmatch(name)}
     variables = at.environment_of_child(own)
     command = [sys.executable, "-P", "-m", "pipelines.cli.main", "serve", "--standby"]
+    participant = server.participant
+
+    def is_served() -> bool:
+        try:
+            return is_answering(read_address(settings.directory, participant).url, ANSWER_S)
+        except Unavailable:
+            return False
+
     process = ExchangeProcess(
-        [*command, "--participant", server.participant], variables, server.participant
+        [*command, "--participant", participant], variables, participant, is_served
     )
     # The thread that starts the process must live as long as it: see `owned_command`.
     thread = threading.Thread(target=process.supervise, name="medusa-serve", daemon=True)
@@ -145,5 +189,5 @@ def exchange_process(settings: Settings, server: HomeServer) -> Iterator[Exchang
         thread.join()
 
 
-def _nothing(error: Exception) -> None:
-    """Nobody is told yet."""
+def _nothing(alarm: str | None) -> None:
+    """Nobody receives it yet."""

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
-import httpx
-
 from medusa_core.errors import Conflict, MedusaError, Refused, Unavailable
 from medusa_core.names import Participant
 from medusa_core.protocol.assertions import audience_of
@@ -18,6 +16,7 @@ from pipelines.base import clock
 from pipelines.base.files import FileLock
 from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.exchange_home import ExchangeHome
+from pipelines.exchange.client.partner_link import is_answering
 from pipelines.exchange.server.application import ExchangeServer
 from pipelines.exchange.server.home_progress import HomeProgress
 from pipelines.exchange.server.https_server import HttpsServer, ListenAddress
@@ -166,27 +165,13 @@ def _lock_of_server(
         try:
             url = read_address(directory, participant).url
             silent_looks, looks_max = silent_looks + 1, SILENT_LOOKS_MAX
-            if _answers(url):
+            if is_answering(url, LOOK_AGAIN_S):
                 silent_looks = 0
         except Unavailable:  # it may be starting
             silent_looks, looks_max = silent_looks + 1, START_LOOKS_MAX
         if silent_looks > looks_max:
             return None
         clock.sleep_s(LOOK_AGAIN_S)
-
-
-def _answers(url: str) -> bool:
-    """Whether a server answers at all.
-
-    Nothing secret is sent, and any answer will do: the certificate is not looked at.
-    """
-    try:
-        with httpx.stream(
-            "GET", f"{url}/v1/health", verify=False, trust_env=False, timeout=LOOK_AGAIN_S
-        ):
-            return True
-    except (httpx.HTTPError, httpx.InvalidURL):
-        return False
 
 
 def _certificate(

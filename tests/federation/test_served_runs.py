@@ -23,7 +23,9 @@ from pipelines.exchange.contents import FileContents
 from pipelines.exchange.copies import FileCopies
 from pipelines.exchange.importer import Imported, Importer
 from pipelines.homes.exchange_addresses import address_path, read_address
+from pipelines.operations import exchange_process
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
+from pipelines.operations.exchange_process import ExchangeProcess
 from pipelines.participant.assembly import has_ended
 from pipelines.participant.home_notifications import notification_listener
 from pipelines.participant.home_session import HomeSession, open_session
@@ -105,6 +107,22 @@ def test_a_run_is_served_again_after_a_kill_and_its_server_ends_with_it(
         assert alive == []
         assert started.stdout is not None
         assert "serves its exchange" not in started.stdout.read(), "what it prints is its own"
+
+
+def test_a_server_that_does_not_answer_is_killed_and_started_again(settings: Settings) -> None:
+    process = ExchangeProcess(["/bin/sleep", "600"], dict(os.environ), ALPHA, lambda: False)
+    alarms: list[str | None] = []
+
+    def end(alarm: str | None) -> None:
+        alarms.append(alarm)
+        process.end()
+
+    process.on_alarm = end
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exchange_process, "LOOK_S", 0.01)
+        process.supervise()
+    problem = "did not answer and was killed"
+    assert alarms == [f"the exchange server of alpha {problem}: it is started again"]
 
 
 def test_a_server_that_cannot_serve_is_reported_with_its_reason(settings: Settings) -> None:

@@ -359,6 +359,20 @@ class PartnerLink:
             raise self.unavailable(_reason(_cause(error))) from error
 
 
+def is_answering(url: str, seconds_max: float) -> bool:
+    """Whether a server answers at all, from outside of an event loop.
+
+    Nothing secret is sent, and any answer will do: the certificate is not looked at.
+    """
+    try:
+        with httpx.stream(
+            "GET", f"{url}/v1/health", verify=False, trust_env=False, timeout=seconds_max
+        ):
+            return True
+    except (httpx.HTTPError, httpx.InvalidURL):
+        return False
+
+
 def _cause(error: BaseException) -> BaseException:
     """The innermost error of a chain."""
     deeper = error.__cause__ or error.__context__
