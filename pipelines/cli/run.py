@@ -18,7 +18,8 @@ HELP = "run a participant: land, import, compute, until it is stopped"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `medusa run`."""
-    parser.add_argument("--until-ended", action="store_true", help="stop when all has ended")
+    until = "stop when all has ended; partners that still read then need medusa serve"
+    parser.add_argument("--until-ended", action="store_true", help=until)
     standby = (
         "wait, warmed up, for as long as another driver runs it, and take over when it is gone"
     )
