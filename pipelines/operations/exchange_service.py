@@ -16,7 +16,6 @@ from pipelines.base import clock
 from pipelines.base.files import FileLock
 from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.exchange_home import ExchangeHome
-from pipelines.exchange.client.partner_link import is_answering
 from pipelines.exchange.server.application import ExchangeServer
 from pipelines.exchange.server.home_progress import HomeProgress
 from pipelines.exchange.server.https_server import HttpsServer, ListenAddress
@@ -162,6 +161,9 @@ def _lock_of_server(
         except Conflict:
             if not is_standby:
                 raise
+        # Here, so that a server that need not wait starts without the client.
+        from pipelines.exchange.client.partner_link import is_answering
+
         try:
             url = read_address(directory, participant).url
             silent_looks, looks_max = silent_looks + 1, SILENT_LOOKS_MAX
