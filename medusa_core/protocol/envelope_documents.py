@@ -16,7 +16,7 @@ from medusa_core.market.envelopes import (
     EnvelopeKind,
 )
 from medusa_core.names import Participant
-from medusa_core.protocol.call_documents import OFFERS_BYTES_MAX, TIME_MS
+from medusa_core.protocol.call_documents import TIME_MS
 from medusa_core.protocol.document_fields import (
     ChoiceField,
     Document,
@@ -30,6 +30,9 @@ from medusa_core.suggest import shown
 
 ENVELOPES_MAX = 64
 ENVELOPES_BYTES_MAX = 16 << 20
+ANSWER_LENGTH_MAX = 2_000
+DELIVERIES_BYTES_MAX = 2 << 20
+"""Enough for an answer of the largest length to each envelope, whatever its characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +140,8 @@ def _check_times(envelopes: Sequence[Envelope]) -> None:
 DELIVERIES = Document(
     "the answer about envelopes",
     TO_DO,
-    RecordField({"answers": ListField(TextField(2_000), ENVELOPES_MAX)}),
-    OFFERS_BYTES_MAX,
+    RecordField({"answers": ListField(TextField(ANSWER_LENGTH_MAX), ENVELOPES_MAX)}),
+    DELIVERIES_BYTES_MAX,
 )
 
 

@@ -18,6 +18,7 @@ import pytest
 from medusa_core.errors import Diverged, MedusaError, OutcomeUnknown, Refused, Unavailable
 from medusa_core.exchange import LineNews
 from medusa_core.names import Version
+from medusa_core.protocol.envelope_documents import ANSWER_LENGTH_MAX, ENVELOPES_MAX
 from medusa_core.protocol.problems import ProblemKind, write_problem
 from medusa_core.segments import Producer
 from pipelines.catalog.postgres.exchange_home import ExchangeHome
@@ -39,6 +40,7 @@ from tests.exchange.served import (
     signed_by,
     silent,
 )
+from tests.exchange.test_exchange_home import an_envelope
 from tests.waiting import until
 
 
@@ -202,6 +204,15 @@ def test_no_problem_that_a_partner_reports_is_taken_for_one_of_the_own_catalog(
     ):
         exchange.health(ALPHA)
     assert not isinstance(error.value, OutcomeUnknown), "it stops the loop: see Importer.poll"
+
+
+def test_the_longest_answer_to_each_of_the_most_envelopes_is_read(
+    server: HttpsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = ("\N{GRINNING FACE}" * ANSWER_LENGTH_MAX,) * ENVELOPES_MAX
+    monkeypatch.setattr(ExchangeHome, "deliver", lambda home, partner, envelopes: answers)
+    with asking(address_of(server.url)) as exchange:
+        assert exchange.deliver(ALPHA, [an_envelope(BETA)] * ENVELOPES_MAX) == answers
 
 
 def test_a_partner_that_is_not_there_is_named() -> None:

@@ -131,13 +131,17 @@ class HttpsExchange:
     def deliver(self, partner: Participant, envelopes: Sequence[Envelope]) -> tuple[str, ...]:
         """See `Transport.deliver`."""
         # Here, so that a loop without a contract does not load the market.
-        from medusa_core.protocol.envelope_documents import read_deliveries, write_envelopes
+        from medusa_core.protocol.envelope_documents import (
+            DELIVERIES_BYTES_MAX,
+            read_deliveries,
+            write_envelopes,
+        )
 
         body = write_envelopes(envelopes)
         received = self._run(
             partner,
             lambda link: link.request(
-                "POST", "/v1/envelopes", body=body, bytes_max=calls.SMALL_BYTES_MAX,
+                "POST", "/v1/envelopes", body=body, bytes_max=DELIVERIES_BYTES_MAX,
                 seconds_max=self._answer_s,
             ),
         )  # fmt: skip
