@@ -10,9 +10,11 @@ are advisory, and end with the process that holds them.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -108,6 +110,16 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def open_regular(path: Path, *, follows_links: bool = False) -> BinaryIO:
+    """Open a regular file for reading; OSError for anything else. A FIFO is not waited for."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(path, flags if follows_links else flags | os.O_NOFOLLOW)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+    return os.fdopen(descriptor, "rb")
 
 
 class FileLock:

@@ -6,12 +6,12 @@ A copy is as large as its partner says that the file is, so it is looked at piec
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 
 from medusa_core.segments import SegmentFile
+from pipelines.base.files import open_regular
 from pipelines.storage.segment_files import sync_folders
 
 PIECE_BYTES = 1 << 20
@@ -44,15 +44,11 @@ class FileCopies:
 
 def _is_as_announced(path: Path, file: SegmentFile) -> bool:
     """Whether a file has the announced size and hash; OSError if it cannot be read."""
-    with open(path, "rb", opener=_open_at_once) as opened:
-        found, digest = os.fstat(opened.fileno()), sha256()
-        # A file of another size is not read at all, nor is what is no file.
-        if not stat.S_ISREG(found.st_mode) or found.st_size != file.size_bytes:
+    digest = sha256()
+    with open_regular(path, follows_links=True) as opened:
+        # A file of another size is not read at all.
+        if os.fstat(opened.fileno()).st_size != file.size_bytes:
             return False
         while piece := opened.read(PIECE_BYTES):
             digest.update(piece)
     return digest.hexdigest() == file.sha256
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # a FIFO would be waited for

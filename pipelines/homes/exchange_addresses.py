@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-import os
 import re
-import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +11,7 @@ from urllib.parse import urlsplit
 
 from medusa_core.errors import Conflict, Unavailable
 from medusa_core.names import Participant, check_name
-from pipelines.base.files import FileLock, write_atomically
+from pipelines.base.files import FileLock, open_regular, write_atomically
 
 FOLDER = "exchange"
 FILE_BYTES_MAX = 500
@@ -112,13 +110,7 @@ def _is_url(text: str) -> bool:
 def _read(path: Path) -> str:
     """What a file holds; nothing if it cannot be read, or is no file."""
     try:
-        with open(path, "rb", opener=_open_at_once) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return ""
+        with open_regular(path) as file:
             return file.read(FILE_BYTES_MAX).decode("ascii", "replace")
     except OSError:
         return ""
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)  # a FIFO would be waited for

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +18,7 @@ from typing import Any
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant, check_name
-from pipelines.base.files import FileLock, write_atomically
+from pipelines.base.files import FileLock, open_regular, write_atomically
 
 FILE, GUARD = "drills.json", "drills.lock"
 FORMAT = 1
@@ -100,14 +98,8 @@ NOTHING = LinkFaults()
 def read_faults(file: Path) -> LinkFaults:
     """What the file says, nothing if there is none; Refused if it is not as Medusa wrote it."""
     try:
-        # Not waited for, should it be no file but a FIFO.
-        opened = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-        try:
-            if not stat.S_ISREG(os.fstat(opened).st_mode):
-                raise ValueError("no file")
-            text = os.read(opened, BYTES_MAX + 1)
-        finally:
-            os.close(opened)
+        with open_regular(file) as opened:
+            text = opened.read(BYTES_MAX + 1)
         if len(text) > BYTES_MAX:
             raise ValueError("too long")
         return _faults_of(json.loads(text))

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant, check_name
-from pipelines.base.files import write_atomically
+from pipelines.base.files import open_regular, write_atomically
 from pipelines.base.process_table import look_at
 
 FOLDER = "running"
@@ -126,12 +126,9 @@ def running_in(directory: Path) -> list[Running]:
 def _written(file: Path) -> Running | None:
     """What a record says; None if it is none of ours, whoever put it there."""
     try:
-        opened = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-        try:
-            is_own = os.fstat(opened).st_uid in (os.geteuid(), 0)
-            text = os.read(opened, BYTES_MAX) if is_own else b""
-        finally:
-            os.close(opened)
+        with open_regular(file) as opened:
+            is_own = os.fstat(opened.fileno()).st_uid in (os.geteuid(), 0)
+            text = opened.read(BYTES_MAX) if is_own else b""
         record = json.loads(text)
         participant = Participant(check_name("participant", record["participant"]))
         pid, started, waits = record["pid"], record["started"], record["waits"]
