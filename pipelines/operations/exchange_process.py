@@ -161,8 +161,8 @@ def _read_errors(process: subprocess.Popen[bytes], reasons: list[str]) -> None:
 def exchange_process(settings: Settings, server: HomeServer) -> Iterator[ExchangeProcess]:
     """Serve the exchange of a home as long as the block runs.
 
-    The process is told where the catalog's server is: it neither starts nor ends it, and has no
-    login but that of the exchange.
+    The process receives the address of the catalog's server, which it neither starts nor stops,
+    and no login but that of the exchange.
     """
     at = replace(settings, catalog_url=server.address)
     own = {name: value for name, value in environment().items() if _INHERITED.fullmatch(name)}

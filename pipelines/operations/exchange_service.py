@@ -86,7 +86,8 @@ def serve_exchange(
     participant = chosen_participant(settings, request.participant)
     audience = audience_of(participant, make_key(settings.directory, participant).public_key)
     name = settings.exchange_name
-    host = request.host or (LOOPBACK if name is None else ANY)
+    default_host = LOOPBACK if name is None else ANY
+    host = request.host or default_host
     certificate = _certificate(settings, participant, request, host)
     tls = None if certificate is None else server_context(certificate, request.key)
     pin = None if certificate is None else pin_of_file(certificate)
@@ -102,7 +103,9 @@ def serve_exchange(
         storage = storage_of(settings.directory, participant)
         exchange = ExchangeServer(home, storage, audience, version("medusa"), progress, limits)
         server = HttpsServer(exchange.application, listen, limits)
-        url = server.url if name is None or is_loopback(host) else server.url_at(name)
+        url = server.url
+        if name is not None and not is_loopback(host):
+            url = server.url_at(name)
         address = ServerAddress(url=url, pin=pin)
         listing = _Listing(settings.directory, participant, address, lock)
 
@@ -166,11 +169,10 @@ def _lock_of_server(
 
         try:
             url = read_address(directory, participant).url
-            silent_looks, looks_max = silent_looks + 1, SILENT_LOOKS_MAX
-            if is_answering(url, LOOK_AGAIN_S):
-                silent_looks = 0
+            is_silent, looks_max = not is_answering(url, LOOK_AGAIN_S), SILENT_LOOKS_MAX
         except Unavailable:  # it may be starting
-            silent_looks, looks_max = silent_looks + 1, START_LOOKS_MAX
+            is_silent, looks_max = True, START_LOOKS_MAX
+        silent_looks = silent_looks + 1 if is_silent else 0
         if silent_looks > looks_max:
             return None
         clock.sleep_s(LOOK_AGAIN_S)

@@ -44,7 +44,7 @@ class PostgresExchange(HomeDatabase, Imports, Readers):
         )
 
     def partner_keys(self) -> Mapping[Participant, bytes]:
-        """The public key of each participant of which this home knows one that counts."""
+        """The current public key of each participant whose key this home knows."""
         return {
             Participant(row["participant"]): bytes(row["public_key"])
             for row in reversed(self._rows("party_keys"))

@@ -132,11 +132,10 @@ class PartnerLink:
         Raises what the partner's answer stands for, and Unavailable if none comes in time: begins
         within `begins_s_max`, if that is given, and ends within `seconds_max`.
         """
-        begins_s_max = seconds_max if begins_s_max is None else begins_s_max
         async with (
             self.in_time(seconds_max),
             self.streamed(
-                method, path, query=query, body=body, seconds_max=begins_s_max
+                method, path, query=query, body=body, seconds_max=begins_s_max or seconds_max
             ) as response,
         ):
             content = await self._content(response, bytes_max)

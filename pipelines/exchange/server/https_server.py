@@ -85,7 +85,8 @@ class HttpsServer(uvicorn.Server):
         return self._url(name, self._socket.getsockname()[1])
 
     def _url(self, host: str, port: int) -> str:
-        return f"{'http' if self._address.tls is None else 'https'}://{host}:{port}"
+        scheme = "http" if self._address.tls is None else "https"
+        return f"{scheme}://{host}:{port}"
 
     def serve_until_ended(
         self, on_ready: Callable[[], None], on_end: Callable[[], None] = lambda: None
