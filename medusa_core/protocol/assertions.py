@@ -9,7 +9,7 @@ The signature is verified elsewhere, before the claims are looked at.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,13 +77,13 @@ def claims_of(client: Participant, audience: str, nonce: str, now_ms: int) -> Ma
     return claims
 
 
-def check_claims(claims: object, audience: str, now_ms: int) -> Assertion:
-    """The assertion with these claims; Refused unless it is for this audience and in its time."""
+def check_claims(claims: object, audiences: Collection[str], now_ms: int) -> Assertion:
+    """The assertion with these claims; Refused unless it is for an audience and in its time."""
     CLAIMS.check(claims)
     assert isinstance(claims, Mapping)
     if claims["iss"] != claims["sub"]:
         raise _refusal(f"{claims['iss']} issues it for {claims['sub']}")
-    if claims["aud"] != audience:
+    if claims["aud"] not in audiences:
         raise _refusal("it is meant for another server, or for another key of this one")
     issued_ms, expires_ms = claims["iat"] * 1_000, claims["exp"] * 1_000
     if not 0 < expires_ms - issued_ms <= LIFETIME_S_MAX * 1_000:

@@ -76,6 +76,10 @@ its job up, and after it has written down that its job has ended."""
 CHOICE_POINTS = ("choice.decided", "choice.committed")
 """Those of choosing among several producers of a stream, in homes where there are some."""
 
+JOINING_POINTS = ("partner.joined", "partner.confirmed")
+"""Those of accepting an invitation: after the inviter has stored the partner, and after it has
+issued the first token."""
+
 _passes: Iterator[int] = count(1)
 _visitors: list[Callable[[str], None]] = []
 

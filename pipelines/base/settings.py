@@ -13,6 +13,7 @@ This module alone reads and sets the environment of this process. All variables 
   free one; without it none are served.
 * `MEDUSA_EXCHANGE_NAME`: the host name by which partners on other machines or in other containers
   reach this one, over TLS; without it a home is served on 127.0.0.1 only, over plain HTTP.
+* `MEDUSA_EXCHANGE_PORT`: the port on which a home is served; without it a free one.
 * `MEDUSA_SPARK_MASTER`: the cluster on which steps run; without it they run in the driver's JVM.
 * `MEDUSA_DRIVER_MEMORY`: the heap of a driver's JVM, default 2g.
 * `MEDUSA_FAILPOINT`, `MEDUSA_FAILPOINT_FILE`: where a test stops the process (`failpoints.py`).
@@ -37,7 +38,8 @@ PARTICIPANT = "{participant}"
 DRIVER = "postgresql+psycopg2"
 CATALOG_URL, DIRECTORY = "MEDUSA_CATALOG_URL", "MEDUSA_DIR"
 SPARK_MASTER, DRIVER_MEMORY = "MEDUSA_SPARK_MASTER", "MEDUSA_DRIVER_MEMORY"
-EXCHANGE_NAME = "MEDUSA_EXCHANGE_NAME"
+EXCHANGE_NAME, EXCHANGE_PORT = "MEDUSA_EXCHANGE_NAME", "MEDUSA_EXCHANGE_PORT"
+METRICS_PORT = "MEDUSA_METRICS_PORT"
 FAILPOINT, FAILPOINT_FILE = "MEDUSA_FAILPOINT", "MEDUSA_FAILPOINT_FILE"
 _CLUSTER = re.compile(r"spark://[\w.,:\[\]-]+|yarn|k8s://[\w.:/\[\]-]+")
 _HOST_NAME = re.compile(r"[0-9A-Za-z]([0-9A-Za-z.-]{0,251}[0-9A-Za-z])?")
@@ -81,6 +83,7 @@ class Settings:
     test_data: Path
     metrics_port: int | None = None
     exchange_name: str | None = None
+    exchange_port: int | None = None
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Settings:
@@ -102,7 +105,8 @@ class Settings:
                 else REPOSITORY.parent / "shared" / "data"
             ),
             exchange_name=_checked_host_name(environ.get(EXCHANGE_NAME, "").strip()),
-            metrics_port=_checked_port(environ.get("MEDUSA_METRICS_PORT", "").strip()),
+            exchange_port=_checked_port(EXCHANGE_PORT, environ),
+            metrics_port=_checked_port(METRICS_PORT, environ),
         )
 
     def catalog_url_of(self, participant: str) -> str | None:
@@ -121,6 +125,7 @@ class Settings:
             DIRECTORY: str(self.directory),
             CATALOG_URL: self.catalog_url or "",
             EXCHANGE_NAME: self.exchange_name or "",
+            EXCHANGE_PORT: "" if self.exchange_port is None else str(self.exchange_port),
         }
 
 
@@ -181,11 +186,12 @@ def _checked_host_name(text: str) -> str | None:
     return text or None
 
 
-def _checked_port(text: str) -> int | None:
+def _checked_port(variable: str, environ: Mapping[str, str]) -> int | None:
+    text = environ.get(variable, "").strip()
     if not text:
         return None
     if not _is_port(text):
-        raise Refused("MEDUSA_METRICS_PORT is not a port: write 1 to 65535, or 0 for a free one")
+        raise Refused(f"{variable} is not a port: write 1 to 65535, or 0 for a free one")
     return int(text)
 
 

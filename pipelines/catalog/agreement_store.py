@@ -125,11 +125,17 @@ TakenMessage = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownKeys:
-    """Keys of a participant: the one that counts (None: none), and all that ever did, by which
-    what was agreed under them is verified."""
+    """Keys of a participant, the newest first: those that count, of which the newest signs and the
+    others were succeeded a short time ago; and all that ever did, by which what was agreed under
+    them is verified."""
 
-    counts: bytes | None
-    ever: tuple[bytes, ...]
+    counting: tuple[bytes, ...] = ()
+    ever: tuple[bytes, ...] = ()
+
+    @property
+    def counts(self) -> bytes | None:
+        """The newest key that counts; None: there is none."""
+        return self.counting[0] if self.counting else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,6 +50,50 @@ def server_context(certificate: Path, key: Path | None = None) -> ssl.SSLContext
     return context
 
 
+class ServerCertificate:
+    """The certificate that a server presents; `context` presents another one when its file changes.
+
+    `key` None: the file holds the key, too. Raises Refused if the files cannot be used.
+    """
+
+    def __init__(self, path: Path, key: Path | None = None) -> None:
+        self._path, self._key = path, key
+        self._seen = self._changed_at()
+        self.context = server_context(path, key)
+        self.pin = pin_of_file(path)
+
+    def refresh(self) -> None:
+        """Read the files again if they have changed.
+
+        The present certificate stays if they cannot be used; then Refused is raised, once.
+        """
+        seen = self._changed_at()
+        if seen == self._seen:
+            return
+        self._seen = seen
+        server_context(self._path, self._key)
+        self.context.load_cert_chain(self._path, self._key, password="")
+        self.pin = pin_of_file(self._path)
+
+    def _changed_at(self) -> tuple[float, ...]:
+        paths = [self._path] if self._key is None else [self._path, self._key]
+        return tuple(path.stat().st_mtime_ns if path.exists() else 0 for path in paths)
+
+
+def replace_certificate(path: Path, participant: Participant) -> Path:
+    """Put a certificate with another key in the place of the participant's own.
+
+    Raises Unavailable if it cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        key = ec.generate_private_key(ec.SECP256R1())
+        write_atomically(path, _signed(key, participant), mode=0o600)
+    except OSError as error:
+        raise _not_written(path, error) from error
+    return path
+
+
 def make_certificate(path: Path, participant: Participant) -> Path:
     """The participant's own certificate with its key, in one file.
 
@@ -69,10 +113,12 @@ def make_certificate(path: Path, participant: Participant) -> Path:
         with suppress(FileExistsError):
             write_atomically(path, _signed(key, participant), mode=0o600, replaces=made is not None)
     except OSError as error:
-        raise Unavailable(
-            f"certificate {path} cannot be written ({error.strerror}): mend its folder"
-        ) from error
+        raise _not_written(path, error) from error
     return path
+
+
+def _not_written(path: Path, error: OSError) -> Unavailable:
+    return Unavailable(f"certificate {path} cannot be written ({error.strerror}): mend its folder")
 
 
 def _made_before(path: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate] | None:

@@ -49,14 +49,23 @@ def issuer_of(token: str) -> Participant:
         raise Refused(NOT_SIGNED) from None
 
 
-def verified_claims(token: str, public_key: bytes) -> Mapping[str, Any]:
+def verified_claims(
+    token: str, public_key: bytes, *, bytes_max: int = ASSERTION_BYTES_MAX
+) -> Mapping[str, Any]:
     """The claims of a token that the owner of a key has signed; Refused unless it is one."""
-    return _claims(token, public_key)
+    return _claims(token, public_key, bytes_max)
 
 
-def _claims(token: str, public_key: bytes | None) -> Mapping[str, Any]:
-    if len(token) > ASSERTION_BYTES_MAX:
-        raise Refused(f"the assertion has {len(token)} characters: sign a shorter one")
+def unverified_claims(token: str, *, bytes_max: int) -> Mapping[str, Any]:
+    """The claims of a token whoever signed it: to find the key that it is verified with."""
+    return _claims(token, None, bytes_max)
+
+
+def _claims(
+    token: str, public_key: bytes | None, bytes_max: int = ASSERTION_BYTES_MAX
+) -> Mapping[str, Any]:
+    if len(token) > bytes_max:
+        raise Refused(f"the signed token has {len(token)} characters: sign a shorter one")
     try:
         if public_key is None:
             claims: Any = jwt.decode(token, options={"verify_signature": False})

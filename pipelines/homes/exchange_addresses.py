@@ -34,6 +34,11 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_public(url: str) -> bool:
+    """Whether partners elsewhere may use a URL: nothing is served to them without TLS."""
+    return url.startswith("https://")
+
+
 def address_path(directory: Path, participant: Participant) -> Path:
     """The file with the address; `directory` is the folder of homes."""
     return directory / FOLDER / check_name("participant", participant)

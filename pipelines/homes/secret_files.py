@@ -47,6 +47,15 @@ class SecretFile:
                 f"the secret {self.path} cannot be written ({error.strerror}): mend its folder"
             ) from error
 
+    def write(self, content: str) -> None:
+        """Replace the content of a file whose folders exist, at once or not at all."""
+        try:
+            write_atomically(self.path, content.rstrip("\n") + "\n", mode=0o600)
+        except OSError as error:
+            raise Unavailable(
+                f"the secret {self.path} cannot be written ({error.strerror}): mend its folder"
+            ) from error
+
     def remove(self) -> None:
         """Remove the file, if there is one."""
         try:

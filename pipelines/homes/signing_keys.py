@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
 from medusa_core.errors import Refused, Unavailable
@@ -38,6 +39,19 @@ def load_key(directory: Path, participant: Participant) -> SigningKey:
         raise Refused(
             f"the key {file.path} is not as Medusa wrote it: restore it from a backup"
         ) from None
+
+
+def has_key(directory: Path, participant: Participant) -> bool:
+    """Whether the participant has a key that may be used."""
+    with suppress(Refused, Unavailable):
+        load_key(directory, participant)
+        return True
+    return False
+
+
+def replace_key(directory: Path, participant: Participant, secret: bytes) -> None:
+    """Put another key in the place of the participant's; see `OwnIdentity.rotate`."""
+    _file(directory, participant).write(secret.hex())
 
 
 def _file(directory: Path, participant: Participant) -> SecretFile:

@@ -17,11 +17,14 @@ from medusa_core.errors import MedusaError, Refused, Unavailable
 from medusa_core.market.envelopes import Envelope
 from medusa_core.market.terms import Terms
 from medusa_core.names import Participant
+from pipelines.base import clock
 from pipelines.catalog.agreement_store import Agreements
 from pipelines.catalog.postgres.agreements import PostgresAgreements
 from pipelines.catalog.postgres.exchange_home import ExchangeHome
+from pipelines.exchange.own_identity import OwnIdentity
+from pipelines.exchange.signed_introductions import verified_introduction
 from pipelines.homes.home import Homes
-from pipelines.homes.signing_keys import load_key, make_key
+from pipelines.homes.signing_keys import has_key, load_key, make_key
 from pipelines.market.sync.contract_proposals import (
     AgreementChange,
     AgreementStatus,
@@ -52,7 +55,7 @@ def decide_contracts(
     at_hand = {
         name
         for name in parties
-        if name in chosen or name in public_keys or _has_key(directory, name)
+        if name in chosen or name in public_keys or has_key(directory, name)
     }
     statuses = {name: _status_of(homes, name) for name in chosen if name in parties}
     return decide_agreements(terms, statuses, at_hand)
@@ -99,9 +102,9 @@ def apply_agreements(
             if name in opened and partner in public_keys:
                 with _collected(refused):
                     _learn(opened[name], partner, public_keys[partner], SHOWN)
-            elif name in opened and _has_key(directory, partner):
+            elif name in opened and has_key(directory, partner):
                 with _collected(refused):
-                    _learn(opened[name], partner, load_key(directory, partner).public_key, AT_HAND)
+                    _learn_at_hand(opened[name], directory, partner)
         for change, error in propose_agreements(changes, opened):
             what = f"contract {change.change.name} in the home of {change.participant}"
             if error is not None:
@@ -190,16 +193,23 @@ def _status_of(homes: Homes, name: Participant) -> AgreementStatus:
 def _learn(
     agreements: PostgresAgreements, partner: Participant, public_key: bytes, because: str
 ) -> None:
-    """Record a key unless it is the one that is known: recording locks the table of keys."""
-    if agreements.keys().get(partner) != public_key:
+    """Record a key unless it is known, now or before: recording locks the table of keys."""
+    known = agreements.known_keys().get(partner)
+    if known is None or public_key not in known.ever:
         agreements.learn_key(partner, public_key, because)
 
 
-def _has_key(directory: Path, name: Participant) -> bool:
-    with suppress(Refused, Unavailable):
-        load_key(directory, name)
-        return True
-    return False
+def _learn_at_hand(agreements: PostgresAgreements, directory: Path, partner: Participant) -> None:
+    """Record the key of a home in the same folder, which may have succeeded the known one."""
+    key = load_key(directory, partner).public_key
+    known = agreements.known_keys().get(partner)
+    if known is not None and known.counting and key not in known.ever:
+        with suppress(Refused):
+            introduction = OwnIdentity(directory, partner).introduction()
+            now_ms = int(clock.wall_s() * 1_000)
+            signed_by, found = verified_introduction(introduction, partner, known.counting, now_ms)
+            agreements.note_introduction(signed_by, found)
+    _learn(agreements, partner, key, AT_HAND)
 
 
 @contextmanager

@@ -11,16 +11,16 @@ from pathlib import Path
 
 from medusa_core.errors import Conflict, MedusaError, Refused, Unavailable
 from medusa_core.names import Participant
-from medusa_core.protocol.assertions import audience_of
 from pipelines.base import clock
 from pipelines.base.files import FileLock
 from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.exchange_home import ExchangeHome
+from pipelines.exchange.own_identity import OwnIdentity
 from pipelines.exchange.server.application import ExchangeServer
 from pipelines.exchange.server.home_progress import HomeProgress
 from pipelines.exchange.server.https_server import HttpsServer, ListenAddress
 from pipelines.exchange.server.partner_budgets import ServerLimits
-from pipelines.exchange.server_certificates import make_certificate, pin_of_file, server_context
+from pipelines.exchange.server_certificates import ServerCertificate, make_certificate
 from pipelines.homes.exchange_addresses import (
     ServerAddress,
     is_loopback,
@@ -52,7 +52,8 @@ class ServeRequest:
 
     `host` None: all addresses of the machine if the settings have the name by which partners reach
     it, else loopback. On loopback it is served without TLS unless a certificate is given;
-    elsewhere with the given certificate, or with one that the home makes. Port 0 is a free one.
+    elsewhere with the given certificate, or with one that the home makes. Port 0 is that of the
+    settings, else a free one.
     `key`: a PEM file; None if the certificate's file holds the key. `is_standby`: wait while
     another process serves it, but not for one that is frozen.
     """
@@ -84,14 +85,14 @@ def serve_exchange(
     if request.key is not None and request.certificate is None:
         raise Refused("a key is given without its certificate: give both")
     participant = chosen_participant(settings, request.participant)
-    audience = audience_of(participant, make_key(settings.directory, participant).public_key)
+    make_key(settings.directory, participant)
     name = settings.exchange_name
     default_host = LOOPBACK if name is None else ANY
     host = request.host or default_host
     certificate = _certificate(settings, participant, request, host)
-    tls = None if certificate is None else server_context(certificate, request.key)
-    pin = None if certificate is None else pin_of_file(certificate)
-    listen = ListenAddress(host=host, port=request.port, tls=tls)
+    tls = None if certificate is None else ServerCertificate(certificate, request.key)
+    port = request.port or settings.exchange_port or 0
+    listen = ListenAddress(host=host, port=port, tls=None if tls is None else tls.context)
     limits = ServerLimits()
     lock = _lock_of_server(settings.directory, participant, is_standby=request.is_standby)
     with (
@@ -101,17 +102,17 @@ def serve_exchange(
     ):
         progress = HomeProgress(login_url)
         storage = storage_of(settings.directory, participant)
-        exchange = ExchangeServer(home, storage, audience, version("medusa"), progress, limits)
+        identity = OwnIdentity(settings.directory, participant)
+        exchange = ExchangeServer(home, storage, identity, version("medusa"), progress, limits)
         server = HttpsServer(exchange.application, listen, limits)
         url = server.url
         if name is not None and not is_loopback(host):
             url = server.url_at(name)
-        address = ServerAddress(url=url, pin=pin)
-        listing = _Listing(settings.directory, participant, address, lock)
+        listing = _Listing(settings.directory, participant, url, tls, lock)
 
         def ready() -> None:
-            write_address(settings.directory, participant, address)
-            observer(ServerStarted(participant=participant, address=address))
+            write_address(settings.directory, participant, listing.address)
+            observer(ServerStarted(participant=participant, address=listing.address))
 
         with progress.listening(), _repeated(revive), _repeated(listing.keep):
             server.serve_until_ended(ready, listing.end)
@@ -121,21 +122,34 @@ def serve_exchange(
 class _Listing:
     """The address of a server in the folder of homes, while it serves.
 
-    `lock` None: another process, which is frozen, holds the lock.
+    `certificate` None: it serves without TLS. `lock` None: another process, which is frozen, holds
+    the lock.
     """
 
     directory: Path
     participant: Participant
-    address: ServerAddress
+    url: str
+    certificate: ServerCertificate | None
     lock: FileLock | None
     is_ended: bool = False
     guard: threading.Lock = field(default_factory=threading.Lock)
 
+    @property
+    def address(self) -> ServerAddress:
+        """The address, with the pin of the present certificate."""
+        pin = None if self.certificate is None else self.certificate.pin
+        return ServerAddress(url=self.url, pin=pin)
+
     def keep(self) -> None:
-        """Take the lock if it is free; its holder has its address in the folder."""
+        """Take the lock if it is free; its holder has its address in the folder.
+
+        A certificate that was replaced is presented from now on.
+        """
         with self.guard:
             if self.is_ended:
                 return
+            if self.certificate is not None:
+                self.certificate.refresh()
             if self.lock is None:
                 with suppress(Conflict):
                     self.lock = server_lock(self.directory, self.participant)
@@ -183,8 +197,12 @@ def _certificate(
 ) -> Path | None:
     if request.certificate is not None or is_loopback(host):
         return request.certificate
-    folder = key_path(settings.directory, participant).parent
-    return make_certificate(folder / CERTIFICATE, participant)
+    return make_certificate(certificate_path(settings.directory, participant), participant)
+
+
+def certificate_path(directory: Path, participant: Participant) -> Path:
+    """The file of the certificate that a home makes; `directory` is the folder of homes."""
+    return key_path(directory, participant).parent / CERTIFICATE
 
 
 @contextmanager

@@ -6,20 +6,18 @@ exchange servers alone, also those whose homes lie in the same folder (MEDUSA_DI
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from medusa_core.errors import Unavailable
 from medusa_core.names import Participant
 from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
-from pipelines.exchange.client.folder_addresses import FolderAddresses
 from pipelines.exchange.client.https_exchange import HttpsExchange
-from pipelines.exchange.signed_assertions import sign_claims
+from pipelines.exchange.client.partner_addresses import PartnerAddresses
+from pipelines.exchange.own_identity import OwnIdentity
 from pipelines.homes.home import Home, HomeServer, home_server, storage_of
-from pipelines.homes.signing_keys import load_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +54,11 @@ def session_at(server: HomeServer) -> Iterator[HomeSession]:
             "again"
         ) from error
 
-    def sign(claims: Mapping[str, Any]) -> str:
-        # Read when it is needed: a home without partners has no key.
-        return sign_claims(claims, load_key(directory, participant).private_key)
-
+    identity = OwnIdentity(directory, participant)
     with closing(PostgresCatalog(url, participant)) as catalog:
-        addresses = FolderAddresses(directory, catalog.partner_keys)
-        with closing(HttpsExchange(participant, addresses, sign)) as exchange:
+        addresses = PartnerAddresses(directory, catalog.partner_addresses)
+        exchange = HttpsExchange(participant, addresses, identity, learn=catalog.note_introduction)
+        with closing(exchange):
             yield HomeSession(
                 home=Home(
                     participant=participant,

@@ -39,10 +39,11 @@ GRANT SELECT ON medusa_market.access_token, medusa_market.agreed_move, medusa_ma
     medusa_market.contract_agreement, medusa_market.contract_claim, medusa_market.contract_notice,
     medusa_market.contract_order, medusa_market.contract_proposal, medusa_market.contract_revision,
     medusa_market.contract_signature, medusa_market.contract_void, medusa_market.delivery_pause,
-    medusa_market.inbox, medusa_market.inbox_repeat, medusa_market.key_disowned,
+    medusa_market.inbox, medusa_market.inbox_repeat, medusa_market.invitation,
+    medusa_market.key_disowned,
     medusa_market.last_word, medusa_market.market, medusa_market.offer, medusa_market.offer_lapse,
     medusa_market.open_item, medusa_market.open_offer, medusa_market.outbox,
-    medusa_market.partner_home, medusa_market.partner_share, medusa_market.party_key,
+    medusa_market.partner, medusa_market.partner_home, medusa_market.partner_share, medusa_market.party_key,
     medusa_market.round, medusa_market.silent_partner, medusa_market.statement,
     medusa_market.statement_due, medusa_market.requested_load, medusa_market.used_assertion TO
     :"role";
@@ -55,7 +56,7 @@ GRANT EXECUTE ON FUNCTION medusa_market.agreed_revision, medusa_market.at_ms,
     medusa_market.is_fragment_of, medusa_market.is_name, medusa_market.is_number,
     medusa_market.json_list, medusa_market.key_of, medusa_market.learn_first_key,
     medusa_market.learn_key, medusa_market.load_kept, medusa_market.messages_kept,
-    medusa_market.open_round, medusa_market.partner_key, medusa_market.price_of, medusa_market.propose,
+    medusa_market.open_round, medusa_market.partner_keys, medusa_market.price_of, medusa_market.propose,
     medusa_market.propose_document, medusa_market.record_load, medusa_market.room_of,
     medusa_market.round_is_due, medusa_market.sorted_terms, medusa_market.subject_range,
     medusa_market.terms_in_force, medusa_market.terms_of, medusa_market.this_round,
@@ -71,12 +72,13 @@ GRANT SELECT ON medusa_api.agreed_moves, medusa_api.answers, medusa_api.assignme
     medusa_api.contract_voids, medusa_api.cursors, medusa_api.desired_jobs, medusa_api.disputed,
     medusa_api.divergences, medusa_api.holds, medusa_api.inbox, medusa_api.jobs, medusa_api.leases,
     medusa_api.lineage, medusa_api.load_samples, medusa_api.offers, medusa_api.outbox,
-    medusa_api.party_keys, medusa_api.published_boundaries, medusa_api.published_files,
+    medusa_api.partners, medusa_api.party_keys, medusa_api.published_boundaries, medusa_api.published_files,
     medusa_api.published_segments, medusa_api.quarantine, medusa_api.recalls, medusa_api.rounds,
     medusa_api.segments, medusa_api.sinks, medusa_api.steps, medusa_api.streams, medusa_api.trading,
     medusa_api.transitions TO :"role";
-GRANT EXECUTE ON FUNCTION medusa_api.accept_contract, medusa_api.disown_key, medusa_api.grant_stream,
-    medusa_api.learn_key, medusa_api.learn_past_key, medusa_api.replace_key,
+GRANT EXECUTE ON FUNCTION medusa_api.accept_contract, medusa_api.add_partner,
+    medusa_api.disown_key, medusa_api.grant_stream, medusa_api.invite_partner, medusa_api.learn_key,
+    medusa_api.learn_past_key, medusa_api.remove_partner, medusa_api.replace_key,
     medusa_api.revoke_tokens, medusa_api.withdraw_contract, medusa_api.withdraw_stream TO :"role";
 GRANT UPDATE (dead_band, move_ms, partners_max, residence_ms, round_ms) ON medusa_api.trading TO
     :"role";

@@ -16,6 +16,7 @@ CREATE TABLE medusa_market.party_key (
     learned_by  text NOT NULL DEFAULT session_user,
     learned_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     is_past     boolean NOT NULL DEFAULT false,
+    is_succession boolean NOT NULL DEFAULT false,
     CONSTRAINT party_key_is_of_a_participant CHECK (medusa_market.is_name(participant)),
     CONSTRAINT party_key_has_32_bytes CHECK (octet_length(public_key) = 32),
     CONSTRAINT party_key_says_why CHECK (char_length(because) BETWEEN 1 AND 200)
@@ -26,7 +27,9 @@ COMMENT ON TABLE medusa_market.party_key IS
 COMMENT ON COLUMN medusa_market.party_key.is_past IS
     'It was replaced before this home learned of it: it verifies earlier signatures only.';
 COMMENT ON COLUMN medusa_market.party_key.replaces IS
-    'The key before; only the owner replaces one.';
+    'The key before; it is replaced by the owner, or by a key that it has signed.';
+COMMENT ON COLUMN medusa_market.party_key.is_succession IS
+    'The key before has signed this one: for 7 days both count.';
 CREATE INDEX party_key_of_participant ON medusa_market.party_key (participant, key_id);
 COMMENT ON INDEX medusa_market.party_key_of_participant IS 'The newest key of a participant.';
 

@@ -224,7 +224,9 @@ class Party:
         a loop leaves partners that were away alone for a while.
         """
         settings = {"to_all": self.to_all} | settings
-        return ContractSync(self.agreements, self.key, self.post, self.told.append, **settings)
+        return ContractSync(
+            self.agreements, lambda: self.key, self.post, self.told.append, **settings
+        )
 
     def sql(self, statement: str, *values: object, role: str = "owner") -> list[tuple[Any, ...]]:
         """What the owner (or another role) gets in psql."""

@@ -57,7 +57,7 @@ def beside(clock: Clock) -> Iterator[Making]:
     def make(party: Party, told: list[Exception]) -> BackgroundWorker:
         heard: deque[Exception] = deque()
         contract_sync = ContractSync(
-            party.agreements, party.key, party.post, heard.append, to_all=True
+            party.agreements, lambda: party.key, party.post, heard.append, to_all=True
         )
         made.append(BackgroundWorker(contract_sync, heard, told.append, now_s=clock))
         return made[-1]
@@ -126,7 +126,7 @@ def test_a_partner_that_never_answers_delays_no_tick(
 
     silent = Silent()
     post = NonBlockingTransport(silent, moment_s=0.01)
-    contract_sync = ContractSync(alpha.agreements, alpha.key, post, alpha.told.append)
+    contract_sync = ContractSync(alpha.agreements, lambda: alpha.key, post, alpha.told.append)
     alpha.sql(INSERT)
     alpha.sql(INSERT.replace("'beta'", "'gamma'").replace("'spare_load'", "'other'"))
     until(lambda: contract_sync.tick().waiting == 1, "gamma has its message")

@@ -44,7 +44,7 @@ def test_partners_are_sent_to_side_by_side(asked: Party, beta: Party, gamma: Par
         def close(self) -> None:
             pass
 
-    contract_sync = ContractSync(asked.agreements, asked.key, Slow(), asked.told.append)
+    contract_sync = ContractSync(asked.agreements, lambda: asked.key, Slow(), asked.told.append)
     assert (contract_sync.tick().sent, asked.told) == (2, [])
 
 

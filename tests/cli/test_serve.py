@@ -15,7 +15,6 @@ from pathlib import Path
 import psutil
 import psycopg2
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from medusa_core.errors import Unavailable
 from medusa_core.names import Participant
@@ -25,15 +24,14 @@ from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.cli.main import main
 from pipelines.exchange.client.https_exchange import HttpsExchange
 from pipelines.exchange.client.partner_link import PartnerAddress
-from pipelines.exchange.signed_assertions import sign_claims
 from pipelines.homes.exchange_addresses import address_path, read_address
 from pipelines.homes.home import exchange_login, known_homes
 from pipelines.homes.signing_keys import make_key
+from tests.exchange.published_home import KeyIdentity
 from tests.home_pool import home_pool
 from tests.waiting import until
 
 ALPHA, BETA = Participant("alpha"), Participant("beta")
-KEY = Ed25519PrivateKey.generate()
 
 
 @pytest.fixture
@@ -43,7 +41,7 @@ def settings(postgres_server: EmbeddedServer, tmp_path: Path) -> Iterator[Settin
         database = known_homes(settings.directory)[ALPHA]
         url = postgres_server.superuser_url(database).replace("+psycopg2", "")
         with closing(psycopg2.connect(url)) as login, login, login.cursor() as cursor:
-            key = KEY.public_key().public_bytes_raw().hex()
+            key = KeyIdentity(BETA).public_key().hex()
             cursor.execute("SELECT medusa_api.learn_key('beta', %s)", (key,))
         yield settings
 
@@ -71,7 +69,7 @@ def answering(settings: Settings) -> str:
         key = make_key(settings.directory, partner).public_key
         return PartnerAddress(url=found.url, public_key=key, pin=found.pin)
 
-    exchange = HttpsExchange(BETA, address, lambda claims: sign_claims(claims, KEY), answer_s=60)
+    exchange = HttpsExchange(BETA, address, KeyIdentity(BETA), answer_s=60)
     with closing(exchange):
         return exchange.health(ALPHA).participant
 

@@ -91,7 +91,7 @@ def test_a_participant_of_another_folder_is_not_reachable(
         make_home(settings, a.ALPHA, keep=False),
         served_home(elsewhere, BETA),
         open_session(settings, a.ALPHA) as session,
-        pytest.raises(Unavailable, match="the exchange of beta has no address here"),
+        pytest.raises(Unavailable, match="beta is not known in this home"),
     ):
         session.exchange.acknowledge(BETA, a.SRC, 0, 1_000, 0)
 

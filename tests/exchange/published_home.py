@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import psycopg2
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -17,6 +20,7 @@ from medusa_core.digest import Digest
 from medusa_core.names import NetworkName, Participant
 from medusa_core.plans import fingerprint_of
 from medusa_core.protocol.assertions import ASSERTION_TYPE, GRANT_TYPE, audience_of, claims_of
+from medusa_core.protocol.introductions import introduction_claims
 from medusa_core.segments import SegmentFile
 from pipelines.catalog.postgres.exchange_home import ExchangeHome
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
@@ -35,6 +39,31 @@ AUDIENCE = audience_of(ALPHA, KEYS[ALPHA].public_key().public_bytes_raw())
 ROWS = random.Random(7).randbytes(700_000)
 CANARY = b"canary " * 1_000
 PLAN = fingerprint_of("{}")
+
+
+@dataclass
+class KeyIdentity:
+    """A participant's identity with the key of the tests, and an address that a test sets."""
+
+    participant: Participant
+    url: str | None = None
+    pin: str | None = None
+
+    def mark(self) -> object:
+        return None
+
+    def public_key(self) -> bytes:
+        return KEYS[self.participant].public_key().public_bytes_raw()
+
+    def sign(self, claims: Mapping[str, Any]) -> str:
+        return sign_claims(claims, KEYS[self.participant])
+
+    def introduction(self) -> str:
+        now_ms = int(time.time() * 1_000)
+        return self.sign(introduction_claims(self.participant, self.url, self.pin, (), now_ms))
+
+    def audiences(self) -> frozenset[str]:
+        return frozenset({audience_of(self.participant, self.public_key())})
 
 
 def stored(storage: Path, name: str, content: bytes) -> SegmentFile:

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import httpx
 from sqlalchemy import text
 
 from medusa_core.errors import Conflict, MedusaError
 from medusa_core.names import Participant
-from medusa_core.protocol.assertions import audience_of
+from medusa_core.protocol.introductions import INTRODUCTION
 from medusa_core.segments import SegmentFile
 from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.exchange_home import ExchangeHome
 from pipelines.exchange.client.https_exchange import HttpsExchange
 from pipelines.exchange.client.partner_link import PartnerAddress
-from pipelines.exchange.server.application import ExchangeServer
+from pipelines.exchange.own_identity import OwnIdentity
+from pipelines.exchange.server.application import ExchangeServer, ServerIdentity
 from pipelines.exchange.server.home_progress import HomeProgress
 from pipelines.exchange.server.https_server import HttpsServer, ListenAddress
 from pipelines.exchange.server.partner_budgets import ServerLimits
-from pipelines.exchange.signed_assertions import sign_claims
 from pipelines.homes.exchange_addresses import (
     ServerAddress,
     remove_address,
@@ -34,18 +33,20 @@ from pipelines.homes.exchange_addresses import (
 )
 from pipelines.homes.home import exchange_login, open_home, storage_of
 from pipelines.homes.signing_keys import make_key
-from tests.exchange.published_home import ALPHA, AUDIENCE, BETA, KEYS, ROWS, form_for
+from tests.exchange.published_home import ALPHA, BETA, KEYS, ROWS, KeyIdentity, form_for
 
 
 @contextmanager
 def served(
     home: ExchangeHome, storage: Path, url: str, address: ListenAddress | None = None,
-    limits: ServerLimits | None = None, audience: str = AUDIENCE,
+    limits: ServerLimits | None = None, identity: ServerIdentity | None = None,
 ) -> Iterator[HttpsServer]:  # fmt: skip
-    """The server of a home, of alpha's unless another audience is given."""
+    """The server of a home, of alpha's unless another identity is given."""
     limits = limits or ServerLimits()
     progress = HomeProgress(url)
-    exchange = ExchangeServer(home, storage, audience, "0.1.0", progress, limits)
+    exchange = ExchangeServer(
+        home, storage, identity or KeyIdentity(ALPHA), "0.1.0", progress, limits
+    )
     server = HttpsServer(exchange.application, address or ListenAddress(), limits)
     is_ready = threading.Event()
     thread = threading.Thread(target=server.serve_until_ended, args=(is_ready.set,))
@@ -72,12 +73,13 @@ def served_home(settings: Settings, participant: Participant) -> Iterator[HttpsS
     except Conflict:
         yield None
         return
-    audience = audience_of(participant, make_key(directory, participant).public_key)
+    make_key(directory, participant)
+    identity = OwnIdentity(directory, participant)
     with (
         lock,
         exchange_login(settings, participant) as (url, _),
         closing(ExchangeHome(url, participant)) as home,
-        served(home, storage_of(directory, participant), url, audience=audience) as server,
+        served(home, storage_of(directory, participant), url, identity=identity) as server,
     ):
         address = ServerAddress(url=server.url, pin=None)
         write_address(directory, participant, address)
@@ -103,11 +105,6 @@ def address_of(url: str, pin: str | None = None, of: Participant = ALPHA) -> Par
     return PartnerAddress(url=url, public_key=KEYS[of].public_key().public_bytes_raw(), pin=pin)
 
 
-def signed_by(who: Participant) -> Callable[[Mapping[str, Any]], str]:
-    """Signs with a participant's key."""
-    return lambda claims: sign_claims(claims, KEYS[who])
-
-
 @contextmanager
 def asking(
     address: PartnerAddress | Callable[[], PartnerAddress], who: Participant = BETA,
@@ -115,7 +112,7 @@ def asking(
 ) -> Iterator[HttpsExchange]:  # fmt: skip
     """A partner's exchange, with its own key."""
     find = address if callable(address) else lambda: address
-    exchange = HttpsExchange(who, lambda _: find(), signed_by(who), answer_s=answer_s)
+    exchange = HttpsExchange(who, lambda _: find(), KeyIdentity(who), answer_s=answer_s)
     try:
         yield exchange
     finally:
@@ -179,9 +176,22 @@ def request_on(connection: socket.socket) -> bytes:
 TOKEN = b'{"access_token":"' + b"x" * 43 + b'","token_type":"Bearer","expires_in":900}'
 
 
-def send_token(connection: socket.socket) -> None:
-    head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(TOKEN)}\r\n\r\n"
-    connection.sendall(head.encode() + TOKEN)
+def send(connection: socket.socket, content: bytes, headers: str = "") -> None:
+    head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(content)}\r\n{headers}\r\n"
+    connection.sendall(head.encode() + content)
+
+
+def request_with_token(connection: socket.socket, headers: str = "") -> bytes:
+    """The next request behind those with which a client introduces itself and requests a token."""
+    while True:
+        head = request_on(connection)
+        if b"/v1/introduction" in head:
+            signed = KeyIdentity(ALPHA).introduction()
+            send(connection, INTRODUCTION.write({"introduction": signed}), headers)
+        elif b"/v1/token" in head:
+            send(connection, TOKEN, headers)
+        else:
+            return head
 
 
 def silent(connection: socket.socket) -> None:

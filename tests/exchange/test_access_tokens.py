@@ -82,7 +82,7 @@ def home(opened: ExchangeHome, watcher: Engine) -> ExchangeHome:
 
 @pytest.fixture
 def tokens(home: ExchangeHome) -> AccessTokens:
-    return AccessTokens(home, AUDIENCE)
+    return AccessTokens(home, lambda: frozenset({AUDIENCE}))
 
 
 def login(url: str) -> psycopg2.extensions.connection:
@@ -344,14 +344,14 @@ def test_nothing_counts_that_a_disowned_key_signs(
         # The key that counts for beta is not disowned as beta's, but a disowned key is nobody's.
         cursor.execute("SELECT medusa_api.disown_key('gamma', %s)", (key.hex(),))
     try:
-        assert home.partner_key(BETA) is None
+        assert home.partner_keys(BETA) == ()
         assert tokens.holder(token) is None
         with pytest.raises(Refused) as caught:
             tokens.issue(an_assertion(home))
         assert str(caught.value) == NOT_SIGNED
     finally:
         in_time(watcher, "DELETE FROM medusa_market.key_disowned")
-    assert home.partner_key(BETA) == key
+    assert home.partner_keys(BETA) == (key,)
 
 
 def issued(home: ExchangeHome, **changes: Any) -> bool:
@@ -497,7 +497,7 @@ def test_no_other_role_issues_a_token_or_looks_one_up(urls: HomeUrls, role: str)
     calls = (
         "issue_token('beta', '\\x00', 'n', 1, '\\x00', 1)",
         "token_holder('\\x00')",
-        "partner_key('beta')",
+        "partner_keys('beta')",
     )
     with closing(login(getattr(urls, role))) as connection, connection.cursor() as cursor:
         for call in calls:

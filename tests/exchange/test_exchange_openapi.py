@@ -19,6 +19,7 @@ from pipelines.base.settings import REPOSITORY
 from pipelines.exchange.server.application import ExchangeServer
 from pipelines.exchange.server.openapi import DOCUMENTS, openapi_document
 from pipelines.exchange.server.partner_budgets import ServerLimits
+from tests.exchange.published_home import ALPHA, KeyIdentity
 from tests.protocol import drawn_documents as drawn
 
 PAGE = REPOSITORY / "docs" / "exchange.openapi.json"
@@ -31,7 +32,7 @@ def test_the_document_in_docs_is_the_one_of_this_program() -> None:
 
 
 def test_every_call_that_is_served_is_documented_and_no_other() -> None:
-    server = ExchangeServer(cast(Any, None), Path(), "", "0", cast(Any, None))
+    server = ExchangeServer(cast(Any, None), Path(), KeyIdentity(ALPHA), "0", cast(Any, None))
     served = {
         (route.path, method.lower())
         for route in server.application.routes

@@ -25,11 +25,11 @@ from pipelines.exchange.server.partner_budgets import ServerLimits
 from tests.catalog import building as a
 from tests.exchange.published_home import (
     ALPHA,
-    AUDIENCE,
     BETA,
     CANARY,
     GAMMA,
     ROWS,
+    KeyIdentity,
     form_for,
     stored,
     write,
@@ -43,7 +43,7 @@ Test = Callable[[httpx.AsyncClient], Awaitable[None]]
 def serving(home: ExchangeHome, storage: Path, url: str, test: Test) -> None:
     """Run a test against the server, without a network."""
     progress = HomeProgress(url)
-    server = ExchangeServer(home, storage, AUDIENCE, "0.1.0", progress, LIMITS)
+    server = ExchangeServer(home, storage, KeyIdentity(ALPHA), "0.1.0", progress, LIMITS)
 
     async def run() -> None:
         transport = httpx.ASGITransport(server.application, raise_app_exceptions=False)

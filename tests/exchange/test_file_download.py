@@ -25,9 +25,8 @@ from tests.exchange.served import (
     SUMS_FILE,
     address_of,
     asking,
-    request_on,
+    request_with_token,
     scripted,
-    send_token,
     silent,
 )
 from tests.waiting import until
@@ -50,10 +49,7 @@ def test_a_file_goes_on_where_a_connection_broke(
     starts = []
 
     def answer(connection: socket.socket) -> None:
-        head = request_on(connection)
-        if b"/v1/token" in head:
-            send_token(connection)
-            head = request_on(connection)
+        head = request_with_token(connection)
         first = int(head.partition(b"bytes=")[2].partition(b"-")[0] or 0)
         starts.append(first)
         part = f"206 Partial\r\nContent-Range: bytes {first}-{len(content) - 1}/{len(content)}"
@@ -89,8 +85,7 @@ def test_two_fetches_of_one_file_both_end_with_it(tmp_path: Path, content: bytes
     both = threading.Barrier(2, timeout=60)
 
     def answer(connection: socket.socket) -> None:
-        while b"/v1/token" in request_on(connection):
-            send_token(connection)
+        request_with_token(connection)
         head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(content)}\r\n\r\n"
         connection.sendall(head.encode() + content[:3_000_000])
         both.wait()
@@ -146,8 +141,7 @@ def test_a_connection_that_falls_silent_in_a_file_is_given_up_and_the_file_conti
     monkeypatch.setattr(file_download.Downloads, "_receive", received)
 
     def answer(connection: socket.socket) -> None:
-        while b"/v1/token" in (head := request_on(connection)):
-            send_token(connection)
+        head = request_with_token(connection)
         first = int(head.partition(b"bytes=")[2].partition(b"-")[0] or 0)
         starts.append(first)
         part = f"206 Partial\r\nContent-Range: bytes {first}-{len(content) - 1}/{len(content)}"
@@ -181,8 +175,7 @@ def test_a_connection_that_is_too_slow_for_a_file_is_given_up(
     content = content[:100_000]
 
     def answer(connection: socket.socket) -> None:
-        while b"/v1/token" in request_on(connection):
-            send_token(connection)
+        request_with_token(connection)
         # Only now: for silence the connection, which has begun, is not given up so soon.
         monkeypatch.setattr(file_download, "SILENT_S", 0.5)
         connection.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {len(content)}\r\n\r\n".encode())
@@ -212,8 +205,7 @@ def test_a_file_that_the_disk_has_no_room_for_is_not_requested(
 @pytest.mark.parametrize("sent", [b"x" * len(ROWS), ROWS + b"more"], ids=["other", "more"])
 def test_a_file_with_other_bytes_than_announced_is_not_kept(tmp_path: Path, sent: bytes) -> None:
     def answer(connection: socket.socket) -> None:
-        while b"/v1/token" in request_on(connection):
-            send_token(connection)
+        request_with_token(connection)
         head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(sent)}\r\n\r\n"
         connection.sendall(head.encode() + sent)
 

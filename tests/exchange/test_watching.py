@@ -16,21 +16,20 @@ from medusa_core.errors import Unavailable
 from medusa_core.names import Participant, Version
 from medusa_core.segments import Producer
 from pipelines.base import clock
-from pipelines.exchange.client.folder_addresses import KEYS_S_MAX, MISSES_S_MAX, FolderAddresses
+from pipelines.catalog.partner_records import KnownPartner
 from pipelines.exchange.client.https_exchange import LARGE_S, WATCH_MS, WATCH_S_MIN, HttpsExchange
+from pipelines.exchange.client.partner_addresses import KNOWN_S_MAX, MISSES_S_MAX, PartnerAddresses
 from pipelines.exchange.client.partner_link import PartnerAddress, PartnerLink
 from pipelines.exchange.client.progress_listener import ProgressListener
 from pipelines.exchange.server.https_server import HttpsServer
 from pipelines.homes.exchange_addresses import ServerAddress, write_address
 from tests.catalog import building as a
-from tests.exchange.published_home import ALPHA, BETA, GAMMA
+from tests.exchange.published_home import ALPHA, BETA, GAMMA, KeyIdentity
 from tests.exchange.served import (
     address_of,
     asking,
-    request_on,
+    request_with_token,
     scripted,
-    send_token,
-    signed_by,
 )
 
 
@@ -60,10 +59,7 @@ def answering(etags: list[str | None]) -> Iterator[tuple[str, list[str]]]:
 
     def answer(connection: socket.socket) -> None:
         while True:
-            head = request_on(connection).decode()
-            if head.startswith("POST"):
-                send_token(connection)
-                continue
+            head = request_with_token(connection).decode()
             requests.append(head.splitlines()[0])
             etag = left.popleft()
             named = "" if etag is None else f"ETag: {etag}\r\n"
@@ -77,7 +73,7 @@ def watched(
     address: Callable[[Participant], PartnerAddress], pauses: Pauses, happened: Callable[[], object]
 ) -> None:
     """Watch alpha until the last pause."""
-    with closing(HttpsExchange(BETA, address, signed_by(BETA), answer_s=60, pause=pauses)) as one:
+    with closing(HttpsExchange(BETA, address, KeyIdentity(BETA), answer_s=60, pause=pauses)) as one:
         one.watch(ALPHA, happened)
         assert pauses.are_over.wait(120)
 
@@ -144,7 +140,7 @@ def test_closing_waits_for_an_address_that_is_being_looked_up() -> None:
         seen.append(is_closed.wait(0.5))
         raise Unavailable("the catalog is closed")
 
-    exchange = HttpsExchange(BETA, address, signed_by(BETA))
+    exchange = HttpsExchange(BETA, address, KeyIdentity(BETA))
     exchange.watch(ALPHA, lambda: None)
     assert is_looking.wait(60)
     exchange.close()
@@ -184,11 +180,11 @@ class Keys:
         self.reads = 0
         self.is_away = False
 
-    def __call__(self) -> dict[Participant, bytes]:
+    def __call__(self) -> dict[Participant, KnownPartner]:
         self.reads += 1
         if self.is_away:
             raise Unavailable("the home is away")
-        return dict(self.known)
+        return {name: KnownPartner(public_key=key) for name, key in self.known.items()}
 
 
 @pytest.fixture
@@ -197,15 +193,15 @@ def keys() -> Keys:
 
 
 @pytest.fixture
-def addresses(tmp_path: Path, keys: Keys) -> FolderAddresses:
+def addresses(tmp_path: Path, keys: Keys) -> PartnerAddresses:
     for partner in (ALPHA, GAMMA):
         address = ServerAddress(url="https://127.0.0.1:1", pin=None)
         write_address(tmp_path, partner, address)
-    return FolderAddresses(tmp_path, keys)
+    return PartnerAddresses(tmp_path, keys)
 
 
 def test_a_key_that_is_not_known_costs_a_query_now_and_then(
-    addresses: FolderAddresses, keys: Keys, now_s: list[float]
+    addresses: PartnerAddresses, keys: Keys, now_s: list[float]
 ) -> None:
     for reads in (1, 2):
         for _ in range(5):
@@ -219,11 +215,11 @@ def test_a_key_that_is_not_known_costs_a_query_now_and_then(
 
 
 def test_a_key_that_was_known_is_used_while_the_own_home_is_away(
-    addresses: FolderAddresses, keys: Keys, now_s: list[float]
+    addresses: PartnerAddresses, keys: Keys, now_s: list[float]
 ) -> None:
     addresses(ALPHA)
     keys.is_away = True
-    now_s[0] += KEYS_S_MAX + 0.1
+    now_s[0] += KNOWN_S_MAX + 0.1
     for _ in range(5):
         assert addresses(ALPHA).public_key == b"a"
     assert keys.reads == 2
@@ -235,7 +231,7 @@ def test_a_key_that_was_known_is_used_while_the_own_home_is_away(
 def test_nobody_waits_for_a_query_of_another_thread(tmp_path: Path, keys: Keys) -> None:
     entered = 0
 
-    def read() -> dict[Participant, bytes]:
+    def read() -> dict[Participant, KnownPartner]:
         nonlocal entered
         entered += 1
         if entered == 1:  # while this query runs, another thread asks
@@ -246,7 +242,7 @@ def test_nobody_waits_for_a_query_of_another_thread(tmp_path: Path, keys: Keys) 
         return keys()
 
     write_address(tmp_path, ALPHA, ServerAddress(url="https://127.0.0.1:1", pin=None))
-    addresses = FolderAddresses(tmp_path, read)
+    addresses = PartnerAddresses(tmp_path, read)
     assert addresses(ALPHA).public_key == b"a"
 
 

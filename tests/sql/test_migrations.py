@@ -73,6 +73,12 @@ def baseline(tmp_path: Path) -> Path:
     edit(folder / "grants/owner.sql", "medusa_market.access_token, ", "")
     edit(folder / "grants/owner.sql", ", medusa_market.used_assertion", "")
     edit(folder / "grants/owner.sql", ", medusa.stream_grant", "")
+    (folder / "views/160_access.sql").unlink()
+    edit(folder / "grants/owner.sql", "medusa_api.partners, ", "")
+    for grants in ("owner", "job"):
+        edit(folder / f"grants/{grants}.sql", "medusa_market.partner, ", "")
+    edit(folder / "grants/owner.sql", "medusa_market.invitation,\n", "")
+    edit(folder / "grants/job.sql", "medusa_market.invitation, ", "")
     return folder
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from sqlalchemy import RowMapping
 
@@ -12,6 +11,7 @@ from medusa_core.market.documents import terms_of
 from medusa_core.market.envelopes import Envelope, EnvelopeKind
 from medusa_core.market.terms import ContractName, Revision, Terms
 from medusa_core.names import Participant
+from medusa_core.protocol.introductions import Introduction
 from pipelines.catalog.agreement_store import (
     PROPOSAL_LASTS_MS,
     ContractInForce,
@@ -26,6 +26,7 @@ from pipelines.catalog.agreement_store import (
 )
 from pipelines.catalog.postgres.convergence import PostgresConverging
 from pipelines.catalog.postgres.envelope_rows import envelope_of
+from pipelines.catalog.postgres.introduction_values import introduction_values
 from pipelines.catalog.postgres.statements import engine_with_timeouts
 
 
@@ -56,10 +57,9 @@ class PostgresAgreements(PostgresConverging):
         found: dict[Participant, KnownKeys] = {}
         for row in self._rows("party_keys"):
             name, key = Participant(row["participant"]), bytes(row["public_key"])
-            if name in found:
-                found[name] = replace(found[name], ever=(*found[name].ever, key))
-            else:
-                found[name] = KnownKeys(counts=None if row["is_past"] else key, ever=(key,))
+            known = found.get(name, KnownKeys())
+            counting = (*known.counting, key) if row["counts"] else known.counting
+            found[name] = KnownKeys(counting=counting, ever=(*known.ever, key))
         return found
 
     def learn_key(self, participant: Participant, public_key: bytes, because: str) -> bool:
@@ -69,6 +69,10 @@ class PostgresAgreements(PostgresConverging):
                 "learn_first_key", participant=participant, public_key=public_key, because=because
             )
         )
+
+    def note_introduction(self, known_key: bytes, introduction: Introduction) -> None:
+        """Store what a participant has signed with a known key: its present key and address."""
+        self._value("note_introduction", known_key=known_key, **introduction_values(introduction))
 
     def propose(self, document: bytes, because: str, lasts_ms: int = PROPOSAL_LASTS_MS) -> Revision:
         """See `Agreements.propose`."""

@@ -10,12 +10,15 @@ from medusa_core.exchange import ImportStatus, LineNews
 from medusa_core.imports import ChosenRows, ImportKnowledge
 from medusa_core.knowledge import Limits
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version
+from medusa_core.protocol.introductions import Introduction
 from medusa_core.segments import Producer
 from pipelines.catalog import import_rows as imported
+from pipelines.catalog.partner_records import KnownPartner
 from pipelines.catalog.postgres import choices, many, rows
 from pipelines.catalog.postgres.database_errors import errors_of_catalog
 from pipelines.catalog.postgres.deployments import segment_answers
 from pipelines.catalog.postgres.home_database import HomeDatabase
+from pipelines.catalog.postgres.introduction_values import introduction_values
 from pipelines.catalog.postgres.news import import_document, news_of
 from pipelines.catalog.postgres.queries import query
 from pipelines.catalog.processing_roles import Imports, Readers
@@ -43,13 +46,30 @@ class PostgresExchange(HomeDatabase, Imports, Readers):
             for row in self._rows("imports", participant=self._participant)
         )
 
-    def partner_keys(self) -> Mapping[Participant, bytes]:
-        """The current public key of each participant whose key this home knows."""
+    def partner_addresses(self) -> Mapping[Participant, KnownPartner]:
+        """The partners of this home, each with its key and, if it is elsewhere, its address."""
         return {
-            Participant(row["participant"]): bytes(row["public_key"])
-            for row in reversed(self._rows("party_keys"))
-            if not row["is_past"]
+            Participant(row["participant"]): KnownPartner(
+                public_key=bytes(row["public_key"]), url=row["url"], pin=row["pin"]
+            )
+            for row in self._rows("partner_addresses")
         }
+
+    def last_news_ms(self) -> Mapping[Participant, int]:
+        """When the last news of each partner came, by this home's clock."""
+        return {
+            Participant(row["participant"]): int(row["came_at_ms"])
+            for row in self._rows("last_news")
+        }
+
+    def note_introduction(self, known_key: bytes, introduction: Introduction) -> None:
+        """Store what a partner has signed with its known key; see `OwnIdentity.introduction`."""
+        self._value(
+            "note_introduction",
+            committing=True,
+            known_key=known_key,
+            **introduction_values(introduction),
+        )
 
     def import_line(self, lease: Lease, news: LineNews, plan: PlanId) -> bool:
         """See `Imports.import_line`: the numbers are in `medusa.import_line`."""

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 from medusa_core.exchange import LineNews
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.protocol.call_documents import Acknowledgement, LineProgress, OfferedStream
+from medusa_core.protocol.introductions import Introduction
 from medusa_core.segments import Producer, SegmentFile
 from pipelines.catalog.postgres.home_database import HomeDatabase
+from pipelines.catalog.postgres.introduction_values import introduction_values
 from pipelines.catalog.postgres.news import news_of
 
 if TYPE_CHECKING:
@@ -26,10 +28,28 @@ class ExchangeHome(HomeDatabase):
     Raises Unavailable while the home cannot be reached, and Refused for what its functions refuse.
     """
 
-    def partner_key(self, partner: Participant) -> bytes | None:
-        """The key that a partner's assertions are verified with; None if it is no partner."""
-        key = self._value("partner_key", partner=partner)
-        return None if key is None else bytes(key)
+    def partner_keys(self, partner: Participant) -> tuple[bytes, ...]:
+        """The keys that a partner's assertions are verified with, the newest first."""
+        keys = map(bytes, self._value("partner_keys", partner=partner))
+        return tuple(dict.fromkeys(keys))  # one may have come back
+
+    def note_introduction(self, known_key: bytes, introduction: Introduction) -> None:
+        """Store what a partner has signed with a known key: its present key, and its address."""
+        self._value(
+            "note_introduction",
+            committing=True,
+            known_key=known_key,
+            **introduction_values(introduction),
+        )
+
+    def join_partner(self, secret_hash: bytes, introduction: Introduction) -> None:
+        """Let an invited participant join; Refused if the invitation is not for it, or over."""
+        self._value(
+            "join_partner",
+            committing=True,
+            secret_hash=secret_hash,
+            **introduction_values(introduction),
+        )
 
     def issue_token(self, partner: Participant, public_key: bytes, nonce: str, *, keep_ms: int,
                     token_hash: bytes, lifetime_ms: int) -> bool:  # fmt: skip

@@ -23,7 +23,12 @@ from medusa_core.restart import RestartPolicy
 from medusa_core.segments import Producer, SegmentFile
 from pipelines.base import clock
 from pipelines.exchange.client.file_download import Downloads
-from pipelines.exchange.client.partner_link import PartnerAddress, PartnerLink, Sign
+from pipelines.exchange.client.partner_link import (
+    ClientIdentity,
+    Learn,
+    PartnerAddress,
+    PartnerLink,
+)
 
 if TYPE_CHECKING:
     from medusa_core.market.envelopes import Envelope
@@ -53,20 +58,26 @@ ADDRESSES_MAX = 4
 Value = TypeVar("Value")
 
 
+def ignore(known_key: bytes, introduction: object) -> None:
+    """Store nothing of what a partner says of itself."""
+
+
 class HttpsExchange:
     """An `Exchange` and a `Transport`. `address` says where a partner is, or raises Unavailable.
 
-    `pause` waits for seconds in the event loop.
+    `learn` stores what a partner says of itself; `pause` waits for seconds in the event loop.
     """
 
     def __init__(
-        self, reader: Participant, address: Callable[[Participant], PartnerAddress], sign: Sign,
-        *, answer_s: float = ANSWER_S, pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        self, reader: Participant, address: Callable[[Participant], PartnerAddress],
+        identity: ClientIdentity, *, learn: Learn = ignore, answer_s: float = ANSWER_S,
+        pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:  # fmt: skip
         self._answer_s = answer_s
         self._reader = reader
         self._address = address
-        self._sign = sign
+        self._identity = identity
+        self._learn = learn
         self._links: dict[Participant, PartnerLink] = {}
         self._pause = pause
         self._downloads = Downloads()
@@ -184,6 +195,10 @@ class HttpsExchange:
 
         return end
 
+    def address_of(self, partner: Participant) -> PartnerAddress:
+        """Where a partner is; raises Unavailable if that is not known."""
+        return self._address(partner)
+
     def health(self, partner: Participant) -> calls.Health:
         """Whose home answers there, with its clock."""
         received = self._run(
@@ -193,6 +208,10 @@ class HttpsExchange:
             ),
         )
         return calls.read_health(received.content)
+
+    def join(self, partner: Participant, secret: str) -> None:
+        """Join this participant at a partner, with the secret of its invitation."""
+        self._run(partner, lambda link: link.join(secret, self._answer_s))
 
     def close(self) -> None:
         """Close the connections; requests that are open end with Unavailable.
@@ -255,7 +274,9 @@ class HttpsExchange:
         link = self._links.get(partner)
         if link is None or link.address != address:
             before = link
-            link = self._links[partner] = PartnerLink(self._reader, partner, address, self._sign)
+            link = self._links[partner] = PartnerLink(
+                self._reader, partner, address, self._identity, self._learn
+            )
             if before is not None:
                 await before.retire()
         return await call(link)

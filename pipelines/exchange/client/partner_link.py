@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import httpx
@@ -30,9 +30,12 @@ from medusa_core.protocol.assertions import (
     audience_of,
     claims_of,
 )
+from medusa_core.protocol.introductions import INTRODUCTION, Introduction
+from medusa_core.protocol.invitations import Joining, write_joining
 from medusa_core.protocol.problems import read_problem
 from pipelines.base import clock
 from pipelines.exchange.server_certificates import pin_of, pinned_context, public_context
+from pipelines.exchange.signed_introductions import verified_introduction
 from pipelines.homes.exchange_addresses import is_loopback
 
 RESPONSE_S = 10.0
@@ -49,8 +52,25 @@ DOWNLOADS_MAX = 8
 RENEWAL_PART = 0.9
 """The part of a token's lifetime after which another one is requested."""
 
-Sign = Callable[[Mapping[str, Any]], str]
-"""Signs the claims of an assertion with this participant's key."""
+
+class ClientIdentity(Protocol):
+    """This participant's own key, which may be rotated while links are open."""
+
+    def mark(self) -> object:
+        """What changes with the key."""
+
+    def sign(self, claims: Mapping[str, Any]) -> str:
+        """The token with these claims."""
+
+    def introduction(self) -> str:
+        """What this participant says of itself, signed."""
+
+    def public_key(self) -> bytes:
+        """By which others know this participant."""
+
+
+Learn = Callable[[bytes, Introduction], object]
+"""Stores what a partner has signed with its known key; called in a thread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,17 +107,20 @@ class PartnerLink:
     """Requests to one partner, in one event loop."""
 
     def __init__(
-        self, reader: Participant, partner: Participant, address: PartnerAddress, sign: Sign
-    ) -> None:
+        self, reader: Participant, partner: Participant, address: PartnerAddress,
+        identity: ClientIdentity, learn: Learn,
+    ) -> None:  # fmt: skip
         self.address = address
         self.downloads = asyncio.Semaphore(DOWNLOADS_MAX)
         self._reader = reader
         self._partner = partner
-        self._sign = sign
+        self._identity = identity
+        self._learn = learn
         self._client: httpx.AsyncClient | None = None
         self._old: list[httpx.AsyncClient] = []
         self._token: str | None = None
         self._token_ends_s = 0.0
+        self._token_mark: object = None
         self._client_lock = asyncio.Lock()
         self._token_lock = asyncio.Lock()
         self._open = 0
@@ -140,6 +163,29 @@ class PartnerLink:
         ):
             content = await self._content(response, bytes_max)
         return Received(content, response.headers)
+
+    async def join(self, secret: str, seconds_max: float) -> None:
+        """Join this participant at the partner, with the secret of an invitation.
+
+        Raises what the partner's answer stands for; repeated, it changes nothing.
+        """
+        async with self.in_time(seconds_max):
+            with self._errors():
+                client = await self._connected()
+                # Before the secret: it is for the holder of the key that the invitation names.
+                await self._hear(client)
+                joining = Joining(
+                    public_key=self._identity.public_key(),
+                    assertion=self._assertion(),
+                    introduction=self._identity.introduction(),
+                    secret=secret,
+                )
+                body = write_joining(joining)
+                headers = {"Content-Type": "application/json"}
+                async with client.stream(
+                    "POST", "/v1/partners", content=body, headers=headers
+                ) as response:
+                    await self._check(response)
 
     @asynccontextmanager
     async def streamed(
@@ -259,42 +305,67 @@ class PartnerLink:
 
     async def _access_token(self, client: httpx.AsyncClient) -> str:
         async with self._token_lock:
-            if self._token is None or clock.monotonic_s() >= self._token_ends_s:
+            mark = self._identity.mark()
+            is_over = clock.monotonic_s() >= self._token_ends_s or mark != self._token_mark
+            if self._token is None or is_over:
                 self._token = None
+                await self._hear(client)
                 issued = await self._request_token(client)
-                self._token = issued.token
+                self._token, self._token_mark = issued.token, mark
                 self._token_ends_s = clock.monotonic_s() + RENEWAL_PART * issued.lifetime_s
             return self._token
 
     async def _request_token(self, client: httpx.AsyncClient) -> calls.AccessToken:
-        audience = audience_of(self._partner, self.address.public_key)
-        nonce = secrets.token_urlsafe(24)
-        claims = claims_of(self._reader, audience, nonce, int(clock.wall_s() * 1_000))
         form = {
             "grant_type": GRANT_TYPE,
             "client_assertion_type": ASSERTION_TYPE,
-            "client_assertion": self._sign(claims),
+            "client_assertion": self._assertion(),
+            "introduction": self._identity.introduction(),
         }
         async with client.stream("POST", "/v1/token", data=form) as response:
             await self._check(response)
             return calls.read_token(await self._content(response, calls.SMALL_BYTES_MAX))
 
+    def _assertion(self) -> str:
+        audience = audience_of(self._partner, self.address.public_key)
+        nonce = secrets.token_urlsafe(24)
+        now_ms = int(clock.wall_s() * 1_000)
+        return self._identity.sign(claims_of(self._reader, audience, nonce, now_ms))
+
+    async def _hear(self, client: httpx.AsyncClient) -> Introduction:
+        """What the partner says of itself; what is new of it is stored."""
+        async with client.stream("GET", "/v1/introduction") as response:
+            await self._check(response)
+            content = await self._content(response, INTRODUCTION.bytes_max)
+        signed = INTRODUCTION.read(content)["introduction"]
+        known = self.address.public_key
+        now_ms = int(clock.wall_s() * 1_000)
+        _, found = verified_introduction(signed, self._partner, [known], now_ms)
+        address = (found.url or self.address.url, found.pin if found.url else self.address.pin)
+        if (found.public_key, *address) != (known, self.address.url, self.address.pin):
+            with suppress(MedusaError):  # it is heard, and stored, with the next token
+                await asyncio.to_thread(self._learn, known, found)
+        return found
+
     async def _connected(self) -> httpx.AsyncClient:
         async with self._client_lock:
             if self._client is None:
-                self._client = httpx.AsyncClient(
-                    base_url=self.address.url,
-                    verify=await self._tls(),
-                    headers={"Accept-Encoding": "identity", "User-Agent": "medusa"},
-                    cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
-                    timeout=httpx.Timeout(None, connect=CONNECT_S),
-                    limits=httpx.Limits(
-                        max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX
-                    ),
-                    trust_env=False,
-                    follow_redirects=False,
-                )
+                self._client = self._client_with(await self._tls())
             return self._client
+
+    def _client_with(self, context: ssl.SSLContext) -> httpx.AsyncClient:
+        return httpx.AsyncClient(
+            base_url=self.address.url,
+            verify=context,
+            headers={"Accept-Encoding": "identity", "User-Agent": "medusa"},
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+            timeout=httpx.Timeout(None, connect=CONNECT_S),
+            limits=httpx.Limits(
+                max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX
+            ),
+            trust_env=False,
+            follow_redirects=False,
+        )
 
     def _forget(self, client: httpx.AsyncClient) -> None:
         """Make new connections from now on; those of the client that are open end by themselves."""
@@ -310,12 +381,22 @@ class PartnerLink:
             return await asyncio.to_thread(public_context)
         # Received first over a connection on which nothing is sent.
         found = await self._certificate()
+        context = pinned_context(found)
         if pin_of(found) != self.address.pin:
-            raise Unavailable(
-                f"the server at {self.address.url} is not partner {self._partner}'s: its key is "
-                "not the one that is pinned; call the partner's operator"
-            )
-        return pinned_context(found)
+            await self._check_other_pin(context, pin_of(found))
+        return context
+
+    async def _check_other_pin(self, context: ssl.SSLContext, pin: str) -> None:
+        """Raise Unavailable unless the partner has signed that its certificate has this key."""
+        # Nothing secret is sent: not even who this is.
+        async with self._client_with(context) as client:
+            with suppress(MedusaError, httpx.HTTPError):
+                if (await self._hear(client)).pin == pin:
+                    return
+        raise Unavailable(
+            f"the server at {self.address.url} is not partner {self._partner}'s: its key is "
+            "not the one that is pinned; call the partner's operator"
+        )
 
     async def _certificate(self) -> bytes:
         parts = urlsplit(self.address.url)

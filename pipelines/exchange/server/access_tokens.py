@@ -8,16 +8,19 @@ that an assertion is remembered for exactly as long as it could be accepted.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
-from typing import Protocol
+from typing import Any, Protocol
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
 from medusa_core.protocol.assertions import TOKEN_LIFETIME_S, check_claims
 from medusa_core.protocol.call_documents import AccessToken
+from medusa_core.protocol.introductions import Introduction
 from pipelines.base import clock
 from pipelines.exchange.signed_assertions import NOT_SIGNED, issuer_of, verified_claims
+from pipelines.exchange.signed_introductions import verified_introduction
 
 TOKEN_BYTES = 32
 TOKEN_CHARACTERS = 43
@@ -33,8 +36,11 @@ class AccessRecords(Protocol):
     def read_clock_ms(self) -> int:
         """The home's clock."""
 
-    def partner_key(self, partner: Participant) -> bytes | None:
-        """The key that a partner's assertions are verified with; None if it is no partner."""
+    def partner_keys(self, partner: Participant) -> tuple[bytes, ...]:
+        """The keys that a partner's assertions are verified with, the newest first."""
+
+    def note_introduction(self, known_key: bytes, introduction: Introduction) -> None:
+        """Store what a partner has signed with a known key: its present key, and its address."""
 
     def issue_token(self, partner: Participant, public_key: bytes, nonce: str, *, keep_ms: int,
                     token_hash: bytes, lifetime_ms: int) -> bool:  # fmt: skip
@@ -47,37 +53,42 @@ class AccessRecords(Protocol):
 class AccessTokens:
     """Issues the access tokens of one exchange server, and finds their holders.
 
-    `audience` is what assertions for this server name (see `audience_of`).
+    `audiences` returns what assertions for this server may name (see `audience_of`).
     """
 
     def __init__(
         self,
         records: AccessRecords,
-        audience: str,
+        audiences: Callable[[], frozenset[str]],
         *,
         draw: Callable[[int], str] = secrets.token_urlsafe,
         now_s: Callable[[], float] = clock.monotonic_s,
     ) -> None:
         self._records = records
-        self._audience = audience
+        self._audiences = audiences
         self._draw = draw
         self._now_s = now_s
         self._recent: dict[bytes, tuple[Participant, float]] = {}
 
-    def issue(self, assertion: str) -> AccessToken:
+    def issue(self, assertion: str, introduction: str = "") -> AccessToken:
         """A token for the partner that signed an assertion.
 
-        Raises Refused for an assertion that does not count, and Unavailable while the partner
+        The partner may introduce itself with another key than the known one, which this one leads
+        to. Raises Refused for an assertion that does not count, and Unavailable while the partner
         requests too many tokens or the home cannot be reached.
         """
         partner = issuer_of(assertion)
-        key = self._records.partner_key(partner)
-        if key is None:
-            raise Refused(NOT_SIGNED)
-        claims = verified_claims(assertion, key)
-        accepted = check_claims(claims, self._audience, self._records.read_clock_ms())
+        keys = self._records.partner_keys(partner)
+        now_ms = self._records.read_clock_ms()
+        if introduction and keys:
+            known, introduced = verified_introduction(introduction, partner, keys, now_ms)
+            keys = (introduced.public_key, *keys)
+        key, claims = _signed_with(assertion, keys)
+        accepted = check_claims(claims, self._audiences(), now_ms)
         if accepted.partner != partner:
             raise Refused(NOT_SIGNED)
+        if introduction:
+            self._records.note_introduction(known, introduced)
         token = self._draw(TOKEN_BYTES)
         is_issued = self._records.issue_token(
             partner,
@@ -109,6 +120,14 @@ class AccessTokens:
         """The holder of a token that was looked up a moment ago; None: look it up."""
         partner, until_s = self._recent.get(_hash_of(token), (None, 0.0))
         return partner if self._now_s() < until_s else None
+
+
+def _signed_with(assertion: str, keys: Sequence[bytes]) -> tuple[bytes, Mapping[str, Any]]:
+    """Which of the keys an assertion is signed with, and its claims; Refused if with none."""
+    for key in keys:
+        with suppress(Refused):
+            return key, verified_claims(assertion, key)
+    raise Refused(NOT_SIGNED)
 
 
 def _hash_of(token: str) -> bytes:

@@ -14,7 +14,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -29,13 +28,15 @@ from medusa_core.errors import MedusaError, Refused
 from medusa_core.exchange import LineNews
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.protocol import call_documents as calls
-from medusa_core.protocol.assertions import ASSERTION_TYPE, GRANT_TYPE
+from medusa_core.protocol.assertions import ASSERTION_TYPE, GRANT_TYPE, check_claims
 from medusa_core.protocol.document_fields import Field, WrongField
 from medusa_core.protocol.envelope_documents import (
     ENVELOPES_BYTES_MAX,
     read_envelopes,
     write_deliveries,
 )
+from medusa_core.protocol.introductions import INTRODUCTION, Introduction
+from medusa_core.protocol.invitations import hash_of_secret, read_joining
 from medusa_core.protocol.news_documents import HASH, STREAM, write_news
 from medusa_core.protocol.problems import MEDIA_TYPE, ProblemKind, kind_of, write_problem
 from medusa_core.segments import SegmentFile
@@ -63,6 +64,8 @@ from pipelines.exchange.server.responses import (
     file_response,
     opened_file,
 )
+from pipelines.exchange.signed_assertions import verified_claims
+from pipelines.exchange.signed_introductions import verified_introduction
 
 if TYPE_CHECKING:
     from medusa_core.market.envelopes import Envelope
@@ -71,6 +74,7 @@ log = logging.getLogger(__name__)
 
 JSON = "application/json"
 
+NO_TOKEN = "there is no valid access token: request one"
 NOT_FOUND = "there is nothing of this name for you: ask the operator for a grant"
 
 
@@ -99,6 +103,19 @@ class PublishingHome(AccessRecords, Protocol):
 
     def deliver(self, partner: Participant, envelopes: Sequence[Envelope]) -> tuple[str, ...]:
         """Put envelopes of the partner into the inbox; an answer to each."""
+
+    def join_partner(self, secret_hash: bytes, introduction: Introduction) -> None:
+        """Let an invited participant join; Refused if the invitation is not for it, or over."""
+
+
+class ServerIdentity(Protocol):
+    """The key of the home's participant."""
+
+    def audiences(self) -> frozenset[str]:
+        """What assertions for this server may name."""
+
+    def introduction(self) -> str:
+        """What the server says of itself, signed."""
 
 
 class Progress(Protocol):
@@ -129,7 +146,7 @@ class ExchangeServer:
         self,
         home: PublishingHome,
         storage: Path,
-        audience: str,
+        identity: ServerIdentity,
         version: str,
         progress: Progress,
         limits: ServerLimits | None = None,
@@ -139,7 +156,8 @@ class ExchangeServer:
         self._storage = storage
         self._version = version
         self._limits = limits or ServerLimits()
-        self._tokens = AccessTokens(home, audience)
+        self._identity = identity
+        self._tokens = AccessTokens(home, identity.audiences)
         self._budgets = PartnerBudgets(self._limits)
         self._call = self._budgets.call
         partners_calls: tuple[tuple[str, str, PartnerCall], ...] = (
@@ -151,7 +169,11 @@ class ExchangeServer:
             ("POST", "/v1/envelopes", self._deliver),
             ("GET", "/v1/health", self._health),
         )
-        routes = [Route("/v1/token", self._timed(self._token), methods=["POST"])]
+        routes = [
+            Route("/v1/token", self._timed(self._token), methods=["POST"]),
+            Route("/v1/introduction", self._timed(self._introduce), methods=["GET"]),
+            Route("/v1/partners", self._timed(self._join), methods=["POST"]),
+        ]
         routes += [
             Route(path, self._timed(self._for_partner(call)), methods=[method])
             for method, path, call in partners_calls
@@ -198,9 +220,7 @@ class ExchangeServer:
         async def answer(request: Request) -> Response:
             partner = await self._partner(request)
             if partner is None:
-                raise _Problem(
-                    ProblemKind.UNAUTHORIZED, "there is no valid access token: request one"
-                )
+                raise _Problem(ProblemKind.UNAUTHORIZED, NO_TOKEN)
             if not claim(request.scope, partner):
                 raise TooManyRequests
             with ExitStack() as held:
@@ -215,12 +235,14 @@ class ExchangeServer:
 
         return answer
 
-    async def _partner(self, request: Request) -> Participant | None:
+    async def _partner(
+        self, request: Request, *, is_recent_enough: bool = True
+    ) -> Participant | None:
         """The holder of a request's token; looked up in the budget of the connection's partner."""
         token = bearer_of(request)
         if token is None:
             return None
-        found: Participant | None = self._tokens.recent_holder(token)
+        found = self._tokens.recent_holder(token) if is_recent_enough else None
         if found is None:
             holder = claimed_by(request.scope)
             with self._budgets.request(holder):
@@ -239,10 +261,35 @@ class ExchangeServer:
             if form.get("client_assertion_type") != ASSERTION_TYPE:
                 raise Refused(f"the type of the assertion is not {ASSERTION_TYPE}")
             assertion = form.get("client_assertion", "")
-            issued = await self._budgets.call(holder, self._tokens.issue, assertion)
+            introduction = form.get("introduction", "")
+            issued = await self._budgets.call(holder, self._tokens.issue, assertion, introduction)
         response = _document(calls.write_token(issued))
         response.headers["Cache-Control"] = "no-store"
         return response
+
+    async def _introduce(self, request: Request) -> Response:
+        holder = claimed_by(request.scope)
+        with self._budgets.request(holder):
+            signed = await self._budgets.call(holder, self._identity.introduction)
+        return _document(INTRODUCTION.write({"introduction": signed}))
+
+    async def _join(self, request: Request) -> Response:
+        holder = claimed_by(request.scope)
+        with self._budgets.request(holder):
+            body = await body_of(request, calls.SMALL_BYTES_MAX, self._limits.token_s_max)
+            await self._budgets.call(holder, self._joined, body)
+        return Response(status_code=204)
+
+    def _joined(self, body: bytes) -> None:
+        """Let the participant join that has signed a request with the key that it brings."""
+        joining = read_joining(body)
+        now_ms = self._home.read_clock_ms()
+        claims = verified_claims(joining.assertion, joining.public_key)
+        accepted = check_claims(claims, self._identity.audiences(), now_ms)
+        _, introduction = verified_introduction(
+            joining.introduction, accepted.partner, [joining.public_key], now_ms
+        )
+        self._home.join_partner(hash_of_secret(joining.secret), introduction)
 
     async def _streams(self, request: Request, partner: Participant) -> Response:
         streams = await self._call(partner, self._home.published_streams, partner)
@@ -286,6 +333,9 @@ class ExchangeServer:
             key, found = await look()
             if key != known or clock.monotonic_s() >= ends_s:
                 return key, found
+            # A partner that was removed must not wait, nor be known from a moment ago.
+            if await self._partner(request, is_recent_enough=False) is None:
+                raise _Problem(ProblemKind.UNAUTHORIZED, NO_TOKEN)
             if await _has_left(request, happens, ends_s - clock.monotonic_s()):
                 raise _Problem(ProblemKind.UNAVAILABLE, "the connection ended before the answer")
 
@@ -304,7 +354,13 @@ class ExchangeServer:
             headers["Content-Range"] = f"bytes {first}-{end - 1}/{file.size_bytes}"
         opened = await self._call(partner, opened_file, self._storage / file.path, file, first)
         status = 200 if part is None else 206
-        read = partial(self._call, partner, opened.read)
+
+        async def read(bytes_max: int) -> bytes:
+            # A partner that was removed meanwhile receives no more of it.
+            if await self._partner(request) is None:
+                return b""
+            return await self._call(partner, opened.read, bytes_max)
+
         return file_response(opened, read, end - first, status, headers)
 
     async def _acknowledge(self, request: Request, partner: Participant) -> Response:

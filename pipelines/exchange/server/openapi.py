@@ -12,6 +12,8 @@ from medusa_core.protocol import call_documents as calls
 from medusa_core.protocol.assertions import ASSERTION_TYPE, GRANT_TYPE
 from medusa_core.protocol.document_fields import Document, IntegerField, Schema
 from medusa_core.protocol.envelope_documents import DELIVERIES, ENVELOPES
+from medusa_core.protocol.introductions import INTRODUCTION, SIGNED_INTRODUCTION
+from medusa_core.protocol.invitations import JOINING
 from medusa_core.protocol.news_documents import HASH, NEWS, REPLICA, STREAM, VERSION
 from medusa_core.protocol.problems import MEDIA_TYPE, PROBLEM, ProblemKind
 from pipelines.exchange.server.partner_budgets import ServerLimits
@@ -25,6 +27,8 @@ DOCUMENTS = {
     "Deliveries": DELIVERIES,
     "Envelopes": ENVELOPES,
     "Health": calls.HEALTH,
+    "Introduction": INTRODUCTION,
+    "Joining": JOINING,
     "News": NEWS,
     "Offers": calls.OFFERS,
     "Problem": PROBLEM,
@@ -60,6 +64,13 @@ def openapi_document(limits: ServerLimits) -> dict[str, Any]:
         },
         "paths": {
             "/v1/token": {"post": _token()},
+            "/v1/introduction": {
+                "get": {
+                    **_call("What this server says of itself, signed.", "Introduction"),
+                    "security": [],
+                }
+            },
+            "/v1/partners": {"post": _join()},
             "/v1/streams": {"get": _call("Streams that this partner may read.", "Offers")},
             "/v1/progress": {"get": _progress(limits)},
             "/v1/news": {"get": _news(limits)},
@@ -127,7 +138,8 @@ def _token() -> dict[str, Any]:
         "client_assertion_type": {"const": ASSERTION_TYPE},
         "client_assertion": {"type": "string"},
     }
-    schema = {"type": "object", "properties": fields, "required": list(fields)}
+    known = {**fields, "introduction": SIGNED_INTRODUCTION.schema}
+    schema = {"type": "object", "properties": known, "required": list(fields)}
     return {
         **_call("An access token for a signed assertion (RFC 7523).", "Token"),
         "security": [],
@@ -178,6 +190,15 @@ def _file() -> dict[str, Any]:
             "416": {"description": "the file ends before the requested bytes"},
             **_problems(),
         },
+    }
+
+
+def _join() -> dict[str, Any]:
+    return {
+        "summary": "Join as a partner, with the secret of an invitation.",
+        "security": [],
+        "requestBody": _body("Joining"),
+        "responses": {"204": {"description": "the participant has joined"}, **_problems()},
     }
 
 

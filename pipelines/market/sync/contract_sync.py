@@ -83,14 +83,15 @@ class SyncResult:
 class ContractSync:
     """Synchronises a participant's contracts; `on_error` receives refusals and silent partners.
 
-    `to_all` and `draw_jitter`: see `Deliveries`. A command sends `to_all`, since its user waits for
+    `key` reads the participant's own key, which may be rotated meanwhile. `to_all` and
+    `draw_jitter`: see `Deliveries`. A command sends `to_all`, since its user waits for
     the answer. A loop `greets`: its first tick sends partners a hash of what is agreed with them.
     """
 
     def __init__(
         self,
         agreements: Agreements,
-        key: SigningKey,
+        key: Callable[[], SigningKey],
         transport: Transport,
         on_error: Callable[[Exception], None] = lambda error: None,
         *,
@@ -229,9 +230,10 @@ class ContractSync:
     def _sign(self) -> int:
         signed = 0
         for revision in self._agreements.to_sign():
-            signature = self._key.sign(contract_bytes(revision))
+            key = self._key()
+            signature = key.sign(contract_bytes(revision))
             try:
-                signed += self._agreements.sign(revision, signature, self._key.public_key)
+                signed += self._agreements.sign(revision, signature, key.public_key)
             except (Refused, Conflict) as error:
                 self._on_error(error)
             except Unavailable as error:
@@ -244,9 +246,10 @@ class ContractSync:
     def _state(self) -> int:
         stated = 0
         for statement in self._agreements.statements_due(ENVELOPES_MAX):
-            signature = self._key.sign(bytes_of_due(statement))
+            key = self._key()
+            signature = key.sign(bytes_of_due(statement))
             try:
-                stated += self._agreements.state(statement, signature, self._key.public_key)
+                stated += self._agreements.state(statement, signature, key.public_key)
             except (Refused, Conflict) as error:
                 self._on_error(error)
         return stated
@@ -261,7 +264,7 @@ class ContractSync:
             expires_at_ms=message.clock_ms + (message.lasts_ms or self._lasts_ms),
             body=message.body,
         )
-        return replace(blank, signature=self._key.sign(blank.bytes_to_sign))
+        return replace(blank, signature=self._key().sign(blank.bytes_to_sign))
 
 
 def settle(syncs: Iterable[ContractSync], *, ticks_max: int = 12) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from medusa_core.names import Participant
@@ -30,7 +31,8 @@ def open_contract_sync(
     its first tick greets them. Raises Unavailable without a signing key, Refused if others may
     read the key.
     """
-    key = load_key(directory, participant)
+    key = partial(load_key, directory, participant)
+    key()  # without a key there is nothing to synchronise
     agreements = PostgresAgreements(url, participant)
     try:
         contract_sync = ContractSync(

@@ -1,6 +1,7 @@
 """Verification of signatures: the keys with which each part of a message is checked.
 
-An envelope, and a proposal, must be signed by the present key of its sender. Agreements and
+An envelope, and a proposal, must be signed by the present key of its sender, or by one that was
+succeeded a short time ago. Agreements and
 statements may have been signed by any key that is known to have been that party's, so that they
 outlive the key; only disowned keys are not accepted.
 """
@@ -32,12 +33,14 @@ Keys = Mapping[Participant, KnownKeys]
 def check_sender(envelope: Envelope, keys: Keys) -> None:
     """Refuse an envelope that is not signed by the key of its sender that counts."""
     known = keys.get(envelope.sender)
-    if known is None or known.counts is None:
+    if known is None or not known.counting:
         raise Refused(
             f"no key of {envelope.sender} is known here: if it is a partner, let the owner "
             "call medusa_api.learn_key"
         )
-    if not is_signed(known.counts, envelope.signature, envelope.bytes_to_sign):
+    if not any(
+        is_signed(key, envelope.signature, envelope.bytes_to_sign) for key in known.counting
+    ):
         raise Refused(
             f"its signature is not by the key of {envelope.sender} that is known here: it is "
             "forged or altered, or the key is another one"
@@ -99,8 +102,7 @@ def _signed(
     known = keys.get(party)
     if known is None:
         return None
-    counts = () if known.counts is None else (known.counts,)
-    for key in known.ever if is_past else counts:
+    for key in known.ever if is_past else known.counting:
         if is_signed(key, signature, message):
             return Signed(signature=signature, public_key=key)
     return None

@@ -47,6 +47,9 @@ BEGIN
     INSERT INTO medusa_market.access_token (hash, partner, public_key, issued_at, expires_at)
     VALUES (issue_token.token_hash, issue_token.partner, issue_token.public_key, clock,
         clock + lifetime_ms * interval '1 ms');
+    UPDATE medusa_market.partner AS p
+    SET confirmed_at = coalesce(p.confirmed_at, clock), heard_at = clock
+    WHERE p.participant = issue_token.partner;
     RETURN true;
 END $$;
 COMMENT ON FUNCTION medusa_market.issue_token(text, bytea, text, bigint, bytea, bigint) IS

@@ -1,5 +1,6 @@
 CREATE OR REPLACE FUNCTION medusa_market.learn_key(
-    participant text, public_key bytea, because text, replaces boolean DEFAULT false
+    participant text, public_key bytea, because text, replaces boolean DEFAULT false,
+    is_succession boolean DEFAULT false
 ) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
 AS $$
@@ -31,8 +32,9 @@ BEGIN
     IF known.key_id IS NULL AND (SELECT count(*) FROM medusa_market.party_key) >= 10000 THEN
         RAISE EXCEPTION '10,000 keys are known here: no more is learned' USING ERRCODE = 'MD001';
     END IF;
-    INSERT INTO medusa_market.party_key (participant, public_key, replaces, because)
-    VALUES (learn_key.participant, learn_key.public_key, known.key_id, learn_key.because);
+    INSERT INTO medusa_market.party_key (participant, public_key, replaces, because, is_succession)
+    VALUES (learn_key.participant, learn_key.public_key, known.key_id, learn_key.because,
+        learn_key.is_succession);
     PERFORM medusa_market.write_audit('key', learn_key.participant,
         to_jsonb(encode(known.public_key, 'hex')), to_jsonb(encode(learn_key.public_key, 'hex')));
     -- What counts is signed anew, so that who knows the new key alone can verify it.
@@ -48,6 +50,6 @@ BEGIN
     ON CONFLICT DO NOTHING;
     RETURN true;
 END $$;
-COMMENT ON FUNCTION medusa_market.learn_key(text, bytea, text, boolean) IS
+COMMENT ON FUNCTION medusa_market.learn_key(text, bytea, text, boolean, boolean) IS
     'Note whose key this is; whether it is new. Another key than the known one is refused, unless '
-    'it replaces it on purpose, which is the owner''s to say.';
+    'it replaces it on purpose, which is the owner''s to say, or that of the key before.';

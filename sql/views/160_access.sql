@@ -1,0 +1,28 @@
+-- Who may call the exchange server of this home.
+
+CREATE VIEW medusa_api.partners WITH (security_invoker = true) AS
+    SELECT n.participant, CASE
+            WHEN p.is_removed AND i.expires_at IS NULL THEN 'removed'
+            WHEN p.confirmed_at IS NULL AND p.lapses_at > clock_timestamp() THEN 'unconfirmed'
+            WHEN k.public_key IS NOT NULL AND NOT coalesce(p.is_removed, false)
+                AND (p.participant IS NULL OR p.confirmed_at IS NOT NULL) THEN 'partner'
+            WHEN i.expires_at > clock_timestamp() THEN 'invited'
+            ELSE 'lapsed' END AS state,
+        p.url, p.pin, encode(k.public_key, 'hex') AS public_key, k.learned_at AS key_since,
+        p.changed_at, p.changed_by, p.confirmed_at, p.heard_at, i.expires_at AS invited_until
+    FROM (
+        SELECT participant FROM medusa_market.party_key WHERE NOT is_past
+        UNION SELECT participant FROM medusa_market.partner
+        UNION SELECT partner FROM medusa_market.invitation
+    ) AS n
+    JOIN medusa.home AS h ON h.participant <> n.participant
+    LEFT JOIN medusa_market.partner AS p ON p.participant = n.participant
+    LEFT JOIN medusa_market.invitation AS i ON i.partner = n.participant
+    LEFT JOIN LATERAL (
+        SELECT e.public_key, e.learned_at FROM medusa_market.party_key AS e
+        WHERE e.participant = n.participant AND NOT e.is_past
+        ORDER BY e.key_id DESC LIMIT 1
+    ) AS k ON true;
+COMMENT ON VIEW medusa_api.partners IS
+    'The partners of this home, and who was removed, is invited, has joined without proving its key '
+    'yet (unconfirmed), or has not done so in time (lapsed).';
