@@ -7,6 +7,9 @@ from pathlib import Path
 
 from medusa_core.errors import Refused
 from medusa_core.names import Participant
+from medusa_core.protocol.document_fields import WrongField
+from medusa_core.protocol.introductions import URL
+from medusa_core.protocol.news_documents import HASH
 from pipelines.contracts.fields import (
     Named,
     duration_us_of,
@@ -21,7 +24,7 @@ from pipelines.contracts.public_keys import public_key_of
 from pipelines.contracts.yaml_values import Value
 from pipelines.language.load import SHIPPED
 
-OPTIONAL = ("storage", "runs", "public_key")
+OPTIONAL = ("storage", "runs", "public_key", "exchange")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +44,26 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExchangeAddress:
+    """Where the exchange server of a participant elsewhere is reached.
+
+    `url` None: nowhere, it only reads. `pin`: the SHA-256 of the key of its certificate, None for a
+    public authority's certificate.
+    """
+
+    url: str | None
+    pin: str | None
+
+
+NOWHERE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ParticipantContract:
     """What `contracts/participants/<name>.yaml` says; `storage` as written, None: the default.
 
-    `public_key` is the 32 bytes by which its signatures are checked, if the file gives them.
+    `public_key` is the 32 bytes by which its signatures are checked, and `exchange` where it is
+    reached, if the file gives them.
     """
 
     participant: Participant
@@ -52,6 +71,7 @@ class ParticipantContract:
     runs: tuple[Run, ...]
     at: Value
     public_key: bytes | None = None
+    exchange: ExchangeAddress | None = None
 
 
 def read_participants(directory: Path) -> tuple[ParticipantContract, ...]:
@@ -72,6 +92,10 @@ def _participant(directory: Path, document: Value, named: Named) -> ParticipantC
         storage = Named(name=text_of(fields["storage"]), at=fields["storage"])
     items = items_of(fields["runs"]) if "runs" in fields else ()
     runs = tuple(_run(directory, item) for item in items)
+    if "exchange" in fields and "public_key" not in fields:
+        raise fields["exchange"].refused(
+            "is of a participant without a key: write its public_key, too"
+        )
     seen: set[str] = set()
     for run in runs:
         if run.network in seen:
@@ -83,7 +107,26 @@ def _participant(directory: Path, document: Value, named: Named) -> ParticipantC
         runs=runs,
         at=named.at,
         public_key=public_key_of(fields["public_key"]) if "public_key" in fields else None,
+        exchange=exchange_of(fields["exchange"]) if "exchange" in fields else None,
     )
+
+
+def exchange_of(value: Value) -> ExchangeAddress:
+    """The address of an exchange server; Refused for a URL without TLS or an impossible pin."""
+    if value.content == NOWHERE:
+        return ExchangeAddress(url=None, pin=None)
+    fields = fields_of(value, required=("url",), optional=("pin",))
+    for name, field, what in (
+        ("url", URL, "https:// with the host and the port of its exchange server"),
+        ("pin", HASH, "the 64 hexadecimal digits that its operator's medusa serve prints"),
+    ):
+        if name in fields:
+            try:
+                field.check(text_of(fields[name]))
+            except WrongField:
+                raise fields[name].refused(f"is not valid: write {what}") from None
+    pin = text_of(fields["pin"]) if "pin" in fields else None
+    return ExchangeAddress(url=text_of(fields["url"]), pin=pin)
 
 
 def _run(directory: Path, item: Value) -> Run:

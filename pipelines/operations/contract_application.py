@@ -32,6 +32,7 @@ from pipelines.homes.network_files import keep_file
 from pipelines.market.contracts.bilateral import read_bilateral
 from pipelines.market.sync.contract_proposals import AgreementChange
 from pipelines.operations.agreement_application import apply_agreements, decide_contracts
+from pipelines.operations.partner_application import apply_partners
 from pipelines.sinks.registration import declare
 
 NOW = "now"
@@ -93,7 +94,7 @@ class HomeApplied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartnerProblem:
-    """A contract could not be exchanged with a partner; the homes exchange it later."""
+    """A partner was not added, or a contract not exchanged with it: homes exchange it later."""
 
     sentence: str
 
@@ -165,6 +166,8 @@ def apply_contracts(
             for one in federation.participants
             for _, reader in federation.readings_of(one.participant)
         }
+        for sentence in apply_partners(homes, federation.participants, chosen):
+            observer(PartnerProblem(sentence=sentence))
         problems = apply_agreements(
             homes, settings.directory, bilateral, chosen, agreed, public_keys, readings
         )
@@ -204,13 +207,14 @@ def _chosen(
 ) -> tuple[Participant, ...]:
     """The homes to apply to: all, or the requested one; Refused if it has no contract.
 
-    A participant that only shows its key, and has no home here, belongs to another installation.
+    A participant without a home here belongs to another installation if its file names its
+    exchange server, or only its key.
     """
     here = known_homes(settings.directory)
     names = tuple(
         one.participant
         for one in federation.participants
-        if one.public_key is None or one.runs or one.participant in here
+        if one.participant in here or one.public_key is None or (one.runs and not one.exchange)
     )
     if requested is None:
         return names

@@ -1,0 +1,1 @@
+"""Partners in different folders: joining, removing, and keys that change."""
