@@ -1,4 +1,4 @@
-"""The checks of each home by `medusa doctor`: migrations, clock, LISTEN, leases left behind.
+"""The checks of each home by `medusa doctor`: migrations, clock, LISTEN, leases, partners.
 
 Nothing is changed: a home is read with the login of its jobs. One notification is sent, on which
 listeners look and find nothing.
@@ -27,7 +27,9 @@ from pipelines.catalog.postgres.queries import query
 from pipelines.catalog.server.migrations import pending
 from pipelines.homes.deployed_fragments import decisions_of
 from pipelines.homes.home import known_homes, open_homes
+from pipelines.homes.signing_keys import has_key
 from pipelines.operations.findings import Finding, State, fail, ok, warn
+from pipelines.operations.partner_checks import partner_findings
 from pipelines.watching.log_fields import fragment_of
 
 CHANNEL = "medusa_progress"
@@ -49,6 +51,8 @@ def home_findings(settings: Settings) -> Iterator[Finding]:
                     continue
                 assert url is not None, "it is known"
                 yield from _findings(name, url)
+                if has_key(settings.directory, name):
+                    yield from partner_findings(settings, name)
         url = settings.catalog_url
         if not homes and url is not None and PARTICIPANT not in url:
             participant = _resident(url)
