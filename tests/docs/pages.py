@@ -2,8 +2,9 @@
 
 A block ```sh is run, unless `<!-- not run -->` precedes it; `<!-- exit: 4 -->` gives the exit
 code of its last command; `<!-- in: NAME -->` says that it and the following ones are typed in
-that project's folder. A following block ```text is its output; `…` on a separate line leaves
-lines out.
+that project's folder; `<!-- on: NAME -->` that it is typed on a machine of this name, which another
+test provides (`shop and analysis`: on both; `shop, meanwhile`: in another terminal). A following
+block ```text is its output; `…` on a separate line leaves lines out.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ SAMPLE_DAY = "2026-01-05T"
 LEFT_OUT = "…"
 
 _PIECE = re.compile(
-    r"<!-- (not run|exit: (\d+)|in: ([\w ]+)) -->\n|```(\w*)\n(.*?)```\n", re.DOTALL
+    r"<!-- (not run|exit: (\d+)|in: ([\w ]+)|on: ([\w, ]+)) -->\n|```(\w*)\n(.*?)```\n", re.DOTALL
 )
 
 
@@ -30,23 +31,34 @@ class Block:
     folder: str | None
     exit_code: int
     is_run: bool
+    machines: tuple[str, ...] = ()
+    is_meanwhile: bool = False
     shown: tuple[str, ...] = ()
 
 
 def blocks_of(text: str) -> list[Block]:
     """The blocks of commands in a page, in order."""
     blocks: list[Block] = []
-    folder, exit_code, is_run = None, 0, True
+    folder, exit_code, is_run, place = None, 0, True, ""
     for piece in _PIECE.finditer(text):
-        comment, code, name, language, inside = piece.groups()
+        comment, code, name, machines, language, inside = piece.groups()
         if comment:
             is_run = is_run and comment != "not run"
             exit_code = int(code) if code else exit_code
             folder = name or folder
+            place = machines or place
         elif language == "sh":
-            block = Block(commands=inside, folder=folder, exit_code=exit_code, is_run=is_run)
+            named, _, meanwhile = place.partition(", ")
+            block = Block(
+                commands=inside,
+                folder=folder,
+                exit_code=exit_code,
+                is_run=is_run and not place,
+                machines=tuple(named.split(" and ")) if named else (),
+                is_meanwhile=bool(meanwhile),
+            )
             blocks.append(block)
-            folder, exit_code, is_run = None, 0, True
+            folder, exit_code, is_run, place = None, 0, True, ""
         elif language == "text":
             last = blocks.pop()
             assert not last.shown, inside
