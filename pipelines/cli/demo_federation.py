@@ -50,8 +50,9 @@ class DemoFederation:
     def start(self, participant: Participant, *more: str) -> None:
         """Run a participant from now on."""
         medusa = [sys.executable, "-P", "-m", "pipelines.cli.main", "run"]
-        variables = without_login(self.settings).environment_of_child()
-        # One port cannot serve the metrics of three.
+        # One port serves neither the exchange nor the metrics of three.
+        settings = replace(without_login(self.settings), exchange_port=None)
+        variables = settings.environment_of_child()
         variables.pop("MEDUSA_METRICS_PORT", None)
         with self.log(participant).open("ab") as log, starting("medusa run"):
             self.running[participant] = subprocess.Popen(

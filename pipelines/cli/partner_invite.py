@@ -57,7 +57,7 @@ def _print(made: InvitationMade) -> None:
     print(made.code, flush=True)
     open_for = duration(made.lifetime_ms * 1_000)
     print(
-        f"send this code to the operator of {made.partner} in private: whoever has it joins as "
-        f"{made.partner}. It is valid once, for {open_for}: medusa partner accept CODE",
+        f"send this code to the operator of {made.partner} in private: with it any participant "
+        f"joins as {made.partner}. It is valid once, for {open_for}: medusa partner accept CODE",
         file=sys.stderr,
     )

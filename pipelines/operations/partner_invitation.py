@@ -148,7 +148,7 @@ def invite_partner(
         )
         if not request.is_waiting:
             return None
-        joined = _joined(partners, partner, before)
+        joined = _joined(partners, partner, before, clock.monotonic_s() + request.lifetime_ms / 1e3)
         return write_file(request.contracts, joined)
 
 
@@ -249,7 +249,7 @@ def _is_reached(settings: Settings, participant: Participant) -> bool:
 
 
 def _joined(
-    partners: Partners, partner: Participant, before: PartnerStatus | None
+    partners: Partners, partner: Participant, before: PartnerStatus | None, ends_s: float
 ) -> PartnerStatus:
     """Wait until an invited participant has proved its key; Unavailable when it is too late."""
     confirmed_before = None if before is None else before.confirmed_at
@@ -259,4 +259,6 @@ def _joined(
             raise Unavailable(f"{partner} has not joined in time: invite it again")
         if status.confirmed_at is not None and status.confirmed_at != confirmed_before:
             return status
+        if clock.monotonic_s() > ends_s:  # it is a partner from before
+            raise Unavailable(f"{partner} has not joined again in time: invite it again")
         clock.sleep_s(LOOK_S)

@@ -192,6 +192,17 @@ def test_an_invitation_counts_in_its_time_and_for_one_key(offices: Offices) -> N
         accepted(beta, first)
 
 
+def test_who_waits_for_a_partner_to_join_again_waits_no_longer_than_the_invitation_is_open(
+    offices: Offices,
+) -> None:
+    alpha, _ = offices
+    joined(offices)
+    request = InviteRequest(partner="beta", contracts=alpha.contracts, lifetime_ms=200)
+    with pytest.raises(Unavailable, match="beta has not joined again in time: invite it again"):
+        invite_partner(alpha.settings, request, lambda made: None)
+    assert alpha.state_of("beta") == "partner"
+
+
 def test_who_cannot_be_invited_is_refused(offices: Offices, tmp_path: Path) -> None:
     alpha, _ = offices
     before = alpha.contents()

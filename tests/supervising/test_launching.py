@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from medusa_core.commits import Lane
 from medusa_core.errors import Refused
 from medusa_core.supervision import DesiredJob
 from pipelines.base.settings import SPARK_MASTER, Settings, SparkSettings
+from pipelines.homes.home import RECORD
 from pipelines.platform.jobs.launch import SCRIPT, launch_of
 from pipelines.spark.session import open_session
 from tests.supervising.conftest import ALPHA
@@ -74,7 +76,18 @@ def test_nothing_of_airflow_and_no_port_of_one_reaches_a_job() -> None:
         "MEDUSA_DIR": "/srv/homes",
         "MEDUSA_CATALOG_URL": "",
         "MEDUSA_EXCHANGE_NAME": "",
+        "MEDUSA_EXCHANGE_PORT": "",
     }
+
+
+@pytest.mark.parametrize(("homes", "port"), [(("alpha",), "8443"), (("alpha", "beta"), "")])
+def test_the_port_of_the_exchange_reaches_the_job_of_the_only_home(
+    tmp_path: Path, homes: tuple[str, ...], port: str
+) -> None:
+    (tmp_path / RECORD).write_text(json.dumps({"participants": {name: name for name in homes}}))
+    settings = replace(SETTINGS, directory=tmp_path, exchange_port=8443)
+    made = launch_of(settings, {}).environment({"MEDUSA_EXCHANGE_PORT": "8443"})
+    assert made["MEDUSA_EXCHANGE_PORT"] == port
 
 
 def test_a_job_receives_the_address_of_the_server_and_no_login() -> None:

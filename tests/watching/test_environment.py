@@ -65,6 +65,7 @@ def test_a_child_finds_the_same_homes() -> None:
         "MEDUSA_DIR": "/srv/homes",
         "MEDUSA_CATALOG_URL": "",
         "MEDUSA_EXCHANGE_NAME": "",
+        "MEDUSA_EXCHANGE_PORT": "",
     }
 
 

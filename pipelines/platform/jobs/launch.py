@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from medusa_core.commits import Lane
 from medusa_core.names import Participant
 from medusa_core.supervision import DesiredJob
 from pipelines.base.settings import REPOSITORY, SPARK_MASTER, Settings, SparkSettings, environment
-from pipelines.homes.home import without_login
+from pipelines.homes.home import known_homes, without_login
 from pipelines.platform.jobs.job_processes import Process, make_process
 from pipelines.spark.java import java_home
 
@@ -78,7 +78,11 @@ class Launch:
         # One port cannot serve the metrics of several jobs; 0 is a free one for each.
         if ours.get("MEDUSA_METRICS_PORT", "").strip() != "0":
             ours.pop("MEDUSA_METRICS_PORT", None)
-        ours = without_login(self.settings).environment_of_child(ours)
+        settings = without_login(self.settings)
+        # Nor can one serve the exchanges of several homes.
+        if len(known_homes(settings.directory)) > 1:
+            settings = replace(settings, exchange_port=None)
+        ours = settings.environment_of_child(ours)
         if self.spark.master is not None:
             ours[SPARK_MASTER] = self.spark.master
             ours["JAVA_HOME"] = java_home(self.settings.directory)
