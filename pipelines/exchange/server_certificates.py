@@ -34,6 +34,12 @@ def server_context(certificate: Path, key: Path | None = None) -> ssl.SSLContext
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
+    _load(context, certificate, key)
+    return context
+
+
+def _load(context: ssl.SSLContext, certificate: Path, key: Path | None) -> None:
+    """Present a certificate from now on; Refused if the files cannot be used."""
     try:
         # An empty password, else OpenSSL would request one at the terminal.
         context.load_cert_chain(certificate, key, password="")
@@ -47,7 +53,6 @@ def server_context(certificate: Path, key: Path | None = None) -> ssl.SSLContext
             f"certificate {certificate} cannot be used ({reason}): give the PEM files of a "
             "certificate and of its key, without a password"
         ) from error
-    return context
 
 
 class ServerCertificate:
@@ -71,13 +76,20 @@ class ServerCertificate:
         if seen == self._seen:
             return
         self._seen = seen
-        server_context(self._path, self._key)
-        self.context.load_cert_chain(self._path, self._key, password="")
+        server_context(self._path, self._key)  # tried first: the present one stays if it fails
+        _load(self.context, self._path, self._key)
         self.pin = pin_of_file(self._path)
 
-    def _changed_at(self) -> tuple[float, ...]:
-        paths = [self._path] if self._key is None else [self._path, self._key]
-        return tuple(path.stat().st_mtime_ns if path.exists() else 0 for path in paths)
+    def _changed_at(self) -> tuple[int, ...]:
+        """When the files changed last; a file that is being replaced may be missing."""
+        return tuple(_changed_at(path) for path in (self._path, self._key) if path is not None)
+
+
+def _changed_at(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def replace_certificate(path: Path, participant: Participant) -> Path:

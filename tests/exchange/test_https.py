@@ -16,8 +16,10 @@ from pipelines.catalog.postgres.exchange_home import ExchangeHome
 from pipelines.catalog.server.home_databases import HomeUrls
 from pipelines.exchange.server.https_server import HttpsServer, ListenAddress
 from pipelines.exchange.server_certificates import (
+    ServerCertificate,
     make_certificate,
     pin_of_file,
+    replace_certificate,
     server_context,
 )
 from tests.catalog import building as a
@@ -131,6 +133,25 @@ def test_a_certificate_that_ends_is_renewed_with_its_key_and_one_that_has_ended_
     content = ending.read_bytes()
     assert make_certificate(ending, ALPHA).read_bytes() != content
     assert pin_of_file(ending) == pin
+
+
+def test_a_server_presents_another_certificate_when_its_file_changes_and_keeps_one_that_works(
+    tmp_path: Path,
+) -> None:
+    path = make_certificate(tmp_path / "own.pem", ALPHA)
+    presented = ServerCertificate(path)
+    first, whole = presented.pin, path.read_bytes()
+    path.unlink()
+    with pytest.raises(Refused, match="cannot be used"):
+        presented.refresh()
+    presented.refresh()  # it was said once
+    path.write_bytes(whole[:200])
+    with pytest.raises(Refused, match="cannot be used"):
+        presented.refresh()
+    assert presented.pin == first
+    replace_certificate(path, ALPHA)
+    presented.refresh()
+    assert presented.pin == pin_of_file(path) != first
 
 
 def test_a_certificate_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) -> None:
