@@ -43,7 +43,8 @@ GRANT SELECT ON medusa_market.access_token, medusa_market.agreed_move, medusa_ma
     medusa_market.key_disowned,
     medusa_market.last_word, medusa_market.market, medusa_market.offer, medusa_market.offer_lapse,
     medusa_market.open_item, medusa_market.open_offer, medusa_market.outbox,
-    medusa_market.partner, medusa_market.partner_home, medusa_market.partner_share, medusa_market.party_key,
+    medusa_market.partner, medusa_market.partner_home, medusa_market.partner_share,
+    medusa_market.party_key,
     medusa_market.round, medusa_market.silent_partner, medusa_market.statement,
     medusa_market.statement_due, medusa_market.requested_load, medusa_market.used_assertion TO
     :"role";
@@ -72,7 +73,8 @@ GRANT SELECT ON medusa_api.agreed_moves, medusa_api.answers, medusa_api.assignme
     medusa_api.contract_voids, medusa_api.cursors, medusa_api.desired_jobs, medusa_api.disputed,
     medusa_api.divergences, medusa_api.holds, medusa_api.inbox, medusa_api.jobs, medusa_api.leases,
     medusa_api.lineage, medusa_api.load_samples, medusa_api.offers, medusa_api.outbox,
-    medusa_api.partners, medusa_api.party_keys, medusa_api.published_boundaries, medusa_api.published_files,
+    medusa_api.partners, medusa_api.party_keys, medusa_api.published_boundaries,
+    medusa_api.published_files,
     medusa_api.published_segments, medusa_api.quarantine, medusa_api.recalls, medusa_api.rounds,
     medusa_api.segments, medusa_api.sinks, medusa_api.steps, medusa_api.streams, medusa_api.trading,
     medusa_api.transitions TO :"role";

@@ -17,7 +17,7 @@ from pipelines.homes.signing_keys import key_path, make_key
 from pipelines.operations.partner_management import rotate_keys
 from pipelines.participant.home_session import open_session
 from tests.partners.offices import Office
-from tests.partners.test_joining import is_answered, joined
+from tests.partners.test_joining import accepted, invited, is_answered, joined
 
 ALPHA, BETA = Participant("alpha"), Participant("beta")
 
@@ -100,6 +100,18 @@ def test_an_earlier_key_counts_for_a_week_unless_the_owner_replaces_it(
     alpha.sql("SELECT medusa_api.replace_key('beta', :key)", key="cd" * 32)
     assert alpha.sql(counting, key=present) == [(False,)]
     assert not is_answered(beta, "alpha")
+
+
+def test_the_code_of_an_invitation_does_not_bring_back_a_key_that_the_owner_replaced(
+    offices: tuple[Office, Office],
+) -> None:
+    alpha, beta = offices
+    code = invited(alpha, replaces_key=True)
+    accepted(beta, code)
+    alpha.sql("SELECT medusa_api.replace_key('beta', :key)", key="cd" * 32)
+    with pytest.raises(Refused, match="is over"):
+        accepted(beta, code)
+    assert alpha.sql("SELECT public_key FROM medusa_api.partners") == [("cd" * 32,)]
 
 
 def test_a_rotation_that_was_interrupted_is_finished_by_the_next(
