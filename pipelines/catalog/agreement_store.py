@@ -125,16 +125,18 @@ TakenMessage = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownKeys:
-    """Keys of a participant, the newest first: those that count, of which the newest signs and the
-    others were succeeded a short time ago; and all that ever did, by which what was agreed under
-    them is verified."""
+    """The keys of a participant, newest first.
+
+    `counting`: keys that new messages may be signed with; more than one for 7 days after a
+    rotation. `ever`: all keys, which verify what was agreed under them.
+    """
 
     counting: tuple[bytes, ...] = ()
     ever: tuple[bytes, ...] = ()
 
     @property
     def counts(self) -> bytes | None:
-        """The newest key that counts; None: there is none."""
+        """The newest key that counts, or None."""
         return self.counting[0] if self.counting else None
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pipelines.operations.partner_management import PartnerList
 
 HELP = "the partners of a home, and who is invited or was removed"
+SECOND_US = 1_000_000
 HEADING = ("partner", "state", "address", "key", "key since", "last token", "invited until")
 
 
@@ -57,4 +58,6 @@ def render(found: PartnerList) -> str:
 
 
 def _time(moment: datetime | None) -> str:
-    return "-" if moment is None else iso(int(moment.timestamp()) * 1_000_000)
+    if moment is None:
+        return "-"
+    return iso(int(moment.timestamp()) * SECOND_US)

@@ -53,7 +53,7 @@ def _finding(
         took_ms = (clock.monotonic_s() - began_s) * 1_000
         offered = len(session.exchange.offers(partner))
     except MedusaError as error:
-        return warn(check, f"{error}{news}", "" if ":" in str(error) else "call its operator")
+        return warn(check, f"{error}{news}")
     # Its clock was read at some moment of the call: half of it is not known.
     ahead_ms = health.clock_ms - began_ms - took_ms / 2
     apart_ms = max(abs(ahead_ms) - took_ms / 2, 0)

@@ -30,11 +30,7 @@ from pipelines.base.time_text import duration
 from pipelines.catalog.partner_records import PartnerStatus
 from pipelines.catalog.postgres.partners import Partners
 from pipelines.contracts.folder import check_folder
-from pipelines.contracts.partner_file import (
-    PartnerFile,
-    check_partner_file,
-    write_partner_file,
-)
+from pipelines.contracts.partner_file import check_partner_file, write_partner_file
 from pipelines.exchange.client.https_exchange import HttpsExchange
 from pipelines.exchange.client.partner_link import PartnerAddress
 from pipelines.exchange.own_identity import OwnIdentity
@@ -205,13 +201,7 @@ def accept_invitation(settings: Settings, request: AcceptRequest) -> PartnerJoin
             exchange.health(inviter)
             reached("partner.confirmed")
             add(is_confirmed=True)
-        file = PartnerFile(
-            participant=inviter,
-            public_key=heard[-1].public_key,
-            url=heard[-1].url,
-            pin=heard[-1].pin,
-        )
-        path, _ = write_partner_file(request.contracts, file)
+        path = write_partner_file(request.contracts, heard[-1])
         is_reached = _is_reached(settings, participant)
         return PartnerJoined(partner=inviter, file=path, is_reached=is_reached)
 
@@ -219,13 +209,13 @@ def accept_invitation(settings: Settings, request: AcceptRequest) -> PartnerJoin
 def write_file(contracts: Path, status: PartnerStatus) -> PartnerJoined:
     """Write the file of a partner that has joined."""
     assert status.public_key is not None
-    file = PartnerFile(
+    introduction = Introduction(
         participant=status.participant,
         public_key=bytes.fromhex(status.public_key),
         url=status.url,
         pin=status.pin,
     )
-    path, _ = write_partner_file(contracts, file)
+    path = write_partner_file(contracts, introduction)
     return PartnerJoined(partner=status.participant, file=path, is_reached=status.url is not None)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -60,14 +60,14 @@ def document(found: PartnerList) -> Mapping[str, Any]:
     return {
         "participant": found.participant,
         "partners": [
-            {
-                name: value.isoformat() if hasattr(value, "isoformat") else value
-                for name in PartnerStatus.__slots__
-                for value in (getattr(one, name),)
-            }
+            {name: _json_value(value) for name, value in asdict(one).items()}
             for one in found.partners
         ],
     }
+
+
+def _json_value(value: str | datetime | None) -> str | None:
+    return value.isoformat() if isinstance(value, datetime) else value
 
 
 def export_partner(
@@ -129,7 +129,7 @@ def _informed(
             return str(error)
         return None
 
-    with closing(exchange), ThreadPoolExecutor(CALLS_MAX) as threads:
+    with ThreadPoolExecutor(CALLS_MAX) as threads:
         return dict(zip(partners, threads.map(inform, partners), strict=True))
 
 

@@ -59,7 +59,7 @@ Value = TypeVar("Value")
 
 
 def ignore(known_key: bytes, introduction: object) -> None:
-    """Store nothing of what a partner says of itself."""
+    """Discard introductions of partners: for clients that make a few calls."""
 
 
 class HttpsExchange:

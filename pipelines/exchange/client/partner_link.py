@@ -306,14 +306,16 @@ class PartnerLink:
     async def _access_token(self, client: httpx.AsyncClient) -> str:
         async with self._token_lock:
             mark = self._identity.mark()
-            is_over = clock.monotonic_s() >= self._token_ends_s or mark != self._token_mark
-            if self._token is None or is_over:
-                self._token = None
-                await self._hear(client)
-                issued = await self._request_token(client)
-                self._token, self._token_mark = issued.token, mark
-                self._token_ends_s = clock.monotonic_s() + RENEWAL_PART * issued.lifetime_s
-            return self._token
+            is_of_present_key = mark == self._token_mark
+            is_in_time = clock.monotonic_s() < self._token_ends_s
+            if self._token is not None and is_of_present_key and is_in_time:
+                return self._token
+            self._token = None
+            await self._hear(client)
+            issued = await self._request_token(client)
+            self._token, self._token_mark = issued.token, mark
+            self._token_ends_s = clock.monotonic_s() + RENEWAL_PART * issued.lifetime_s
+            return issued.token
 
     async def _request_token(self, client: httpx.AsyncClient) -> calls.AccessToken:
         form = {
