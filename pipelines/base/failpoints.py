@@ -69,9 +69,15 @@ ROUND_POINTS = (
 )
 """Those of a tick in the market, in the background."""
 
-SUPERVISION_POINTS = ("supervise.intended", "supervise.spawned", "job.started", "job.ended")
-"""Those of a participant's process: before it is made, before that is written down, before it takes
-its job up, and after it has written down that its job has ended."""
+SUPERVISION_POINTS = (
+    "supervise.intended",
+    "supervise.spawned",
+    "job.started",
+    "job.begun",
+    "job.ended",
+)
+"""Those of a participant's process: before it is made, before that is recorded, before it takes its
+job up, before it runs the participant, and after it has recorded that its job has ended."""
 
 CHOICE_POINTS = ("choice.decided", "choice.committed")
 """Those of choosing among several producers of a stream, in homes where there are some."""

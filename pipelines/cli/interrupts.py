@@ -11,7 +11,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,6 +22,22 @@ AGAIN_S = 0.05
 LOOKS = 2
 """So often in succession an interrupt is seen to be handled. Once is too few: code that is about to
 lose it may have handlers, too, which run for a moment."""
+
+
+def deferred_interrupts() -> Callable[[], None]:
+    """From now on either signal is remembered, and does not end the process.
+
+    Call the result within `interruptible`: it raises KeyboardInterrupt if a signal came before.
+    """
+    signals: list[int] = []
+    for ending in ENDINGS:
+        signal.signal(ending, lambda number, frame: signals.append(number))
+
+    def raise_deferred() -> None:
+        if signals:
+            raise KeyboardInterrupt
+
+    return raise_deferred
 
 
 @contextlib.contextmanager

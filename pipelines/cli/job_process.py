@@ -15,7 +15,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from medusa_core.commits import Lane
@@ -24,7 +24,7 @@ from pipelines.base import failpoints
 from pipelines.base.exit_codes import end_of
 from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.supervision import PostgresSupervision
-from pipelines.cli.interrupts import interruptible
+from pipelines.cli.interrupts import deferred_interrupts, interruptible
 from pipelines.homes.home import open_homes
 from pipelines.homes.lease_renewer import LEASE_MS
 from pipelines.operations.participant_run import (
@@ -72,17 +72,20 @@ def _take_up(options: argparse.Namespace) -> int:
 def _run(settings: Settings, jobs: PostgresSupervision, options: argparse.Namespace) -> int:
     process = own_process()
     failpoints.reached("job.started")
+    # Whoever sees the job begun may stop it at once, and its end has to be recorded then, too.
+    raise_deferred = deferred_interrupts()
     if not _is_mine(jobs, options.job, process):
         raise Conflict(f"job {options.job} is not for this process: it ends")
     beats = _Beats(jobs, options.job, process)
     beats.start()
+    failpoints.reached("job.begun")
     run_options = RunOptions(
         participant=options.participant,
         lane=Lane(options.lane),
         until_ended=options.until_ended,
         lease_ms=LEASE_MS if options.lease is None else int(options.lease * 1_000),
     )
-    ending = end_of(lambda: _run_participant(settings, run_options))
+    ending = end_of(lambda: _run_participant(settings, run_options, raise_deferred))
     if ending.sentence is not None:
         log.error("%s", ending.sentence)
     beats.end()
@@ -94,8 +97,11 @@ def _run(settings: Settings, jobs: PostgresSupervision, options: argparse.Namesp
     return ending.exit_code
 
 
-def _run_participant(settings: Settings, options: RunOptions) -> int:
+def _run_participant(
+    settings: Settings, options: RunOptions, raise_deferred: Callable[[], None]
+) -> int:
     with interruptible():
+        raise_deferred()
         run_participant(settings, options, _log)
     return 0
 

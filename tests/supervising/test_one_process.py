@@ -17,6 +17,7 @@ from medusa_core.commits import Lane
 from medusa_core.names import Participant
 from medusa_core.supervising import JOB_RESTARTS, GiveUp, JobPolicy, Kill, Start, Wait, lane_of
 from medusa_core.supervision import DesiredJob
+from pipelines.base.exit_codes import INTERRUPTED
 from pipelines.base.failpoints import FILE, POINT
 from pipelines.base.settings import Settings
 from pipelines.platform.jobs.launch import Launch
@@ -99,6 +100,25 @@ def test_a_process_that_has_said_that_it_ended_is_waited_for(
     announced.unlink()
     until(lambda: is_followed(supervised), "it is followed once it is gone", SOON_S)
     assert first.pid not in processes_of(supervised.settings)
+
+
+def test_a_process_that_is_stopped_as_soon_as_it_has_begun_records_its_end(
+    supervised: Supervised, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    announced = tmp_path / "reached"
+    supervised.wants()
+    with failing_at("job.begun", announced, monkeypatch):
+        supervised.tick()
+    first = supervised.begun()
+    until(announced.exists, "it has taken its job up", SOON_S)
+    supervised.wants(False)
+    supervised.tick()
+    announced.unlink()
+    until(lambda: not processes_of(supervised.settings), "it is gone", SOON_S)
+    (ended,) = (job for job in supervised.all_jobs() if job.id == first.id)
+    assert ended.exit_code == INTERRUPTED
+    assert ended.because is not None
+    assert ended.because.endswith("interrupted; what was committed stays")
 
 
 def test_a_process_that_does_not_end_is_killed(
