@@ -150,7 +150,7 @@ def fragments_of(network: Network, fallible: Set[str] = frozenset()) -> tuple[Fr
     for arc in network.box_arcs:
         start, reader = arc.start, home[arc.end]
         if network.is_source(start.owner):
-            names[start] = StreamName(start.owner)
+            names[start] = network.source(start.owner).stream_name
         elif home[start.owner] != reader:
             names.setdefault(start, crossing_name(start))
     if len(set(names.values())) < len(names):

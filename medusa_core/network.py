@@ -17,7 +17,7 @@ from medusa_core.columns import declare_columns
 from medusa_core.errors import Refused
 from medusa_core.frozen import freeze
 from medusa_core.grid import parse_duration_us, unit_near
-from medusa_core.names import check_name
+from medusa_core.names import StreamName, check_name
 from medusa_core.suggest import did_you_mean
 
 MAIN = "main"
@@ -30,19 +30,24 @@ _NO_DISORDER = "0s"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A stream that comes from outside: its columns and which of them is event time.
+    """What a network reads: a stream that comes from outside and is landed, or one that exists.
 
-    `time_unit` is s, ms, us, ns or None: recognised from the column's name, type and values.
-    `disorder` is how far behind its running maximum a live record may be. `key` names the columns
-    that make a record unique, if any.
+    Of what is landed, `time` is the column with event time; `time_unit` is s, ms, us, ns or None:
+    recognised from the column's name, type and values. `disorder` is how far behind its running
+    maximum a live record may be. `key` names the columns that make a record unique, if any.
+
+    `stream` names a stream that exists: `"suspects"`, or `"alpha/suspects"` with the participant
+    that writes it. Its records have their event time already; `time` is for files replayed in its
+    place. `columns` are all columns of the stream.
     """
 
     name: str
     columns: Mapping[str, str]
-    time: str
+    time: str = ""
     time_unit: str | None = None
     disorder: str = _NO_DISORDER
     key: tuple[str, ...] = ()
+    stream: str | None = None
 
     def __post_init__(self) -> None:
         freeze(self, "columns")
@@ -51,6 +56,21 @@ class Source:
     def disorder_us(self) -> int:
         """The disorder in microseconds; Refused if it is no duration."""
         return 0 if self.disorder == _NO_DISORDER else parse_duration_us(self.disorder)
+
+    @property
+    def is_landed(self) -> bool:
+        """Whether its records come from outside; else another network writes them."""
+        return self.stream is None
+
+    @property
+    def stream_name(self) -> StreamName:
+        """The name of the stream that it reads; what is landed is a stream of its own name."""
+        return StreamName(self.name if self.stream is None else self.stream.rpartition("/")[2])
+
+    @property
+    def writer(self) -> str | None:
+        """The participant that `stream` names as its writer, if it names one."""
+        return self.stream.rpartition("/")[0] or None if self.stream else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,7 +301,8 @@ def check_names(network: Network) -> None:
     for source in network.sources:
         check_name(f"source {where},", source.name)
         declare_columns(f"source {source.name!r} {where}", source.columns)
-        for column in (source.time, *source.key):
+        check_stream(source, where)
+        for column in (*((source.time,) if source.time or source.is_landed else ()), *source.key):
             if column not in source.columns:
                 near = did_you_mean(column, source.columns)
                 raise Refused(
@@ -303,12 +324,35 @@ def check_names(network: Network) -> None:
         if part.name in seen:
             raise Refused(f"two parts {where} are named {part.name!r}: rename one")
         seen.add(part.name)
-    streams = {source.name for source in network.sources}
+    reading: dict[str, str] = {}
+    for source in network.sources:
+        other = reading.setdefault(source.stream_name, source.name)
+        if other != source.name:
+            raise Refused(
+                f"sources {other} and {source.name} {where} both read stream {source.stream_name}: "
+                "let the boxes of both read one source"
+            )
+    streams = set(reading)
     for output in network.outputs:
         check_name(f"output {where},", output.name)
         if output.name in streams:
             raise Refused(f"two streams {where} are named {output.name!r}: rename one")
         streams.add(output.name)
+
+
+def check_stream(source: Source, where: str) -> None:
+    """Refuse a source that names no stream, or reads one and says how records are landed."""
+    if source.stream is None:
+        return
+    for kind, name in (("participant", source.writer), ("stream", source.stream_name)):
+        if name is not None:
+            check_name(f"{kind} that source {source.name!r} {where} reads,", name)
+    if source.key or source.disorder != _NO_DISORDER:
+        given = "key" if source.key else "disorder"
+        raise Refused(
+            f"source {source.name!r} {where} reads stream {source.stream}, whose records have "
+            f"landed already: leave {given} out"
+        )
 
 
 def check_box(box: Box) -> None:

@@ -81,13 +81,7 @@ def decide_changes(
     for network in federation.networks:
         for home, snapshot in snapshots.items():
             check_in_place(network, home, snapshot)
-        check_paths(
-            network.fragments.values(),
-            network.owners,
-            network.promises,
-            network.width_us,
-            _dearest(snapshots.values()),
-        )
+    check_paths(federation.placed_fragments, _dearest(snapshots.values()))
     logs = {n.name: planned_logs(n, snapshots, plan_start) for n in federation.networks}
     plans = {
         plan.id: plan.document
@@ -259,7 +253,7 @@ def _deployment(
         document=document,
         plan=plan,
         plan_document=document,
-        streams=network.streams,
+        streams=(*network.streams, *(its.record for its in network.reads.values())),
         fragments={fragment: network.wires(fragment) for fragment in logs},
         assignments=lines,
     )

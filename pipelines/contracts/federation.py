@@ -1,9 +1,9 @@
 """The federation that the contracts describe: networks, and who lands and computes what.
 
 Every source of a network is landed by exactly one participant and every fragment computed by one
-or several, its replicas; all agree on one file and one width; a stream belongs to one network;
-every source has a contract that declares its feed. Violations are refused here, before any home
-is changed.
+or several, its replicas; all agree on one file and one width; a stream is written by one network,
+which others may read; every source that is landed has a contract that declares its feed.
+Violations are refused here, before any home is changed.
 """
 
 from __future__ import annotations
@@ -22,18 +22,25 @@ from medusa_core.names import FragmentName, Participant, StreamName
 from medusa_core.network import Function, Network
 from medusa_core.suggest import did_you_mean
 from pipelines.base.time_text import duration
+from pipelines.contracts.composition import ReadStream, in_order, read_stream, readers_of
 from pipelines.contracts.fields import Named
 from pipelines.contracts.folder import check_folder
 from pipelines.contracts.participants import ParticipantContract, Run, read_participants
 from pipelines.contracts.placed_network import PlacedNetwork
 from pipelines.contracts.replicas import check_replicas
-from pipelines.contracts.stream_bounds import promises_of
+from pipelines.contracts.stream_bounds import PlacedFragment, promises_of
 from pipelines.contracts.stream_sinks import check_sinks
 from pipelines.contracts.streams import StreamContract, read_streams
 from pipelines.contracts.yaml_values import Value
-from pipelines.language.check import check_network, fragments_for
+from pipelines.language.check import CheckedNetwork, check_network, fragments_for
 from pipelines.language.load import SHIPPED, load_network
-from pipelines.spark.deployment import plan_of, streams_of, wiring_of
+from pipelines.spark.deployment import (
+    Owners,
+    equal_widths,
+    plan_of_widths,
+    streams_of,
+    wiring_of,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +50,24 @@ class Federation:
     participants: tuple[ParticipantContract, ...]
     networks: tuple[PlacedNetwork, ...]
     streams: Mapping[StreamName, StreamContract]
+    order: tuple[Fragment, ...]
+    """The fragments of all networks, each after those that it reads."""
 
     def __post_init__(self) -> None:
         freeze(self, "streams")
+
+    @property
+    def placed_fragments(self) -> Iterator[PlacedFragment]:
+        """The fragments of all networks, each after those that it reads."""
+        networks = {network.name: network for network in self.networks}
+        for fragment in self.order:
+            network = networks[fragment.network.name]
+            yield PlacedFragment(
+                fragment=fragment,
+                owners=network.owners[fragment.id],
+                width_us=network.width_us,
+                promises=network.promises,
+            )
 
     def readings_of(self, home: Participant) -> frozenset[tuple[StreamName, Participant]]:
         """Which streams of a home are read, and by which partner."""
@@ -60,6 +82,37 @@ class _Part:
 
     participant: Participant
     run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """A network that is checked, with its fragments, the width of its buckets and who has them."""
+
+    checked: CheckedNetwork
+    fragments: tuple[Fragment, ...]
+    width_us: int
+    owners: Owners
+    run: Run
+
+    @property
+    def network(self) -> Network:
+        """As it was loaded."""
+        return self.checked.network
+
+    @property
+    def streams(self) -> Iterator[ReadStream]:
+        """What it writes, as other networks may read it."""
+        sources = [source for source in self.network.sources if source.is_landed]
+        writing = {source.stream_name: landing_fragment(source.stream_name) for source in sources}
+        writing |= {stream: its.id for its in self.fragments for stream in its.outputs}
+        for record in streams_of(self.checked, self.fragments, self.widths_us):
+            writers = self.owners[writing[record.name]]
+            yield ReadStream(record=record, network=self.network.name, writers=writers)
+
+    @property
+    def widths_us(self) -> dict[StreamName, int]:
+        """Of each stream that it writes; what it reads of other networks has the width it has."""
+        return equal_widths(self.network, self.fragments, self.width_us)
 
 
 def read_federation(contracts: Path, directory: Path) -> Federation:
@@ -77,11 +130,13 @@ def read_federation(contracts: Path, directory: Path) -> Federation:
             network = loaded.get(run.network) or _loaded(run)
             loaded[run.network] = network
             parts.setdefault(network.name, []).append(_Part(contract.participant, run))
+    shapes = [_shape(parts[name], loaded) for name in sorted(parts)]
+    written = _written(shapes)
     with _engine_folder(directory) as folder:
-        networks = tuple(_placed(parts[name], loaded, folder) for name in sorted(parts))
-    _check_streams_belong_to_one_network(networks)
+        networks = tuple(_placed(shape, shapes, written, folder) for shape in shapes)
+    order = in_order([(shape.network, shape.fragments) for shape in shapes])
     _check_contracts_of_streams(networks, streams, contracts)
-    networks = tuple(_promised(network, streams) for network in networks)
+    networks = _promised(networks, order, streams)
     names = [contract.participant for contract in participants]
     check_replicas(networks, streams, names)
     check_sinks(networks, streams, names)
@@ -89,19 +144,28 @@ def read_federation(contracts: Path, directory: Path) -> Federation:
         participants=participants,
         networks=networks,
         streams={contract.stream: contract for contract in streams},
+        order=order,
     )
 
 
-def _promised(network: PlacedNetwork, contracts: Sequence[StreamContract]) -> PlacedNetwork:
-    """The network with what is promised of its streams."""
-    its = {record.name for record in network.streams}
-    declared = {c.stream: c.bound for c in contracts if c.stream in its and c.bound is not None}
-    lags_ms = {c.stream: c.lag_ms for c in contracts if c.stream in its and c.lag_ms is not None}
-    fragments = list(network.fragments.values())
-    promises = promises_of(network.plan.network, fragments, declared, lags_ms)
-    verify = {c.stream: c.verify.count for c in contracts if c.stream in its and c.verify}
-    verified = {stream: count for stream, count in verify.items() if count > 1}
-    return replace(network, promises=promises, verified=verified)
+def _promised(
+    networks: Sequence[PlacedNetwork],
+    order: Sequence[Fragment],
+    contracts: Sequence[StreamContract],
+) -> tuple[PlacedNetwork, ...]:
+    """The networks with what is promised of their streams."""
+    declared = {c.stream: c.bound for c in contracts if c.bound is not None}
+    lags_ms = {c.stream: c.lag_ms for c in contracts if c.lag_ms is not None}
+    promises = promises_of([n.plan.network for n in networks], order, declared, lags_ms)
+    verified = {c.stream: c.verify.count for c in contracts if c.verify and c.verify.count > 1}
+    return tuple(
+        replace(
+            network,
+            promises={record.name: promises[record.name] for record in network.streams},
+            verified={r.name: verified[r.name] for r in network.streams if r.name in verified},
+        )
+        for network in networks
+    )
 
 
 def _loaded(run: Run) -> Network:
@@ -121,9 +185,7 @@ def _engine_folder(directory: Path) -> Iterator[Path]:
         yield Path(scratch)
 
 
-def _placed(
-    parts: Sequence[_Part], loaded: Mapping[str, Network], directory: Path
-) -> PlacedNetwork:
+def _shape(parts: Sequence[_Part], loaded: Mapping[str, Network]) -> _Shape:
     first = parts[0].run
     network = loaded[first.network]
     for part in parts[1:]:
@@ -136,19 +198,57 @@ def _placed(
     try:
         checked = check_network(network)
         fragments = fragments_for(checked)
-        plan = plan_of(network, checked, width_us, directory)
-        wiring = wiring_of(plan, fragments)
     except Refused as error:
         raise first.network_at.refused(f"cannot be run: {error}") from None
+    owners = {**_landings(network, parts), **_computed(network, fragments, parts)}
+    return _Shape(checked, fragments, width_us, owners, first)
+
+
+def _written(shapes: Sequence[_Shape]) -> dict[StreamName, ReadStream]:
+    """The streams of all networks; Refused if two networks write one."""
+    written: dict[StreamName, ReadStream] = {}
+    for stream in (stream for shape in shapes for stream in shape.streams):
+        other = written.setdefault(stream.record.name, stream)
+        if other.network != stream.network:
+            raise Refused(
+                f"stream {stream.record.name} belongs to network {other.network} and to "
+                f"{stream.network}: rename it in one of them"
+            )
+    return written
+
+
+def _placed(
+    shape: _Shape,
+    shapes: Sequence[_Shape],
+    written: Mapping[StreamName, ReadStream],
+    directory: Path,
+) -> PlacedNetwork:
+    network, checked, fragments = shape.network, shape.checked, shape.fragments
+    try:
+        reads = {
+            source.stream_name: read_stream(checked, source, written)
+            for source in network.sources
+            if not source.is_landed
+        }
+        read_us = {name: its.record.width_us for name, its in reads.items()}
+        plan = plan_of_widths(network, checked, {**shape.widths_us, **read_us}, directory)
+        wiring = wiring_of(plan, fragments)
+    except Refused as error:
+        raise shape.run.network_at.refused(f"cannot be run: {error}") from None
     has_function = any(isinstance(box, Function) for box in network.boxes)
+    file = shape.run.network
+    others = [(f, its.owners[f.id]) for its in shapes if its is not shape for f in its.fragments]
+    streams = streams_of(checked, fragments, plan.widths_us)
     return PlacedNetwork(
         plan=plan,
-        streams=streams_of(plan, checked, fragments),
+        streams=streams,
         fragments={fragment.id: fragment for fragment in fragments},
         wiring=wiring,
-        owners={**_landings(network, parts), **_computed(network, fragments, parts)},
-        width_us=width_us,
-        file=Path(first.network) if has_function and first.network not in SHIPPED else None,
+        owners=shape.owners,
+        width_us=shape.width_us,
+        file=Path(file) if has_function and file not in SHIPPED else None,
+        reads=reads,
+        readers=readers_of({record.name for record in streams}, others),
     )
 
 
@@ -167,7 +267,14 @@ def _width_us(network: Network, parts: Sequence[_Part]) -> int:
 
 def _landings(network: Network, parts: Sequence[_Part]) -> dict[str, tuple[Participant, ...]]:
     given = [(part.participant, named) for part in parts for named in part.run.sources]
-    names = [source.name for source in network.sources]
+    names = [source.name for source in network.sources if source.is_landed]
+    for _, named in given:
+        for source in network.sources:
+            if source.name == named.name and not source.is_landed:
+                raise named.at.refused(
+                    f"is {named.name}, which reads stream {source.stream}: that has landed "
+                    "already; leave it out"
+                )
     listed = _listed("source", network, names, given, ("landed", "sources"))
     for name, by in listed.items():
         for again in list(by.values())[1:]:
@@ -211,18 +318,6 @@ def _listed(
                 "of a participant"
             )
     return listed
-
-
-def _check_streams_belong_to_one_network(networks: Sequence[PlacedNetwork]) -> None:
-    seen: dict[StreamName, str] = {}
-    for network in networks:
-        for stream in network.streams:
-            other = seen.setdefault(stream.name, network.name)
-            if other != network.name:
-                raise Refused(
-                    f"stream {stream.name} belongs to network {other} and to {network.name}: "
-                    "rename it in one of them"
-                )
 
 
 def _check_contracts_of_streams(

@@ -6,14 +6,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from medusa_core.commits import Hold
 from medusa_core.exchange import IMPORT_PREFIX
 from medusa_core.fragments import Fragment, landing_fragment
 from medusa_core.frozen import freeze
 from medusa_core.names import FragmentName, Participant, StreamName
 from medusa_core.plans import Plan
 from pipelines.catalog.records import StreamRecord
+from pipelines.contracts.composition import Readers, ReadStream
 from pipelines.contracts.stream_bounds import Promise
 from pipelines.contracts.streams import SinkContract, StreamContract
+from pipelines.exchange import first_holds
 from pipelines.exchange.first_holds import partner_readings
 from pipelines.spark.deployment import Owners, Wiring, owners_in_home, writing_fragments
 
@@ -25,7 +28,8 @@ class PlacedNetwork:
     `fragments` are its pieces by their ids, landings and imports not among them. `file` is the
     user's file if it must be kept, because the network has Function boxes. `promises` are what the
     homes receive for each stream; `verified` says of how many producers a row must be the same
-    before it is final for its readers, where that is more than one.
+    before it is final for its readers, where that is more than one. `reads` are the streams of
+    other networks that it reads, `readers` the fragments of other networks that read its streams.
     """
 
     plan: Plan
@@ -37,9 +41,11 @@ class PlacedNetwork:
     file: Path | None
     promises: Mapping[StreamName, Promise] = field(default_factory=dict)
     verified: Mapping[StreamName, int] = field(default_factory=dict)
+    reads: Mapping[StreamName, ReadStream] = field(default_factory=dict)
+    readers: Readers = field(default=Readers({}, {}))
 
     def __post_init__(self) -> None:
-        freeze(self, "fragments", "wiring", "owners", "promises", "verified")
+        freeze(self, "fragments", "wiring", "owners", "promises", "verified", "reads")
 
     @property
     def name(self) -> str:
@@ -47,8 +53,12 @@ class PlacedNetwork:
         return self.plan.network.name
 
     def owners_for(self, home: Participant) -> Owners:
-        """Of the fragments that this home must know; empty if it has no part in the network."""
-        return owners_in_home(self.wiring, self.owners, home)
+        """Of the fragments that this home must know; empty if it has no part in the network.
+
+        Who only reads a stream of the network knows the fragment that writes it, and its import.
+        """
+        found = owners_in_home(*self._with_readers, home)
+        return {name: by for name, by in found.items() if name not in self.readers.owners}
 
     def wires(self, fragment: str) -> tuple[tuple[StreamName, ...], tuple[StreamName, ...]]:
         """The streams that a fragment reads and writes.
@@ -86,10 +96,22 @@ class PlacedNetwork:
     @property
     def readings(self) -> Mapping[Participant, frozenset[tuple[StreamName, Participant]]]:
         """For each home, which of its streams are read, and by which partner."""
-        return partner_readings(self.wiring, self.owners)
+        return partner_readings(*self._with_readers)
+
+    @property
+    def first_holds(self) -> Mapping[Participant, tuple[Hold, ...]]:
+        """For each home, the holds of partners that are to read its streams."""
+        return first_holds.first_holds(*self._with_readers)
+
+    @property
+    def _with_readers(self) -> tuple[Wiring, Owners]:
+        wiring = {**self.wiring, **self.readers.wiring}
+        return wiring, {**self.owners, **self.readers.owners}
 
     def writers_of(self, stream: StreamName) -> tuple[Participant, ...]:
-        """Who lands or computes a stream of the network, by name."""
+        """Who lands or computes a stream that the network writes or reads, by name."""
+        if stream in self.reads:
+            return self.reads[stream].writers
         return self.owners[writing_fragments(self.wiring)[stream]]
 
     def fragment_of(self, stream: StreamName) -> FragmentName | None:
@@ -100,6 +122,6 @@ class PlacedNetwork:
     def landed_by(self, participant: Participant) -> Iterator[StreamName]:
         """The sources that a participant lands."""
         for source in self.plan.network.sources:
-            name = StreamName(source.name)
-            if participant in self.owners[landing_fragment(name)]:
+            name = source.stream_name
+            if source.is_landed and participant in self.owners[landing_fragment(name)]:
                 yield name

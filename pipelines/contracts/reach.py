@@ -53,9 +53,8 @@ def check_reach(
             inside = {s: kept[s] for s in shape.input_streams if s in kept}
             short = [s for s in inside if begins.get(s, BEGINNING_US) < inside[s]]
             if not short:
-                if from_us == BEGINNING_US and any(
-                    fragment in its.log for its in snapshots.values()
-                ):
+                is_late = any(fragment in its.log for its in snapshots.values())
+                if from_us == BEGINNING_US and (is_late or network.reads):
                     _check_late(network, fragment, home, snapshots)
                 continue
             stream = min(short, key=lambda s: begins.get(s, BEGINNING_US) - inside[s])

@@ -85,19 +85,22 @@ def _policy_of(value: Value | None) -> Policy:
 
 
 def promises_of(
-    network: Network,
+    networks: Iterable[Network],
     fragments: Iterable[Fragment],
     declared: Mapping[StreamName, Bound],
     lags_ms: Mapping[StreamName, int],
 ) -> dict[StreamName, Promise]:
-    """Stream -> the bounds that its homes receive, of every stream of a network.
+    """Stream -> the bounds that its homes receive, of every stream of several networks.
 
-    `declared` are the bounds of contracts, `lags_ms` the lags of sources, where they are declared.
+    `fragments` are those of all networks, each after those that it reads. `declared` are the
+    bounds of contracts, `lags_ms` the lags of sources, where they are declared.
     """
     ordered = tuple(fragments)
     lags: dict[StreamName, int] = {
-        StreamName(s.name): lags_ms.get(StreamName(s.name), s.disorder_us // 1_000)
-        for s in network.sources
+        source.stream_name: lags_ms.get(source.stream_name, source.disorder_us // 1_000)
+        for network in networks
+        for source in network.sources
+        if source.is_landed
     }
     for fragment in ordered:
         lag_ms = max(lags[name] for name in fragment.input_streams)
@@ -110,22 +113,26 @@ def promises_of(
     return {name: Promise(bounds[name], lags[name]) for name in lags}
 
 
-def check_paths(
-    fragments: Iterable[Fragment],
-    owners: Mapping[str, tuple[Participant, ...]],
-    promises: Mapping[StreamName, Promise],
-    width_us: int,
-    costs: Mapping[str, Cost],
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedFragment:
+    """A fragment, who computes it, the width of its buckets and what is promised of its streams."""
+
+    fragment: Fragment
+    owners: tuple[Participant, ...]
+    width_us: int
+    promises: Mapping[StreamName, Promise]
+
+
+def check_paths(placed: Iterable[PlacedFragment], costs: Mapping[str, Cost]) -> None:
     """Refuse a bound below the width of its buckets or below twice what its path costs.
 
-    `costs` are those that homes have measured, by fragment. Of several who compute one the way may
-    lead over any.
+    Each fragment comes after those that it reads. `costs` are those that homes have measured, by
+    fragment. Of several who compute one the way may lead over any.
     """
     writer: dict[StreamName, tuple[Participant, ...]] = {}
     reached: dict[StreamName, int] = {}
-    for fragment in fragments:
-        by = owners[fragment.id]
+    for its in placed:
+        fragment, by = its.fragment, its.owners
         longest_ms = max(
             reached.get(name, 0)
             + (IMPORT_MS if name in writer and len({*writer[name], *by}) > 1 else 0)
@@ -134,6 +141,6 @@ def check_paths(
         path_ms = longest_ms + costs.get(fragment.id, UNKNOWN_COST).path_ms
         for name in fragment.outputs:
             reached[name], writer[name] = path_ms, by
-            bound = promises[name].bound
+            bound = its.promises[name].bound
             if bound is not None:
-                check_path(name, bound, path_ms, width_us / 1_000)
+                check_path(name, bound, path_ms, its.width_us / 1_000)

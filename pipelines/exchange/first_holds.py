@@ -27,7 +27,10 @@ def partner_readings(
     readings: dict[Participant, set[tuple[StreamName, Participant]]] = {}
     for name, (inputs, _) in wiring.items():
         for stream, writer, reader in (
-            (s, writer, reader) for s in inputs for writer in writers[s] for reader in owners[name]
+            (s, writer, reader)
+            for s in inputs
+            for writer in writers.get(s, ())
+            for reader in owners[name]
         ):
             if writer != reader:
                 readings.setdefault(writer, set()).add((stream, reader))

@@ -26,7 +26,6 @@ from pipelines.contracts.home_snapshot import HomeSnapshot, read_home_snapshot
 from pipelines.contracts.reach import hold_for_plan
 from pipelines.contracts.replicas import warnings_of
 from pipelines.contracts.storage_roots import StorageRoot, check_storage
-from pipelines.exchange import first_holds
 from pipelines.homes.home import Home, Homes, known_homes, open_homes
 from pipelines.homes.network_files import keep_file
 from pipelines.market.contracts.bilateral import read_bilateral
@@ -300,7 +299,7 @@ def _hold_for_readers(
     Streams and homes that do not exist yet are skipped.
     """
     for network in federation.networks:
-        for name, holds in first_holds.first_holds(network.wiring, network.owners).items():
+        for name, holds in network.first_holds.items():
             if name not in chosen or homes.url(name) is None:
                 continue
             catalog = homes.make(name, roots[name].given).catalog

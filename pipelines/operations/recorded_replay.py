@@ -25,6 +25,7 @@ from pipelines.participant.replay import (
     inputs_of_network,
     make_folder,
     replay,
+    with_files,
 )
 from pipelines.report.page import write_page
 from pipelines.storage.file_limits import UNPACKED_RATIO_MAX, FileLimits
@@ -85,7 +86,7 @@ def run_replay(
     A home in which the check failed is kept. Raises Refused for a network, input or folder that
     cannot be used; see pipelines.participant.replay.
     """
-    network = load_network(request.network)
+    network = with_files(load_network(request.network))
     order = ReplayOrder(
         network=network,
         inputs=inputs_of_network(network, request.inputs),

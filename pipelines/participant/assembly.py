@@ -219,6 +219,7 @@ def sources_of(
         s.name: assigned_plan.plan
         for assigned_plan in assigned_plans
         for s in assigned_plan.plan.network.sources
+        if s.is_landed
     }
     declared: dict[StreamName, Declared] = {}
     for stream, document in home.catalog.sources().items():

@@ -61,7 +61,7 @@ def source_of(home: Home, stream: str) -> Source:
     found: dict[str, Source] = {}
     for plan in home.catalog.plans():
         if (network := network_in(plan.document)) is not None:
-            found |= {s.name: s for s in network.sources}
+            found |= {s.name: s for s in network.sources if s.is_landed}
     name = known_stream(home, stream)
     if home.catalog.lines(name)[0].stream.kind != "source" or stream not in found:
         raise Refused(

@@ -79,6 +79,21 @@ class ReplayOrder:
         return sha256(text.encode()).hexdigest()
 
 
+def with_files(network: Network) -> Network:
+    """The network with files in the place of the streams of others that it reads.
+
+    Raises Refused for a source of which nobody says which column has event time.
+    """
+    for source in network.sources:
+        if not source.is_landed and not source.time:
+            raise Refused(
+                f"source {source.name} of network {network.name} reads stream {source.stream}: "
+                "to replay files in its place, name its column with event time as time"
+            )
+    landed = (replace(source, stream=None) for source in network.sources)
+    return replace(network, sources=tuple(landed))
+
+
 def inputs_of_network(network: Network, given: Sequence[str]) -> dict[StreamName, tuple[Path, ...]]:
     """Files by source, from `[STREAM=]FILE` words; Refused unless every source has one."""
     files: dict[StreamName, list[Path]] = {StreamName(s.name): [] for s in network.sources}

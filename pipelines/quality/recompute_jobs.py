@@ -65,7 +65,8 @@ def _of_plan(
     """The ranges that one plan made; if it cannot be run, each stream with the reason."""
 
     def records(name: str, columns: Columns, parts: Sequence[Range]) -> pa.Table:
-        return source_records(home.catalog, home.storage, StreamName(name), columns, parts)
+        stream = network.source(name).stream_name
+        return source_records(home.catalog, home.storage, stream, columns, parts)
 
     try:
         network = network_of_plan(plan, home.directory)
@@ -93,7 +94,7 @@ def _of_plan(
 
 def ports_of_streams(network: Network) -> Mapping[StreamName, Port]:
     """Every stream of a network, also between fragments, and the port where it begins."""
-    ports = {StreamName(source.name): Port(source.name) for source in network.sources}
+    ports = {source.stream_name: Port(source.name) for source in network.sources}
     for fragment in fragments_of(network):
         ports |= fragment.outputs
     return ports

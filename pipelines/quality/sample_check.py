@@ -117,7 +117,8 @@ def check_sample(home: Home, network: Network, plan: PlanId) -> SampleCheck:
         ranges.setdefault(ports[name], []).extend(parts)
 
     def records(name: str, columns: Sequence[Column], parts: Sequence[Range]) -> pa.Table:
-        return source_records(home.catalog, home.storage, StreamName(name), columns, parts)
+        stream = network.source(name).stream_name
+        return source_records(home.catalog, home.storage, stream, columns, parts)
 
     not_checked = dict(sample.left_out)
     mismatches: list[Mismatch] = []
@@ -201,7 +202,7 @@ class _Sample:
 
     def __post_init__(self) -> None:
         catalog = self.home.catalog
-        names = [StreamName(source.name) for source in self.network.sources]
+        names = [source.stream_name for source in self.network.sources]
         self.sources = {name: _Counts.of(catalog.segments(name)) for name in names}
         self.widths_us = {n: stream_record(catalog, n).width_us for n in (*names, *self.ports)}
         total = sum(counts.total for counts in self.sources.values())
@@ -233,8 +234,9 @@ class _Sample:
         if self.segments[name]:
             whole = Range(self.segments[name][0].range.from_us, self.segments[name][-1].range.to_us)
             for source, behind_us in reach_us(self.network, port).items():
-                width = self.widths_us[StreamName(source)]
-                for at in self.sources[StreamName(source)].starts:
+                stream = self.network.source(source).stream_name
+                width = self.widths_us[stream]
+                for at in self.sources[stream].starts:
                     to_us = ceil_us(at + width + behind_us, width_us)
                     part = Range(floor_us(at, width_us), to_us).intersection(whole)
                     found += [part] if part else []
@@ -269,7 +271,7 @@ class _Sample:
     def _records(self, name: StreamName, parts: Sequence[Range]) -> int:
         need = needed_parts(self.network, {self.ports[name]: parts})
         return sum(
-            self.sources[StreamName(source)].within(part)
+            self.sources[self.network.source(source).stream_name].within(part)
             for source, ranges in need.items()
             for part in ranges
         )

@@ -213,7 +213,8 @@ def _computable(
         network = network_of_document(plans[plan]["network"])
         port = ports_of_streams(network)[subject.stream]
         for source, part in needed(network, port, window).items():
-            line = lines.get(StreamName(source))
+            stream = network.source(source).stream_name
+            line = lines.get(stream)
             trimmed_us = None if line is None else line.trimmed_us
             if trimmed_us is not None and part.from_us < trimmed_us:
                 behind_us = window.from_us - part.from_us
@@ -221,7 +222,7 @@ def _computable(
                 least_us = max(least_us, first_us)
                 if not is_default or first_us >= window.to_us:
                     raise Refused(
-                        f"{source} is trimmed before {iso(trimmed_us)}, so {subject.stream} can be "
+                        f"{stream} is trimmed before {iso(trimmed_us)}, so {subject.stream} can be "
                         f"recomputed from {iso(first_us)} on: give --from that, or later"
                     )
     return Subject(status=status, window=Range(least_us, window.to_us))

@@ -105,7 +105,8 @@ class Figures:
 def read_figures(home: Home, network: Network) -> Figures:
     """Read a home that this network was run in; raises Unavailable if a file of it is damaged."""
     streams = {s.stream.name: stream_figures(home, s) for s in home.catalog.streams()}
-    sources = [streams[StreamName(s.name)] for s in network.sources if s.name in streams]
+    read = [s.stream_name for s in network.sources]
+    sources = [streams[name] for name in read if name in streams]
     outputs = [streams[StreamName(o.name)] for o in network.outputs if o.name in streams]
     shown = {s.name for s in (*sources, *outputs)}
     widths = [s.status.stream.width_us for s in streams.values()]

@@ -31,9 +31,17 @@ def plan_of(network: Network, checked: CheckedNetwork, width_us: int, directory:
 
     `directory` is the home's: the engine is the one that will run there.
     """
-    streams = [StreamName(s.name) for s in network.sources]
-    streams += [stream for f in fragments_for(checked) for stream in f.outputs]
-    return plan_of_widths(network, checked, dict.fromkeys(streams, width_us), directory)
+    widths_us = equal_widths(network, fragments_for(checked), width_us)
+    return plan_of_widths(network, checked, widths_us, directory)
+
+
+def equal_widths(
+    network: Network, fragments: Sequence[Fragment], width_us: int
+) -> dict[StreamName, int]:
+    """One width for every stream that a network reads or writes."""
+    streams = [source.stream_name for source in network.sources]
+    streams += [stream for fragment in fragments for stream in fragment.outputs]
+    return dict.fromkeys(streams, width_us)
 
 
 def plan_of_widths(
@@ -73,7 +81,7 @@ def deployment_of(
         document=plan.document,
         plan=plan.id,
         plan_document=plan.document,
-        streams=streams_of(plan, checked, fragments),
+        streams=streams_of(checked, fragments, plan.widths_us),
         fragments=wiring,
         assignments=tuple(
             Assignment(fragment=name, producer=producer, epoch=FIRST_EPOCH, plan=plan.id)
@@ -83,24 +91,25 @@ def deployment_of(
 
 
 def streams_of(
-    plan: Plan, checked: CheckedNetwork, fragments: Sequence[Fragment]
+    checked: CheckedNetwork, fragments: Sequence[Fragment], widths_us: Mapping[StreamName, int]
 ) -> tuple[StreamRecord, ...]:
-    """Every stream of the plan with its shape: sources, then what the fragments write."""
+    """Every stream that a network writes, with its shape: landed sources, then what is computed."""
     sources = [
         StreamRecord(
-            name=StreamName(source.name),
+            name=source.stream_name,
             kind="source",
-            width_us=plan.widths_us[StreamName(source.name)],
+            width_us=widths_us[source.stream_name],
             columns={c.name: c.type for c in checked.columns[Port(source.name)]},
             key=source.key,
         )
-        for source in plan.network.sources
+        for source in checked.network.sources
+        if source.is_landed
     ]
     derived = [
         StreamRecord(
             name=stream,
             kind="derived",
-            width_us=plan.widths_us[stream],
+            width_us=widths_us[stream],
             columns={c.name: c.type for c in checked.columns[port]},
         )
         for fragment in fragments
@@ -115,8 +124,9 @@ def wiring_of(plan: Plan, fragments: Sequence[Fragment]) -> Wiring:
     Raises Refused if an output's buckets are not made of whole buckets of its inputs.
     """
     wiring: dict[str, tuple[tuple[StreamName, ...], tuple[StreamName, ...]]] = {
-        landing_fragment(StreamName(s.name)): ((), (StreamName(s.name),))
+        landing_fragment(s.stream_name): ((), (s.stream_name,))
         for s in plan.network.sources
+        if s.is_landed
     }
     for fragment in fragments:
         for stream in fragment.outputs:
@@ -136,13 +146,14 @@ def owners_in_home(wiring: Wiring, owners: Owners, home: Participant) -> Owners:
 
     Its own fragments; for each stream that they read and a partner writes, the fragment that makes
     the lines that are read, with all who compute it, and an import of its own. Where this home is
-    one of several producers of a stream that it reads, it imports the others' lines, too.
+    one of several producers of a stream that it reads, it imports the others' lines, too. A stream
+    that no fragment here writes belongs to another network, which brings it into the home.
     """
     writing = writing_fragments(wiring)
     found = {name: owners[name] for name in wiring if home in owners[name]}
     for name in list(found):
         for stream in wiring[name][0]:
-            by = owners[writing[stream]]
+            by = owners[writing[stream]] if stream in writing else (home,)
             if by != (home,):
                 found[writing[stream]] = by
                 found[import_fragment(stream)] = (home,)

@@ -117,7 +117,7 @@ def _learn(known: _Known, participants: Sequence[ParticipantContract]) -> Iterat
                     networks[run.network] = False
                     continue
                 networks[run.network] = True
-                known.streams.update(source.name for source in network.sources)
+                known.streams.update(source.stream_name for source in network.sources)
                 known.streams.update(stream for f in fragments for stream in f.outputs)
                 known.fragments.update(fragment.name for fragment in fragments)
                 known.qualified.update(f"{network.name}.{fragment.name}" for fragment in fragments)
