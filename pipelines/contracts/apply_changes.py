@@ -78,9 +78,10 @@ def decide_changes(
 
     Raises Refused for what cannot be changed in place, Conflict if homes disagree.
     """
+    names = {network.name for network in federation.networks}
     for network in federation.networks:
         for home, snapshot in snapshots.items():
-            check_in_place(network, home, snapshot)
+            check_in_place(network, home, snapshot, names)
     check_paths(federation.placed_fragments, _dearest(snapshots.values()))
     logs = {n.name: planned_logs(n, snapshots, plan_start) for n in federation.networks}
     plans = {

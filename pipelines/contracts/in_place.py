@@ -6,9 +6,10 @@ both their network and their participant.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from medusa_core.errors import Refused
+from medusa_core.exchange import IMPORT_PREFIX
 from medusa_core.names import Participant, StreamName
 from pipelines.base.time_text import duration
 from pipelines.catalog.records import StreamRecord
@@ -16,11 +17,19 @@ from pipelines.contracts.home_snapshot import HomeSnapshot
 from pipelines.contracts.placed_network import PlacedNetwork
 
 
-def check_in_place(network: PlacedNetwork, home: Participant, snapshot: HomeSnapshot) -> None:
-    """Refused if the contracts ask of a home what only a network with other names can have."""
+def check_in_place(
+    network: PlacedNetwork,
+    home: Participant,
+    snapshot: HomeSnapshot,
+    networks: Collection[str],
+) -> None:
+    """Refused if the contracts ask of a home what only a network with other names can have.
+
+    `networks` are all that the contracts have; others that stand in the home are left alone.
+    """
     if network.owners_for(home):
         _check_streams(network, home, snapshot)
-    _check_fragments(network, home, snapshot)
+    _check_fragments(network, home, snapshot, networks)
 
 
 def _check_streams(network: PlacedNetwork, home: Participant, snapshot: HomeSnapshot) -> None:
@@ -57,8 +66,12 @@ def _columns(record: StreamRecord) -> str:
     return f"({', '.join(f'{name} {type_}' for name, type_ in record.columns.items())})"
 
 
-def _check_fragments(network: PlacedNetwork, home: Participant, snapshot: HomeSnapshot) -> None:
+def _check_fragments(
+    network: PlacedNetwork, home: Participant, snapshot: HomeSnapshot, networks: Collection[str]
+) -> None:
     owners = network.owners_for(home)
+    others = (its for its in snapshot.fragments.values() if its.network not in networks)
+    read_by_others = {stream for its in others for stream in its.inputs}
     begun = {line.stream for line in snapshot.lines if line.boundary_us is not None}
     for name, deployed in snapshot.fragments.items():
         if deployed.network != network.name:
@@ -69,6 +82,9 @@ def _check_fragments(network: PlacedNetwork, home: Participant, snapshot: HomeSn
                 )
             continue
         if name not in owners:
+            its_stream = {StreamName(name.removeprefix(IMPORT_PREFIX)), *deployed.outputs}
+            if read_by_others & its_stream and not _is_computed(name, home, snapshot):
+                continue
             raise Refused(
                 f"fragment {name} of network {network.name} exists in the home of {home}, and the "
                 "contracts have it there no more: that cannot be changed in place; keep it, or "
@@ -84,6 +100,13 @@ def _check_fragments(network: PlacedNetwork, home: Participant, snapshot: HomeSn
                 f"and write {_names(outputs)}: it has begun, so that cannot be changed in place; "
                 "give the network and its streams other names"
             )
+
+
+def _is_computed(fragment: str, home: Participant, snapshot: HomeSnapshot) -> bool:
+    """Whether a home computes or lands what the fragment writes; what it imports it does not."""
+    log = snapshot.log.get(fragment, ())
+    its = any(line.producer.participant == home for line in log)
+    return its and not fragment.startswith(IMPORT_PREFIX)
 
 
 def _names(streams: tuple[StreamName, ...]) -> str:

@@ -169,7 +169,8 @@ def _not_here(home: Home, facts: Facts, plans: Plans) -> str:
     for plan in {segment.plan for segment in facts.segments} & set(plans):
         network = network_of_document(plans[plan]["network"])
         port = ports_of_streams(network)[facts.stream]
-        away |= {str(source) for source in needed(network, port, facts.window)} - here
+        read = needed(network, port, facts.window)
+        away |= {str(network.source(source).stream_name) for source in read} - here
     if away:
         return f"the records of {', '.join(sorted(away))} are not in this home: ask where they land"
     return ""
@@ -236,8 +237,9 @@ def _quarantine(home: Home) -> Mapping[str, int]:
 
 
 def _behind(facts: Facts, plans: Plans) -> set[str]:
-    """The stream and the sources that it is computed from."""
+    """The stream and the streams that the sources of its networks read."""
     found: set[str] = {facts.stream}
     for plan in {segment.plan for segment in facts.segments} & set(plans):
-        found |= {source["name"] for source in plans[plan].get("network", {}).get("sources", ())}
+        for source in plans[plan].get("network", {}).get("sources", ()):
+            found.add((source.get("stream") or source["name"]).rpartition("/")[2])
     return found

@@ -54,6 +54,22 @@ runs:
     bucket: 10s
     fragments: [second]
 """
+READER = '''"""A network that reads what another one writes."""
+from medusa_core.network import Filter, Network, Output, Source
+
+network = Network(
+    name="reader",
+    sources=(Source(name="many", columns={"ts_us": "bigint", "n": "int"}, stream="alpha/large"),),
+    boxes=(Filter(name="huge", input="many", cases={"yes": "n > 100"}),),
+    outputs=(Output(name="largest", input="huge"),),
+)
+'''
+READS = """\
+participant: {name}
+runs:
+  - network: reader.py
+    fragments: [main]
+"""
 TICKS = """\
 stream: ticks
 source:

@@ -1,0 +1,256 @@
+"""Networks that read streams of each other: what is deployed where, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from medusa_core.errors import Refused
+from medusa_core.names import Participant, StreamName
+from pipelines.contracts.apply_changes import decide_changes
+from pipelines.contracts.federation import Federation, read_federation
+from pipelines.contracts.home_snapshot import HomeSnapshot
+from tests.contracts.writing import (
+    ALPHA,
+    BETA,
+    FILES,
+    READER,
+    READS,
+    brought_in,
+    write_contracts,
+)
+
+Reader = Callable[..., Federation]
+Homes = Mapping[Participant, HomeSnapshot]
+A, B, G = map(Participant, ("alpha", "beta", "gamma"))
+COMPOSED = {
+    **FILES,
+    "reader.py": READER,
+    "participants/gamma.yaml": READS.format(name="gamma"),
+}
+"""Alpha computes large, beta and gamma read it: beta within the same network."""
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Reader:
+    def reader(changed: Mapping[str, str] | None = None) -> Federation:
+        return read_federation(
+            write_contracts(tmp_path / "c", COMPOSED | dict(changed or {})), tmp_path
+        )
+
+    return reader
+
+
+def applied(federation: Federation, homes: Homes) -> Homes:
+    decided = decide_changes(federation, homes, None)
+    return {home.participant: brought_in(homes[home.participant], home) for home in decided}
+
+
+ALL: Homes = dict.fromkeys((A, B, G), HomeSnapshot(clock_ms=0))
+
+
+def test_a_reading_home_gets_the_fragment_that_writes_and_an_import_of_its_network(
+    read: Reader,
+) -> None:
+    homes = applied(read(), ALL)
+    assert set(homes[G].log) == {"mine/first", "import/large", "reader/main"}
+    assert {its.network for name, its in homes[G].fragments.items() if name != "reader/main"} == {
+        "mine"
+    }
+    assert homes[G].fragments["reader/main"].inputs == ("large",)
+    assert {(line.stream, line.producer.participant) for line in homes[G].lines} == {
+        ("large", "alpha"), ("largest", "gamma")
+    }  # fmt: skip
+    assert "reader/main" not in homes[A].log
+
+
+def test_a_stream_is_granted_to_those_whose_networks_read_it(read: Reader) -> None:
+    decided = decide_changes(read(), ALL, None)
+    assert [home.grants for home in decided] == [
+        {("large", "beta"), ("large", "gamma")}, frozenset(), frozenset()
+    ]  # fmt: skip
+
+
+def test_the_same_contracts_again_change_nothing(read: Reader) -> None:
+    homes = applied(read(), ALL)
+    assert all(home.is_same for home in decide_changes(read(), homes, None))
+
+
+def test_a_network_that_comes_later_leaves_the_others_as_they_are(tmp_path: Path) -> None:
+    before = read_federation(write_contracts(tmp_path / "before", FILES), tmp_path)
+    both = {A: HomeSnapshot(clock_ms=0), B: HomeSnapshot(clock_ms=0)}
+    homes = applied(before, both) | {G: HomeSnapshot(clock_ms=0)}
+    after = read_federation(write_contracts(tmp_path / "after", COMPOSED), tmp_path)
+    assert applied(after, homes)[B] == homes[B]
+    assert applied(after, homes)[A].log == homes[A].log
+
+
+def test_a_network_that_is_taken_out_of_the_contracts_keeps_what_it_reads(
+    read: Reader, tmp_path: Path
+) -> None:
+    homes = applied(read(), ALL)
+    less = FILES | {"participants/gamma.yaml": "participant: gamma\n"}
+    federation = read_federation(write_contracts(tmp_path / "less", less), tmp_path)
+    assert applied(federation, homes)[G] == homes[G]
+
+
+def test_a_stream_of_ones_own_home_needs_no_import_and_no_grant(read: Reader) -> None:
+    own = ALPHA + "  - network: reader.py\n    fragments: [main]\n"
+    changed = {
+        "participants/alpha.yaml": own,
+        "participants/gamma.yaml": "participant: gamma\n",
+        "reader.py": READER.replace("alpha/large", "large"),
+    }
+    homes = applied(read(changed), ALL)
+    assert set(homes[A].log) == {"landing/ticks", "mine/first", "reader/main"}
+    assert not homes[G].log
+
+
+def test_a_reader_of_a_replicated_stream_chooses_among_all_who_write_it(read: Reader) -> None:
+    changed = {
+        "participants/beta.yaml": BETA.replace("[second]", "[first, second]"),
+        "streams/large.yaml": "stream: large\nreplicas: 2\nverify: 2\n",
+    }
+    federation = read(changed)
+    mine, reader = federation.networks
+    assert mine.chosen_by(G) == {"large"}
+    assert reader.writers_of(StreamName("large")) == (A, B)
+    homes = applied(federation, ALL)
+    assert homes[G].verified == {"large": 2}
+    assert homes[G].fragments["import/large"].outputs == ("large",)
+
+
+def test_a_bound_reaches_back_through_the_network_that_is_read(read: Reader) -> None:
+    federation = read({
+        "streams/largest.yaml": "stream: largest\nbound: 30s\n",
+        "streams/ticks.yaml": COMPOSED["streams/ticks.yaml"] + "lag: 2s\n",
+    })  # fmt: skip
+    mine, reader = federation.networks
+    for promise in (mine.promises["ticks"], mine.promises["large"], reader.promises["largest"]):
+        assert promise.bound is not None
+        assert (promise.bound.bound_ms, promise.lag_ms) == (30_000, 2_000)
+    assert mine.promises["result"].bound is None
+
+
+def test_a_bound_is_refused_that_the_way_through_all_networks_exceeds(read: Reader) -> None:
+    federation = read({"streams/largest.yaml": "stream: largest\nbound: 10s\n"})
+    decide_changes(federation, ALL, None)
+    federation = read({
+        "streams/largest.yaml": "stream: largest\nbound: 1s\n",
+        "reader.py": READER.replace("outputs=", 'bucket="1s", outputs='),
+        **{f"participants/{name}.yaml": text.replace("10s", "1s")
+           for name, text in (("alpha", ALPHA), ("beta", BETA))},
+    })  # fmt: skip
+    with pytest.raises(Refused, match="largest"):
+        decide_changes(federation, ALL, None)
+
+
+COLUMNS = '"ts_us": "bigint", "n": "int"'
+BACK = READER.replace('"reader"', '"back"').replace("largest", "least").replace("alpha/", "")
+CASES = {
+    "no such stream": (
+        {"reader.py": READER.replace("alpha/large", "alpha/larger")},
+        "gamma.yaml, line 3: runs[0].network cannot be run: source many of network reader reads "
+        "stream alpha/larger, which no network that anybody runs writes: did you mean 'large'?",
+    ),
+    "another writer": (
+        {"reader.py": READER.replace("alpha/large", "beta/large")},
+        "reads stream beta/large, which alpha writes: name the writer, or none",
+    ),
+    "other columns": (
+        {"reader.py": READER.replace('"n": "int"', '"n": "bigint"')},
+        "with columns (ts_us bigint, n bigint), and it has (ts_us bigint, n int): declare these",
+    ),
+    "columns in another order": (
+        {"reader.py": READER.replace(COLUMNS, ", ".join(reversed(COLUMNS.split(", "))))},
+        "declare these, in this order",
+    ),
+    "a bucket that is no multiple": (
+        {"reader.py": READER.replace("outputs=", 'bucket="15s", outputs=')},
+        "output largest has buckets of 15000000 us, no multiple of the 10000000 us",
+    ),
+    "landed again": (
+        {"participants/gamma.yaml": READS.format(name="gamma") + "    sources: [many]\n"},
+        "gamma.yaml, line 5: runs[0].sources[0] is many, which reads stream alpha/large: that has "
+        "landed already; leave it out",
+    ),
+    "read twice": (
+        {"reader.py": READER.replace(
+            "sources=(", 'sources=(Source(name="again", columns={"n": "int"}, stream="large"), ')},
+        "sources again and many of network reader both read stream large",
+    ),
+    "a key": (
+        {"reader.py": READER.replace('stream="alpha', 'key=("n",), stream="alpha')},
+        "reads stream alpha/large, whose records have landed already: leave key out",
+    ),
+    "no name": (
+        {"reader.py": READER.replace("alpha/large", "alpha/mine/large")},
+        "participant that source 'many' of network reader reads, 'alpha/mine'",
+    ),
+    "its own output": (
+        {"reader.py": READER.replace("alpha/large", "largest")}, "two streams of network reader"
+    ),
+    "an output of the same name as in another network": (
+        {"reader.py": READER.replace("largest", "result")},
+        "stream result belongs to network mine and to reader: rename it in one of them",
+    ),
+    "a feed for what is read": (
+        {"streams/large.yaml": "stream: large\nsource: {kind: directory, path: incoming}\n"},
+        "feeds large, which is computed",
+    ),
+    "a cycle through three networks": (
+        {
+            "reader.py": READER.replace("alpha/large", "rounder"),
+            "back.py": BACK.replace('stream="large"', 'stream="largest"'),
+            "round.py": READER.replace('"reader"', '"round"').replace("largest", "rounder")
+            .replace("alpha/large", "least"),
+            "participants/gamma.yaml": READS.format(name="gamma")
+            + "  - {network: back.py, fragments: [main]}\n"
+            + "  - {network: round.py, fragments: [main]}\n",
+        },
+        "the streams of networks back, reader and round are computed from each other: ",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_cannot_be_read_is_refused_with_what_to_do(read: Reader, case: str) -> None:
+    changed, sentence = CASES[case]
+    with pytest.raises(Refused) as refused:
+        read(changed)
+    assert sentence in str(refused.value)
+
+
+def test_a_cycle_is_named_in_the_direction_of_the_data(read: Reader) -> None:
+    changed, _ = CASES["a cycle through three networks"]
+    with pytest.raises(Refused) as refused:
+        read(changed)
+    path = str(refused.value).split(": ", 1)[1].split(";")[0].split(" -> ")
+    assert path[0] == path[-1]
+    follows = {"largest": "least", "least": "rounder", "rounder": "largest"}
+    assert all(follows[one] == other for one, other in pairwise(path))
+
+
+def test_fragments_of_two_networks_may_read_each_other_without_a_cycle(read: Reader) -> None:
+    """Mine -> reader -> a second fragment that belongs to mine."""
+    network = FILES["mine.py"].replace(
+        " boxes=(",
+        ' boxes=(Filter(name="odd", input="back", cases={"yes": "n % 2 = 1"}, fragment="third"),',
+    ).replace(
+        'sources=(', 'sources=(Source(name="back", columns={"ts_us": "bigint", "n": "int"}, '
+        'stream="largest"), '
+    ).replace("outputs=(", 'outputs=(Output(name="odds", input="odd"), ')  # fmt: skip
+    federation = read({
+        "mine.py": network,
+        "participants/beta.yaml": BETA.replace("[second]", "[second, third]"),
+    })  # fmt: skip
+    order = [fragment.id for fragment in federation.order]
+    assert order.index("mine/first") < order.index("reader/main") < order.index("mine/third")
+    homes = applied(federation, ALL)
+    assert set(homes[B].log) == {
+        "mine/first", "mine/second", "mine/third", "import/large", "reader/main", "import/largest"
+    }  # fmt: skip
+    assert all(home.is_same for home in decide_changes(federation, homes, None))

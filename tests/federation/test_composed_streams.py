@@ -1,0 +1,225 @@
+"""Networks read streams of other networks, in their own home and in others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from medusa_core.certificates import Suite
+from medusa_core.names import Participant, StreamName
+from pipelines.operations.contract_application import ApplyRequest, apply_contracts
+from pipelines.participant.assembly import has_ended
+from pipelines.quality.check_run import run_checks
+from pipelines.quality.windows import WindowRequest
+from pipelines.storage.csv_export import export_stream
+from tests.federation.building import Running, rounds_until, seated
+from tests.home_pool import home_pool
+from tests.replaying import parquet_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pipelines.catalog.server.embedded_server import EmbeddedServer
+
+pytestmark = pytest.mark.usefixtures("interpreted")
+
+PARTICIPANTS = tuple(map(Participant, ("alpha", "beta", "gamma")))
+START_US = 1_700_000_000_000_000
+SECOND_US = 1_000_000
+RECORDS = 120
+TIMES = ("event_time", "window_start")
+
+COUNTS = """
+from medusa_core.network import Aggregate, Network, Output, Source
+
+network = Network(
+    name="counts",
+    sources=(Source(name="connections", columns={"ts_us": "bigint", "orig_h": "string"},
+                    time="ts_us"),),
+    boxes=(Aggregate(name="per_host", input="connections", size="2s", group_by=("orig_h",),
+                     columns={"n": "count(*)"}),),
+    outputs=(Output(name="counted", input="per_host"),),
+    bucket="1s",
+)
+"""
+COUNTED = '{"window_start": "timestamp", "orig_h": "string", "n": "bigint"}'
+OFTEN = f"""
+from medusa_core.network import Filter, Network, Output, Source
+
+network = Network(
+    name="often",
+    sources=(Source(name="hosts", columns={COUNTED}, stream="alpha/counted"),),
+    boxes=(Filter(name="busy", input="hosts", cases={{"yes": "n > 1"}}),),
+    outputs=(Output(name="busy_hosts", input="busy"),),
+    bucket="1s",
+)
+"""
+SUMS = f"""
+from medusa_core.network import Aggregate, Network, Output, Source
+
+network = Network(
+    name="sums",
+    sources=(Source(name="busy", columns={COUNTED}, stream="beta/busy_hosts"),
+             Source(name="all", columns={COUNTED}, stream="alpha/counted"),),
+    boxes=(Aggregate(name="of_busy", input="busy", size="10s", group_by=("orig_h",),
+                     columns={{"n": "sum(n)"}}),
+           Aggregate(name="of_all", input="all", size="10s", columns={{"n": "sum(n)"}}),),
+    outputs=(Output(name="busy_sums", input="of_busy"), Output(name="all_sums", input="of_all")),
+    bucket="10s",
+)
+"""
+AT_HOME = f"""
+from medusa_core.network import Aggregate, Filter, Network, Output, Source
+
+network = Network(
+    name="at_home",
+    sources=(Source(name="mine", columns={COUNTED}, stream="counted"),
+             Source(name="raw", columns={{"ts_us": "bigint", "orig_h": "string"}},
+                    stream="connections"),),
+    boxes=(Filter(name="single", input="mine", cases={{"yes": "n = 1"}}),
+           Aggregate(name="minute", input="raw", size="60s", columns={{"n": "count(*)"}}),),
+    outputs=(Output(name="singles", input="single"), Output(name="minutes", input="minute")),
+    bucket="1s",
+)
+"""
+RUNS = {
+    "alpha": ("counts, sources: [connections], fragments: [main]", "at_home, fragments: [main]"),
+    "beta": ("often, fragments: [main]",),
+    "gamma": ("sums, fragments: [main]",),
+}
+
+
+def write_contracts(folder: Path, recorded: Path) -> Path:
+    """Alpha counts and reads its own streams, beta filters what alpha counts, gamma sums both."""
+    for kind in ("participants", "streams", "networks"):
+        (folder / kind).mkdir(parents=True)
+    for name, text in (("counts", COUNTS), ("often", OFTEN), ("sums", SUMS), ("at_home", AT_HOME)):
+        (folder / "networks" / f"{name}.py").write_text(text)
+    for name, runs in RUNS.items():
+        items = "".join(
+            f"  - {{network: networks/{run.replace(',', '.py,', 1)}}}\n" for run in runs
+        )
+        (folder / "participants" / f"{name}.yaml").write_text(
+            f"participant: {name}\nruns:\n{items}"
+        )
+    (folder / "streams" / "connections.yaml").write_text(
+        f"stream: connections\nsource:\n  kind: replay\n  paths: ['{recorded}']\n"
+        "  speed: 1000000000\n"
+    )
+    (folder / "streams" / "busy_sums.yaml").write_text("stream: busy_sums\nbound: 60s\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Connections of three hosts over two minutes, some of them close together."""
+    times = [START_US + at * SECOND_US + (at % 7) * 100_000 for at in range(RECORDS)]
+    hosts = [f"10.0.0.{at * at % 3}" for at in range(RECORDS)]
+    table = pa.table({"ts_us": times, "orig_h": hosts})
+    (path,) = parquet_files(tmp_path_factory.mktemp("recorded"), table)
+    return path
+
+
+@pytest.fixture(scope="module")
+def three(
+    postgres_server: EmbeddedServer,
+    spark: SparkSession,
+    recorded: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[dict[str, Running]]:
+    """The three, run until all of their streams have ended; the contracts are applied twice."""
+    folder = tmp_path_factory.mktemp("composed")
+    contracts = write_contracts(folder / "contracts", recorded)
+    with (
+        home_pool(postgres_server, folder / "homes", *PARTICIPANTS) as settings,
+        ExitStack() as stack,
+    ):
+        apply_contracts(settings, ApplyRequest(contracts=contracts))
+        assert apply_contracts(settings, ApplyRequest(contracts=contracts)).is_same
+        running = {
+            name: stack.enter_context(seated(settings, name, lambda: spark))
+            for name in PARTICIPANTS
+        }
+        rounds_until(
+            running.values(), lambda: all(has_ended(r.home_session) for r in running.values())
+        )
+        yield {str(name): one for name, one in running.items()}
+
+
+def rows(running: Running, stream: str, folder: Path) -> list[tuple[str, ...]]:
+    """The stable rows of a stream as its home exports them, without their times and windows."""
+    home, path = running.home_session.home, folder / f"{stream}.csv"
+    export_stream(home.catalog, home.storage, StreamName(stream), path)
+    lines = path.read_text().splitlines()
+    names = lines[0].split(",")
+    shown = [at for at, name in enumerate(names) if name not in TIMES]
+    return sorted(tuple(line.split(",")[at] for at in shown) for line in lines[1:])
+
+
+def counted(recorded: Path) -> Counter[tuple[int, str]]:
+    """(window's start, host) -> connections, computed without an engine."""
+    table = pq.read_table(recorded).to_pydict()
+    pairs = zip(table["ts_us"], table["orig_h"], strict=True)
+    return Counter((at // (2 * SECOND_US) * 2 * SECOND_US, host) for at, host in pairs)
+
+
+def summed(counts: Counter[tuple[int, str]], *, by_host: bool) -> Counter[tuple[int, str]]:
+    """The counts in windows of 10 s; a count lies at the end of its window."""
+    sums: Counter[tuple[int, str]] = Counter()
+    for (start_us, host), n in counts.items():
+        window_us = (start_us + 2 * SECOND_US - 1) // (10 * SECOND_US) * 10 * SECOND_US
+        sums[window_us, host if by_host else ""] += n
+    return sums
+
+
+def test_a_stream_of_another_network_is_read_exactly_in_every_home(
+    three: dict[str, Running], recorded: Path, tmp_path: Path
+) -> None:
+    counts = counted(recorded)
+    busy = Counter({key: n for key, n in counts.items() if n > 1})
+    assert busy
+    assert len(busy) < len(counts)
+    singles = rows(three["alpha"], "singles", tmp_path)
+    assert singles == sorted((host, "1") for (_, host), n in counts.items() if n == 1)
+    hosts = rows(three["beta"], "busy_hosts", tmp_path)
+    assert hosts == sorted((host, str(n)) for (_, host), n in busy.items())
+    sums = rows(three["gamma"], "busy_sums", tmp_path)
+    assert sums == sorted((host, str(n)) for (_, host), n in summed(busy, by_host=True).items())
+    all_sums = rows(three["gamma"], "all_sums", tmp_path)
+    assert all_sums == sorted((str(n),) for n in summed(counts, by_host=False).values())
+    minutes = sum(int(row[0]) for row in rows(three["alpha"], "minutes", tmp_path))
+    assert minutes == RECORDS
+    for one in three.values():
+        assert one.home_session.home.catalog.quarantine_count() == 0
+
+
+def test_each_home_holds_a_stream_once_however_many_networks_read_it(
+    three: dict[str, Running],
+) -> None:
+    gamma = three["gamma"].home_session.home.catalog
+    lines = {(str(line.stream.name), line.producer.participant) for line in gamma.lines()}
+    assert lines == {
+        ("counted", "alpha"), ("busy_hosts", "beta"),
+        ("busy_sums", "gamma"), ("all_sums", "gamma"),
+    }  # fmt: skip
+    alpha = three["alpha"].home_session.home.catalog
+    readers = {(hold.holder, hold.purpose) for hold in alpha.holds(StreamName("counted"))}
+    assert {("beta", "import"), ("gamma", "import")} <= readers
+
+
+def test_the_rows_of_a_composed_network_certify_by_a_recomputation(
+    three: dict[str, Running],
+) -> None:
+    for name, stream in (("alpha", "singles"), ("beta", "busy_hosts"), ("gamma", "busy_sums")):
+        home = three[name].home_session.home
+        outcome = run_checks(home, WindowRequest(stream=stream))
+        certificates = [found.certificate for found in outcome.found]
+        assert [c for c in certificates if not c.passed] == [], stream
+        assert any(c.suite == Suite.CONVERGED for c in certificates), certificates
