@@ -197,7 +197,9 @@ class Arc:
 class Network:
     """Sources, boxes and outputs. A Network that exists is well shaped; else Refused is raised.
 
-    `bucket` is the width of every stream of the network unless a deployment says otherwise.
+    `bucket` is the width of every stream of the network unless a deployment says otherwise. A
+    network of sources alone lands them for other networks. One that brings a single stream of a
+    partner into a home is named as the stream is, `alpha/suspects`.
     """
 
     name: str
@@ -216,7 +218,8 @@ class Network:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_box_of", {box.name: box for box in self.boxes})
         object.__setattr__(self, "_source_of", {source.name: source for source in self.sources})
-        check_name("network", self.name)
+        if not self.is_imported:
+            check_name("network", self.name)
         check_names(self)
         for box in self.boxes:
             check_box(box)
@@ -229,6 +232,16 @@ class Network:
         object.__setattr__(self, "box_arcs", tuple(box_arcs))
         object.__setattr__(self, "output_arcs", tuple(output_arcs))
         check_every_box_is_used(self)
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether it is nothing but a stream of a partner."""
+        is_alone = len(self.sources) == 1 and not self.boxes and not self.outputs
+        return (
+            is_alone
+            and self.sources[0].writer is not None
+            and (self.sources[0].stream == self.name)
+        )
 
     def box(self, name: str) -> Box:
         """The box of that name."""
@@ -296,8 +309,10 @@ def ports_of(box: Box) -> tuple[str, ...]:
 def check_names(network: Network) -> None:
     """Refuse names that are none, or that two parts of the network share."""
     where = f"of network {network.name}"
-    if not network.sources or not network.outputs:
-        raise Refused(f"network {network.name} needs at least one source and one output")
+    if not network.sources:
+        raise Refused(f"network {network.name} needs at least one source")
+    if network.boxes and not network.outputs:
+        raise Refused(f"network {network.name} has boxes and no output: name one")
     for source in network.sources:
         check_name(f"source {where},", source.name)
         declare_columns(f"source {source.name!r} {where}", source.columns)
@@ -444,6 +459,9 @@ def check_every_box_is_used(network: Network) -> None:
                 f"output {arc.end} of network {network.name} comes straight from source "
                 f"{arc.start.owner}: put a box between them, or read the source itself"
             )
+    is_landed = all(source.is_landed for source in network.sources)
+    if not network.boxes and not network.outputs and (is_landed or network.is_imported):
+        return
     read = {arc.start.owner for arc in (*network.box_arcs, *network.output_arcs)}
     for part in (*network.sources, *network.boxes):
         if part.name not in read:

@@ -25,6 +25,12 @@ from pipelines.base.time_text import duration
 from pipelines.contracts.composition import ReadStream, in_order, read_stream, readers_of
 from pipelines.contracts.fields import Named
 from pipelines.contracts.folder import check_folder
+from pipelines.contracts.imported_streams import (
+    Offers,
+    Reading,
+    imported_network,
+    imported_streams,
+)
 from pipelines.contracts.participants import ParticipantContract, Run, read_participants
 from pipelines.contracts.placed_network import PlacedNetwork
 from pipelines.contracts.replicas import check_replicas
@@ -109,16 +115,22 @@ class _Shape:
             writers = self.owners[writing[record.name]]
             yield ReadStream(record=record, network=self.network.name, writers=writers)
 
+    def readers_of(self, stream: StreamName) -> set[Participant]:
+        """Who computes a fragment that reads the stream."""
+        reading = (f for f in self.fragments if stream in f.input_streams)
+        return {participant for fragment in reading for participant in self.owners[fragment.id]}
+
     @property
     def widths_us(self) -> dict[StreamName, int]:
         """Of each stream that it writes; what it reads of other networks has the width it has."""
         return equal_widths(self.network, self.fragments, self.width_us)
 
 
-def read_federation(contracts: Path, directory: Path) -> Federation:
+def read_federation(contracts: Path, directory: Path, offers: Offers | None = None) -> Federation:
     """Read and check a contracts folder; `directory` is MEDUSA_DIR, where the engine is found.
 
-    Raises Refused, naming file, line and field.
+    `offers` tells what partners elsewhere offer; without it, their streams are taken as the
+    networks declare them. Raises Refused, naming file, line and field, and what `offers` raises.
     """
     check_folder(contracts)
     participants = read_participants(contracts)
@@ -133,7 +145,10 @@ def read_federation(contracts: Path, directory: Path) -> Federation:
     shapes = [_shape(parts[name], loaded) for name in sorted(parts)]
     written = _written(shapes)
     with _engine_folder(directory) as folder:
-        networks = tuple(_placed(shape, shapes, written, folder) for shape in shapes)
+        imported = _imported(shapes, written, participants, offers, folder)
+        written |= {stream.record.name: stream for one in imported for stream in _read_of(one)}
+        placed = (_placed(shape, shapes, written, folder) for shape in shapes)
+        networks = (*imported, *placed)
     order = in_order([(shape.network, shape.fragments) for shape in shapes])
     _check_contracts_of_streams(networks, streams, contracts)
     networks = _promised(networks, order, streams)
@@ -155,8 +170,14 @@ def _promised(
 ) -> tuple[PlacedNetwork, ...]:
     """The networks with what is promised of their streams."""
     declared = {c.stream: c.bound for c in contracts if c.bound is not None}
-    lags_ms = {c.stream: c.lag_ms for c in contracts if c.lag_ms is not None}
-    promises = promises_of([n.plan.network for n in networks], order, declared, lags_ms)
+    lags_ms = {
+        source.stream_name: source.disorder_us // 1_000
+        for network in networks
+        for source in network.plan.network.sources
+        if source.is_landed or network.plan.network.is_imported
+    }
+    lags_ms |= {c.stream: c.lag_ms for c in contracts if c.lag_ms is not None}
+    promises = promises_of(lags_ms, order, declared)
     verified = {c.stream: c.verify.count for c in contracts if c.verify and c.verify.count > 1}
     return tuple(
         replace(
@@ -215,6 +236,39 @@ def _written(shapes: Sequence[_Shape]) -> dict[StreamName, ReadStream]:
                 f"{stream.network}: rename it in one of them"
             )
     return written
+
+
+def _imported(
+    shapes: Sequence[_Shape],
+    written: Mapping[StreamName, ReadStream],
+    participants: Sequence[ParticipantContract],
+    offers: Offers | None,
+    directory: Path,
+) -> tuple[PlacedNetwork, ...]:
+    """The networks that bring streams of partners elsewhere into the homes that read them."""
+    readings = [
+        Reading(
+            source=source,
+            network=shape.network.name,
+            width_us=shape.width_us,
+            readers=tuple(sorted(shape.readers_of(source.stream_name))),
+            at=shape.run.network_at,
+        )
+        for shape in shapes
+        for source in shape.network.sources
+        if not source.is_landed and source.stream_name not in written
+    ]
+    fragments = [(f, shape.owners[f.id]) for shape in shapes for f in shape.fragments]
+    found = imported_streams(readings, participants, offers)
+    return tuple(
+        imported_network(name, found[name], fragments, directory) for name in sorted(found)
+    )
+
+
+def _read_of(network: PlacedNetwork) -> Iterator[ReadStream]:
+    for record in network.streams:
+        writers = network.writers_of(record.name)
+        yield ReadStream(record=record, network=network.name, writers=writers)
 
 
 def _placed(
@@ -324,11 +378,16 @@ def _check_contracts_of_streams(
     networks: Sequence[PlacedNetwork], contracts: Sequence[StreamContract], folder: Path
 ) -> None:
     kinds = {stream.name: stream.kind for network in networks for stream in network.streams}
+    imported = {s.name for n in networks if n.plan.network.is_imported for s in n.streams}
     for contract in contracts:
         if contract.stream not in kinds:
             hint = did_you_mean(contract.stream, kinds, f"there is {', '.join(kinds) or 'none'}")
             raise contract.at.refused(
                 f"is {contract.stream}, which no network that anybody runs has: {hint}"
+            )
+        if contract.source is not None and contract.stream in imported:
+            raise contract.source_at.refused(
+                f"feeds {contract.stream}, which a partner writes: only sources landed here are fed"
             )
         if contract.source is not None and kinds[contract.stream] != "source":
             raise contract.source_at.refused(
@@ -347,7 +406,7 @@ def _check_contracts_of_streams(
             )
     fed = {contract.stream for contract in contracts if contract.source is not None}
     for name, kind in kinds.items():
-        if kind == "source" and name not in fed:
+        if kind == "source" and name not in fed | imported:
             raise Refused(
                 f"nothing feeds source {name}: say what does in {folder}/streams/{name}.yaml, "
                 "under source"

@@ -30,6 +30,7 @@ class PlacedNetwork:
     homes receive for each stream; `verified` says of how many producers a row must be the same
     before it is final for its readers, where that is more than one. `reads` are the streams of
     other networks that it reads, `readers` the fragments of other networks that read its streams.
+    `replicas` are the replicas' numbers of a fragment that a partner elsewhere computes.
     """
 
     plan: Plan
@@ -43,9 +44,10 @@ class PlacedNetwork:
     verified: Mapping[StreamName, int] = field(default_factory=dict)
     reads: Mapping[StreamName, ReadStream] = field(default_factory=dict)
     readers: Readers = field(default=Readers({}, {}))
+    replicas: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        freeze(self, "fragments", "wiring", "owners", "promises", "verified", "reads")
+        freeze(self, "fragments", "wiring", "owners", "promises", "verified", "reads", "replicas")
 
     @property
     def name(self) -> str:

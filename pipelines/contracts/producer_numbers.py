@@ -40,6 +40,9 @@ def producers_of(
             "cannot be changed in place; leave it where it is, or give the network and its streams "
             "other names"
         )
+    if fragment in network.replicas:
+        elsewhere = {Producer(owners[0], number) for number in network.replicas[fragment]}
+        return sorted(elsewhere | set(known.values()), key=lambda producer: producer.replica)
     next_number = max((producer.replica for producer in known.values()), default=-1) + 1
     new = [name for name in owners if name not in known]
     numbered = (Producer(name, number) for number, name in enumerate(new, next_number))

@@ -14,7 +14,6 @@ from medusa_core.bounds import Bound, Policy, check_path, strictest
 from medusa_core.errors import Refused
 from medusa_core.fragments import Fragment
 from medusa_core.names import Participant, StreamName
-from medusa_core.network import Network
 from medusa_core.paths import IMPORT_MS
 from medusa_core.step_costs import Cost
 from pipelines.contracts.fields import duration_us_of, text_of
@@ -85,23 +84,17 @@ def _policy_of(value: Value | None) -> Policy:
 
 
 def promises_of(
-    networks: Iterable[Network],
+    lags_ms: Mapping[StreamName, int],
     fragments: Iterable[Fragment],
     declared: Mapping[StreamName, Bound],
-    lags_ms: Mapping[StreamName, int],
 ) -> dict[StreamName, Promise]:
     """Stream -> the bounds that its homes receive, of every stream of several networks.
 
-    `fragments` are those of all networks, each after those that it reads. `declared` are the
-    bounds of contracts, `lags_ms` the lags of sources, where they are declared.
+    `lags_ms` are the lags of all streams that no fragment writes. `fragments` are those of all
+    networks, each after those that it reads; `declared` are the bounds of contracts.
     """
     ordered = tuple(fragments)
-    lags: dict[StreamName, int] = {
-        source.stream_name: lags_ms.get(source.stream_name, source.disorder_us // 1_000)
-        for network in networks
-        for source in network.sources
-        if source.is_landed
-    }
+    lags = dict(lags_ms)
     for fragment in ordered:
         lag_ms = max(lags[name] for name in fragment.input_streams)
         lags.update(dict.fromkeys(fragment.outputs, lag_ms))

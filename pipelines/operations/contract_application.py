@@ -32,6 +32,7 @@ from pipelines.market.contracts.bilateral import read_bilateral
 from pipelines.market.sync.contract_proposals import AgreementChange
 from pipelines.operations.agreement_application import apply_agreements, decide_contracts
 from pipelines.operations.partner_application import apply_partners
+from pipelines.operations.partner_offers import PartnerOffers
 from pipelines.sinks.registration import declare
 
 NOW = "now"
@@ -133,6 +134,9 @@ def apply_contracts(
         one.participant: one.public_key for one in federation.participants if one.public_key
     }
     with open_homes(settings, alone=not request.explain) as homes:
+        if any(network.plan.network.is_imported for network in federation.networks):
+            offers = PartnerOffers(homes, settings)
+            federation = read_federation(contracts, settings.directory, offers)
         snapshots = _snapshots(homes, federation, chosen)
         decided = decide_changes(federation, snapshots, request.begins, chosen)
         agreed = decide_contracts(homes, settings.directory, bilateral, chosen, public_keys)

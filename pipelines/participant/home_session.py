@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from medusa_core.errors import Unavailable
 from medusa_core.names import Participant
@@ -40,6 +41,14 @@ def open_session(settings: Settings, participant: Participant) -> Iterator[HomeS
         yield home_session
 
 
+def exchange_of(directory: Path, catalog: PostgresCatalog) -> HttpsExchange:
+    """The exchange of a home with its partners; the caller closes it."""
+    participant = catalog.participant
+    addresses = PartnerAddresses(directory, catalog.partner_addresses)
+    identity = OwnIdentity(directory, participant)
+    return HttpsExchange(participant, addresses, identity, learn=catalog.note_introduction)
+
+
 @contextmanager
 def session_at(server: HomeServer) -> Iterator[HomeSession]:
     """Open the home that is on a server."""
@@ -54,19 +63,18 @@ def session_at(server: HomeServer) -> Iterator[HomeSession]:
             "again"
         ) from error
 
-    identity = OwnIdentity(directory, participant)
-    with closing(PostgresCatalog(url, participant)) as catalog:
-        addresses = PartnerAddresses(directory, catalog.partner_addresses)
-        exchange = HttpsExchange(participant, addresses, identity, learn=catalog.note_introduction)
-        with closing(exchange):
-            yield HomeSession(
-                home=Home(
-                    participant=participant,
-                    directory=directory,
-                    storage=storage,
-                    catalog=catalog,
-                ),
-                url=url,
-                exchange=exchange,
-                revive=server.revive,
-            )
+    with (
+        closing(PostgresCatalog(url, participant)) as catalog,
+        closing(exchange_of(directory, catalog)) as exchange,
+    ):
+        yield HomeSession(
+            home=Home(
+                participant=participant,
+                directory=directory,
+                storage=storage,
+                catalog=catalog,
+            ),
+            url=url,
+            exchange=exchange,
+            revive=server.revive,
+        )

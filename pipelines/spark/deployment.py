@@ -47,14 +47,18 @@ def equal_widths(
 def plan_of_widths(
     network: Network, checked: CheckedNetwork, widths_us: Mapping[StreamName, int], directory: Path
 ) -> Plan:
-    """The plan of a network whose streams have buckets of these widths."""
+    """The plan of a network whose streams have buckets of these widths.
+
+    That of a network without boxes is the same under every engine.
+    """
     assert checked.network is network
     fragments = fragments_for(checked)
+    engine = {**engine_settings(directory), "compiled": compiled_fingerprint(checked, fragments)}
     return Plan(
         network=network,
         widths_us=widths_us,
         function_sources=function_sources(network),
-        engine={**engine_settings(directory), "compiled": compiled_fingerprint(checked, fragments)},
+        engine=engine if network.boxes else {},
     )
 
 

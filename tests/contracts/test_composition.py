@@ -153,8 +153,8 @@ BACK = READER.replace('"reader"', '"back"').replace("largest", "least").replace(
 CASES = {
     "no such stream": (
         {"reader.py": READER.replace("alpha/large", "alpha/larger")},
-        "gamma.yaml, line 3: runs[0].network cannot be run: source many of network reader reads "
-        "stream alpha/larger, which no network that anybody runs writes: did you mean 'large'?",
+        ("gamma.yaml, line 3: runs[0].network cannot be run: source many of network reader reads "
+         "stream alpha/larger, which no network that anybody runs writes: did you mean 'large'?"),
     ),
     "another writer": (
         {"reader.py": READER.replace("alpha/large", "beta/large")},
@@ -174,8 +174,8 @@ CASES = {
     ),
     "landed again": (
         {"participants/gamma.yaml": READS.format(name="gamma") + "    sources: [many]\n"},
-        "gamma.yaml, line 5: runs[0].sources[0] is many, which reads stream alpha/large: that has "
-        "landed already; leave it out",
+        ("gamma.yaml, line 5: runs[0].sources[0] is many, which reads stream alpha/large: that has "
+         "landed already; leave it out"),
     ),
     "read twice": (
         {"reader.py": READER.replace(

@@ -101,8 +101,8 @@ def test_windows_tumble_unless_they_advance_by_less() -> None:
 MAP: dict[str, Any] = {"columns": {"key": "key"}}
 REFUSALS: list[tuple[str, dict[str, Any], tuple[Box, ...]]] = [
     ("network 'Bad name' is not a name", {"name": "Bad name"}, ()),
-    ("network example needs at least one source and one output", {"sources": ()}, ()),
-    ("network example needs at least one source and one output", {"outputs": ()}, ()),
+    ("network example needs at least one source", {"sources": ()}, ()),
+    ("network example has boxes and no output: name one", {"outputs": ()}, ()),
     ("box m of network example reads 'nowhere', which is neither a source nor a box: a dan",
      {}, (Map(name="m", input="nowhere", **MAP),)),
     ("output result of network example reads 'nowhere'",

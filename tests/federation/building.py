@@ -162,12 +162,18 @@ def seated(
     name: str,
     session: Callable[[], SparkSession],
     limits: Limits | None = None,
+    *,
+    is_served: bool = True,
 ) -> Iterator[Running]:
-    """A participant as `medusa run` would make it, its exchange served, ticked by the test."""
+    """A participant as `medusa run` would make it, its exchange served, ticked by the test.
+
+    `is_served`: False if another process serves its exchange.
+    """
     with ExitStack() as stack:
         home_session = stack.enter_context(open_session(settings, Participant(name)))
         heard = Heard()
-        stack.enter_context(served_home(settings, Participant(name)))
+        if is_served:
+            stack.enter_context(served_home(settings, Participant(name)))
         leases = stack.enter_context(
             LeaseRenewer(home_session.home.catalog, f"test-{name}", lease_ms=HELD_MS)
         )

@@ -1,0 +1,145 @@
+"""Streams of partners elsewhere, as far as their homes offer them: each a network of its own.
+
+The contracts of a partner elsewhere are not in the folder. What its exchange server offers says
+which columns and buckets a stream has; the network that is deployed for it lands and computes
+nothing, it brings the stream into every home that reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from medusa_core.errors import Refused
+from medusa_core.fragments import Fragment
+from medusa_core.names import Participant, StreamName
+from medusa_core.network import Network, Source
+from medusa_core.suggest import did_you_mean
+from pipelines.catalog.records import StreamRecord
+from pipelines.contracts.composition import readers_of
+from pipelines.contracts.fields import listing
+from pipelines.contracts.participants import ParticipantContract
+from pipelines.contracts.placed_network import PlacedNetwork
+from pipelines.contracts.yaml_values import Value
+from pipelines.language.check import check_network
+from pipelines.spark.deployment import plan_of_widths
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartnerStream:
+    """A stream that a partner offers to a participant: its shape and the partner's replicas."""
+
+    record: StreamRecord
+    replicas: tuple[int, ...]
+
+
+Offers = Callable[[Participant, StreamName, Participant], PartnerStream]
+"""What a partner offers of a stream to a reader, in this order; Refused if it does not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A source of a network that reads a stream which no network of the folder writes."""
+
+    source: Source
+    network: str
+    width_us: int
+    readers: tuple[Participant, ...]
+    at: Value
+
+    def refused(self, why: str) -> Refused:
+        """The error with the place in the contract that names the network."""
+        source = self.source
+        what = f"source {source.name} of network {self.network} reads stream {source.stream}"
+        return self.at.refused(f"cannot be run: {what}{why}")
+
+
+def imported_streams(
+    readings: Sequence[Reading],
+    participants: Sequence[ParticipantContract],
+    offers: Offers | None,
+) -> dict[str, PartnerStream]:
+    """`partner/stream` -> what is offered of it, for every stream of a partner that is read.
+
+    Without offers a stream is taken as its readers declare it. Raises Refused for a participant
+    that nobody knows or that has no home elsewhere, and for two streams of one name.
+    """
+    elsewhere = {one.participant: one for one in participants if one.public_key is not None}
+    found: dict[str, PartnerStream] = {}
+    for reading in readings:
+        source = reading.source
+        if source.writer is None or source.stream is None:
+            continue
+        writer = Participant(source.writer)
+        if writer not in elsewhere:
+            known = sorted({one.participant for one in participants})
+            if writer in known:
+                continue
+            hint = did_you_mean(writer, known, "join it with medusa partner accept")
+            raise reading.refused(f", and {writer} has no contract as participant: {hint}")
+        for other in found:
+            if other != source.stream and other.endswith(f"/{source.stream_name}"):
+                raise reading.refused(
+                    f", and another source reads {other}: a home holds one stream of a name; ask "
+                    "one of the partners to rename its stream"
+                )
+        for offered in _offered(reading, writer, offers):
+            if found.setdefault(source.stream, offered) != offered:
+                raise reading.refused(
+                    f", which {writer} offers to {listing(reading.readers)} in different shapes: "
+                    "ask its operator"
+                )
+    return found
+
+
+def _offered(
+    reading: Reading, writer: Participant, offers: Offers | None
+) -> Iterator[PartnerStream]:
+    """What each reader is offered, or what the network declares."""
+    if offers is None:
+        yield _as_declared(reading)
+        return
+    for reader in reading.readers:
+        try:
+            yield offers(writer, reading.source.stream_name, reader)
+        except Refused as error:
+            raise reading.refused(f": {error}") from None
+
+
+def _as_declared(reading: Reading) -> PartnerStream:
+    record = StreamRecord(
+        name=reading.source.stream_name,
+        kind="derived",
+        width_us=reading.width_us,
+        columns=reading.source.columns,
+    )
+    return PartnerStream(record=record, replicas=(0,))
+
+
+def imported_network(
+    stream: str,
+    offered: PartnerStream,
+    fragments: Iterable[tuple[Fragment, tuple[Participant, ...]]],
+    directory: Path,
+) -> PlacedNetwork:
+    """The network that brings a partner's stream to the fragments that read it, with their owners.
+
+    `stream` is `partner/stream`, which names the network and the fragment that writes it.
+    """
+    record = offered.record
+    source = Source(name=record.name, stream=stream, columns=record.columns)
+    network = Network(name=stream, sources=(source,), boxes=(), outputs=())
+    widths_us = {record.name: record.width_us}
+    assert source.writer is not None
+    return PlacedNetwork(
+        plan=plan_of_widths(network, check_network(network), widths_us, directory),
+        streams=(record,),
+        fragments={},
+        wiring={stream: ((), (record.name,))},
+        owners={stream: (Participant(source.writer),)},
+        width_us=record.width_us,
+        file=None,
+        readers=readers_of({record.name}, list(fragments)),
+        replicas={stream: offered.replicas},
+    )
