@@ -28,7 +28,7 @@ from medusa_core.protocol.news_documents import NAME, REPLICA_MAX, STREAM, TO_DO
 SMALL_BYTES_MAX = 64 << 10
 OFFERS_BYTES_MAX = 16 << 20
 HOLD_MS_MAX = 31 * 86_400_000
-STREAMS_MAX, COLUMNS_MAX, REPLICAS_MAX = 10_000, 1_000, 1_000
+STREAMS_MAX, COLUMNS_MAX, REPLICAS_MAX, EDGES_MAX = 10_000, 1_000, 1_000, 1_000
 LINES_MAX = 10 * STREAMS_MAX
 """Of all streams: most have one producer, few have more than three."""
 TIME_MS = IntegerField(0, 2**53 - 1)
@@ -79,7 +79,11 @@ def read_acknowledgement(content: bytes) -> Acknowledgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedStream:
-    """A stream that the reader may read: its columns, its bucket width, and who produces it."""
+    """A stream that the reader may read: its columns, its bucket width, and who produces it.
+
+    `lineage` is what it is computed from, back to where records land: pairs of
+    `participant/stream`, of which the second is computed from the first.
+    """
 
     name: StreamName
     kind: str
@@ -87,6 +91,7 @@ class OfferedStream:
     columns: Mapping[str, str]
     key: tuple[str, ...]
     replicas: tuple[int, ...]
+    lineage: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         freeze(self, "columns")
@@ -94,6 +99,9 @@ class OfferedStream:
 
 COLUMN = TextField(63, r"[A-Za-z_][A-Za-z0-9_]{0,62}", "a column's name")
 COLUMN_AND_TYPE = RecordField({"name": COLUMN, "type": TextField(1_000)})
+QUALIFIED = TextField(
+    127, r"[a-z][a-z0-9_]{0,62}/[a-z][a-z0-9_]{0,62}", "a participant and its stream"
+)
 OFFERS = Document(
     "the list of offered streams",
     TO_DO,
@@ -109,6 +117,9 @@ OFFERS = Document(
                         "columns": ListField(COLUMN_AND_TYPE, COLUMNS_MAX),
                         "key": ListField(COLUMN, COLUMNS_MAX),
                         "replicas": ListField(IntegerField(0, REPLICA_MAX), REPLICAS_MAX),
+                        "lineage": ListField(
+                            RecordField({"reads": QUALIFIED, "writes": QUALIFIED}), EDGES_MAX
+                        ),
                     }
                 ),
                 STREAMS_MAX,
@@ -133,6 +144,7 @@ def write_offers(participant: Participant, streams: Sequence[OfferedStream]) -> 
                     "columns": [{"name": n, "type": t} for n, t in one.columns.items()],
                     "key": list(one.key),
                     "replicas": list(one.replicas),
+                    "lineage": [{"reads": r, "writes": w} for r, w in one.lineage],
                 }
                 for one in streams
             ],
@@ -155,6 +167,7 @@ def read_offers(content: bytes) -> tuple[Participant, tuple[OfferedStream, ...]]
             columns={column["name"]: column["type"] for column in one["columns"]},
             key=tuple(one["key"]),
             replicas=tuple(one["replicas"]),
+            lineage=tuple((edge["reads"], edge["writes"]) for edge in one["lineage"]),
         )
         for one in fields["streams"]
     )

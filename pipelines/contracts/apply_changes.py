@@ -248,12 +248,12 @@ def _deployment(
     logs: Mapping[str, Log],
     lines: tuple[Assignment, ...],
 ) -> Deployment:
-    document = network.plan.document if plan == network.plan.id else plans[plan]
+    is_newest = plan == network.plan.id
     return Deployment(
         network=NetworkName(network.name),
-        document=document,
+        document=network.document if is_newest else plans[plan],
         plan=plan,
-        plan_document=document,
+        plan_document=network.plan.document if is_newest else plans[plan],
         streams=(*network.streams, *(its.record for its in network.reads.values())),
         fragments={fragment: network.wires(fragment) for fragment in logs},
         assignments=lines,

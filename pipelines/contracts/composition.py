@@ -7,18 +7,22 @@ networks compute from each other forms no cycle.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 
 from medusa_core.errors import Refused
 from medusa_core.fragments import Fragment
 from medusa_core.names import Participant, StreamName
-from medusa_core.network import Network, Port, Source
+from medusa_core.network import Port, Source
 from medusa_core.suggest import did_you_mean
 from pipelines.catalog.records import StreamRecord
 from pipelines.contracts.fields import listing
 from pipelines.language.check import CheckedNetwork
 from pipelines.spark.deployment import Owners, Wiring
+
+Lineage = tuple[tuple[str, str], ...]
+"""Pairs of `participant/stream`, of which the second is computed from the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +32,11 @@ class ReadStream:
     record: StreamRecord
     network: str
     writers: tuple[Participant, ...]
+
+    @property
+    def qualified(self) -> str:
+        """Its name with that of its writer, of several the first, as partners know it."""
+        return f"{min(self.writers)}/{self.record.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,47 +94,41 @@ def readers_of(
     )
 
 
-def in_order(networks: Sequence[tuple[Network, Sequence[Fragment]]]) -> tuple[Fragment, ...]:
-    """The fragments of all networks, each after those whose streams it reads.
+def check_acyclic(networks: Sequence[Lineage]) -> None:
+    """Refuse streams that are computed from each other, naming those on the way.
 
-    Raises Refused, naming the streams on the way, if there is a cycle.
+    Each lineage is what one network adds: of its own streams, or of a partner's that it imports.
     """
-    waiting = {fragment.id: fragment for _, fragments in networks for fragment in fragments}
-    writers = {stream: id_ for id_, fragment in waiting.items() for stream in fragment.outputs}
-    order: list[Fragment] = []
-    while waiting:
-        ready = [
-            fragment
-            for fragment in waiting.values()
-            if not any(writers.get(s) in waiting for s in fragment.input_streams)
-        ]
-        if not ready:
-            path = _a_cycle(waiting, writers)
-            raise Refused(
-                f"the streams of networks {listing(_networks_on(path, waiting, writers))} are "
-                f"computed from each other: {' -> '.join(path)}; let one of them read another "
-                "stream"
-            )
-        order += ready
-        for fragment in ready:
-            del waiting[fragment.id]
-    return tuple(order)
+    reads: dict[str, list[str]] = {}
+    for one, other in dict.fromkeys(edge for edges in networks for edge in edges):
+        reads.setdefault(other, []).append(one)
+    done: set[str] = set()
+    for begin in reads:
+        path: dict[str, Iterator[str]] = {begin: iter(reads[begin])}
+        while path:
+            at, behind = next(reversed(path.items()))
+            following = next((one for one in behind if one not in done), None)
+            if following is None:
+                done.add(at)
+                del path[at]
+            elif following in path:
+                on_cycle = [*list(path)[list(path).index(following) :], following]
+                raise Refused(
+                    f"streams are computed from each other: {' -> '.join(reversed(on_cycle))}; "
+                    "let one of them read another stream"
+                )
+            else:
+                path[following] = iter(reads.get(following, ()))
 
 
-def _a_cycle(
-    waiting: Mapping[str, Fragment], writers: Mapping[StreamName, str]
-) -> Sequence[StreamName]:
-    """The streams on a cycle, in the direction of the data; each fragment waits for another."""
-    path = [next(iter(next(iter(waiting.values())).outputs))]
-    while path[-1] not in path[:-1]:
-        fragment = waiting[writers[path[-1]]]
-        path.append(next(s for s in fragment.input_streams if writers.get(s) in waiting))
-    return path[path.index(path[-1]) :][::-1]
-
-
-def _networks_on(
-    path: Sequence[StreamName],
-    waiting: Mapping[str, Fragment],
-    writers: Mapping[StreamName, str],
-) -> Sequence[str]:
-    return sorted({waiting[writers[stream]].network.name for stream in path})
+def in_order(fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
+    """Fragments of networks that form no cycle, each after those whose streams it reads."""
+    writing = {stream: fragment for fragment in fragments for stream in fragment.outputs}
+    by_id = {fragment.id: fragment for fragment in writing.values()}
+    sorter = TopologicalSorter(
+        {
+            id_: [writing[s].id for s in fragment.input_streams if s in writing]
+            for id_, fragment in by_id.items()
+        }
+    )
+    return tuple(by_id[id_] for id_ in sorter.static_order())

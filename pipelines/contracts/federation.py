@@ -22,7 +22,14 @@ from medusa_core.names import FragmentName, Participant, StreamName
 from medusa_core.network import Function, Network
 from medusa_core.suggest import did_you_mean
 from pipelines.base.time_text import duration
-from pipelines.contracts.composition import ReadStream, in_order, read_stream, readers_of
+from pipelines.contracts.composition import (
+    Lineage,
+    ReadStream,
+    check_acyclic,
+    in_order,
+    read_stream,
+    readers_of,
+)
 from pipelines.contracts.fields import Named
 from pipelines.contracts.folder import check_folder
 from pipelines.contracts.imported_streams import (
@@ -115,6 +122,15 @@ class _Shape:
             writers = self.owners[writing[record.name]]
             yield ReadStream(record=record, network=self.network.name, writers=writers)
 
+    def lineage(self, written: Mapping[StreamName, ReadStream]) -> Lineage:
+        """Which of its streams it computes from which, of all that are written."""
+        return tuple(
+            (written[reads].qualified, written[writes].qualified)
+            for fragment in self.fragments
+            for writes in fragment.outputs
+            for reads in fragment.input_streams
+        )
+
     def readers_of(self, stream: StreamName) -> set[Participant]:
         """Who computes a fragment that reads the stream."""
         reading = (f for f in self.fragments if stream in f.input_streams)
@@ -149,7 +165,8 @@ def read_federation(contracts: Path, directory: Path, offers: Offers | None = No
         written |= {stream.record.name: stream for one in imported for stream in _read_of(one)}
         placed = (_placed(shape, shapes, written, folder) for shape in shapes)
         networks = (*imported, *placed)
-    order = in_order([(shape.network, shape.fragments) for shape in shapes])
+    check_acyclic([*(shape.lineage(written) for shape in shapes), *(n.lineage for n in networks)])
+    order = in_order(fragment for shape in shapes for fragment in shape.fragments)
     _check_contracts_of_streams(networks, streams, contracts)
     networks = _promised(networks, order, streams)
     names = [contract.participant for contract in participants]

@@ -23,6 +23,7 @@ from pipelines.catalog.postgres.queries import query
 from pipelines.catalog.postgres.rows import promise_of
 from pipelines.catalog.records import Assignment, PlanRecord, StreamRecord
 from pipelines.catalog.server.migrations import check_connection
+from pipelines.contracts.composition import Lineage
 from pipelines.contracts.stream_bounds import Promise
 
 PARTITION = 0
@@ -60,8 +61,8 @@ class HomeSnapshot:
     text of what feeds it, `retentions` to for how many ms it is kept, if not for good, `sinks`
     (with a name) to the JSON text of where it is delivered, `promises` to the bound it is held to;
     `verified` to how many of its producers must agree, if that is more than one; `costs` are those
-    of the fragments that run here; `grants` are the streams that a partner may read; `clock_ms` is
-    the catalog's clock.
+    of the fragments that run here; `grants` are the streams that a partner may read; `lineage` is
+    what imported streams are computed from; `clock_ms` is the catalog's clock.
     """
 
     is_made: bool = False
@@ -77,6 +78,7 @@ class HomeSnapshot:
     costs: Mapping[str, Cost] = field(default_factory=dict)
     sinks: Mapping[tuple[StreamName, str], str] = field(default_factory=dict)
     grants: frozenset[tuple[StreamName, Participant]] = frozenset()
+    lineage: Mapping[StreamName, Lineage] = field(default_factory=dict)
     clock_ms: int | None = None
 
     def __post_init__(self) -> None:
@@ -150,6 +152,10 @@ def _snapshot_of(connection: Connection, participant: Participant) -> HomeSnapsh
         costs=step_costs_of(connection, participant),
         sinks={(row.stream, row.name): row.document for row in rows("sinks")},
         grants=frozenset((row.stream, row.partner) for row in rows("stream_grants")),
+        lineage={
+            row.stream: tuple((reads, writes) for reads, writes in row.lineage or ())
+            for row in rows("imported_lineage")
+        },
         clock_ms=connection.execute(query("read_clock")).scalar_one(),
     )
 

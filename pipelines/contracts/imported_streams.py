@@ -17,7 +17,7 @@ from medusa_core.names import Participant, StreamName
 from medusa_core.network import Network, Source
 from medusa_core.suggest import did_you_mean
 from pipelines.catalog.records import StreamRecord
-from pipelines.contracts.composition import readers_of
+from pipelines.contracts.composition import Lineage, readers_of
 from pipelines.contracts.fields import listing
 from pipelines.contracts.participants import ParticipantContract
 from pipelines.contracts.placed_network import PlacedNetwork
@@ -28,10 +28,14 @@ from pipelines.spark.deployment import plan_of_widths
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartnerStream:
-    """A stream that a partner offers to a participant: its shape and the partner's replicas."""
+    """A stream that a partner offers: its shape, the partner's replicas, what it is computed from.
+
+    `lineage` is as in `OfferedStream`.
+    """
 
     record: StreamRecord
     replicas: tuple[int, ...]
+    lineage: Lineage = ()
 
 
 Offers = Callable[[Participant, StreamName, Participant], PartnerStream]
@@ -76,7 +80,8 @@ def imported_streams(
             known = sorted({one.participant for one in participants})
             if writer in known:
                 continue
-            hint = did_you_mean(writer, known, "join it with medusa partner accept")
+            to_do = f"join it, then write its file with medusa partner export {writer}"
+            hint = did_you_mean(writer, known, to_do)
             raise reading.refused(f", and {writer} has no contract as participant: {hint}")
         for other in found:
             if other != source.stream and other.endswith(f"/{source.stream_name}"):
@@ -142,4 +147,5 @@ def imported_network(
         file=None,
         readers=readers_of({record.name}, list(fragments)),
         replicas={stream: offered.replicas},
+        lineage=offered.lineage,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from medusa_core.frozen import freeze
 from medusa_core.names import FragmentName, Participant, StreamName
 from medusa_core.plans import Plan
 from pipelines.catalog.records import StreamRecord
-from pipelines.contracts.composition import Readers, ReadStream
+from pipelines.contracts.composition import Lineage, Readers, ReadStream
 from pipelines.contracts.stream_bounds import Promise
 from pipelines.contracts.streams import SinkContract, StreamContract
 from pipelines.exchange import first_holds
@@ -30,7 +31,8 @@ class PlacedNetwork:
     homes receive for each stream; `verified` says of how many producers a row must be the same
     before it is final for its readers, where that is more than one. `reads` are the streams of
     other networks that it reads, `readers` the fragments of other networks that read its streams.
-    `replicas` are the replicas' numbers of a fragment that a partner elsewhere computes.
+    `replicas` are the replicas' numbers of a fragment that a partner elsewhere computes, `lineage`
+    what its stream is computed from.
     """
 
     plan: Plan
@@ -45,6 +47,7 @@ class PlacedNetwork:
     reads: Mapping[StreamName, ReadStream] = field(default_factory=dict)
     readers: Readers = field(default=Readers({}, {}))
     replicas: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    lineage: Lineage = ()
 
     def __post_init__(self) -> None:
         freeze(self, "fragments", "wiring", "owners", "promises", "verified", "reads", "replicas")
@@ -53,6 +56,13 @@ class PlacedNetwork:
     def name(self) -> str:
         """The network's."""
         return self.plan.network.name
+
+    @property
+    def document(self) -> str:
+        """The plan's document, with the lineage that a partner has told."""
+        if not self.lineage:
+            return self.plan.document
+        return json.dumps({**json.loads(self.plan.document), "lineage": self.lineage})
 
     def owners_for(self, home: Participant) -> Owners:
         """Of the fragments that this home must know; empty if it has no part in the network.

@@ -85,7 +85,8 @@ def _known(snapshot: HomeSnapshot, writer: Participant, stream: StreamName) -> P
     replicas = tuple(sorted(p.replica for p in producers if p.participant == writer))
     if stream not in snapshot.streams or not replicas:
         return None
-    return PartnerStream(record=snapshot.streams[stream], replicas=replicas)
+    lineage = snapshot.lineage.get(stream, ())
+    return PartnerStream(record=snapshot.streams[stream], replicas=replicas, lineage=lineage)
 
 
 def _stream_of(offered: OfferedStream) -> PartnerStream:
@@ -96,4 +97,5 @@ def _stream_of(offered: OfferedStream) -> PartnerStream:
         columns=offered.columns,
         key=offered.key,
     )
-    return PartnerStream(record=record, replicas=tuple(sorted(offered.replicas)))
+    replicas = tuple(sorted(offered.replicas))
+    return PartnerStream(record=record, replicas=replicas, lineage=offered.lineage)

@@ -141,6 +141,7 @@ def test_each_partner_is_offered_its_own_streams(granted: ExchangeHome) -> None:
         columns=a.a_stream(a.SUMS).columns,
         key=(),
         replicas=(0,),
+        lineage=(("alpha/src", "alpha/sums"),),
     )
     assert granted.published_streams(BETA) == (sums,)
     assert [one.name for one in granted.published_streams(GAMMA)] == [a.BIG]

@@ -23,9 +23,11 @@ from pipelines.operations.partner_invitation import (
     accept_invitation,
     invite_partner,
 )
+from pipelines.operations.partner_management import export_partner
 from pipelines.participant.assembly import has_ended
 from tests.federation.building import Running, rounds_until, seated
 from tests.federation.test_composed_streams import (
+    COUNTED,
     COUNTS,
     OFTEN,
     RECORDS,
@@ -54,6 +56,21 @@ network = Network(
 )
 """
 COUNTS_OF = COUNTS.replace('time="ts_us"', 'stream="connections"')
+READS_BACK = f"""
+from medusa_core.network import Aggregate, Filter, Network, Output, Source
+
+network = Network(
+    name="counts",
+    sources=(Source(name="connections", columns={{"ts_us": "bigint", "orig_h": "string"}},
+                    stream="connections"),
+             Source(name="back", columns={COUNTED}, stream="beta/busy_hosts")),
+    boxes=(Aggregate(name="per_host", input="connections", size="2s", group_by=("orig_h",),
+                     columns={{"n": "count(*)"}}),
+           Filter(name="odd", input="back", cases={{"yes": "n % 2 = 1"}})),
+    outputs=(Output(name="counted", input="per_host"), Output(name="odds", input="odd")),
+    bucket="1s",
+)
+"""
 TOTAL = """
 from medusa_core.network import Aggregate, Network, Output, Source
 
@@ -190,27 +207,61 @@ def test_contracts_are_applied_while_the_partner_is_away(
     assert "was not reached" in refusal(beta)
 
 
+OTHER_COLUMNS = "with columns (window_start timestamp, orig_h string, n int)"
+
+
 @pytest.mark.parametrize(
-    ("changed", "sentence"),
+    ("old", "new", "sentence"),
     [
-        (
-            OFTEN.replace('"bigint"', '"int"'),
-            "with columns (window_start timestamp, orig_h string, n int)",
-        ),
-        (
-            OFTEN.replace("alpha/counted", "beta/counted"),
-            "which no network that anybody runs writes",
-        ),
-        (OFTEN.replace("alpha/counted", "delta/counted"), "delta has no contract as participant"),
-        (OFTEN.replace("alpha/counted", "counted"), "which no network that anybody runs writes"),
+        ('"bigint"', '"int"', OTHER_COLUMNS),
+        ("alpha/counted", "beta/counted", "which no network that anybody runs writes"),
+        ("alpha/counted", "delta/counted", "delta has no contract as participant"),
+        ("alpha/counted", "counted", "which no network that anybody runs writes"),
     ],
     ids=["other columns", "not its writer", "nobody", "no writer"],
 )
 def test_what_the_partner_does_not_offer_is_refused(
-    offices: tuple[Office, Office], changed: tuple[str, str], sentence: str
+    offices: tuple[Office, Office], old: str, new: str, sentence: str
 ) -> None:
     _, beta = offices
     write(beta, "participants/beta.yaml", BETA)
-    write(beta, "networks/often.py", OFTEN.replace(*changed))
+    write(beta, "networks/often.py", OFTEN.replace(old, new))
     assert sentence in refusal(beta)
     write(beta, "networks/often.py", OFTEN)
+
+
+def test_what_a_stream_is_computed_from_is_told_also_of_other_homes(
+    offices: tuple[Office, Office],
+) -> None:
+    _, beta = offices
+    ((edges,),) = beta.sql("SELECT medusa.lineage_edges('busy_hosts')")
+    assert edges == [["alpha/connections", "alpha/counted"], ["alpha/counted", "beta/busy_hosts"]]
+
+
+@pytest.mark.parametrize(
+    "document", ["no JSON", '{"lineage": [["beta/busy_hosts", "alpha/counted"]]}']
+)
+def test_a_document_that_a_partners_news_bring_says_nothing_of_lineage(
+    offices: tuple[Office, Office], document: str
+) -> None:
+    _, beta = offices
+    planted = "INSERT INTO medusa.network (name, document) VALUES ('alpha/other', :document)"
+    beta.sql(planted, document=document)
+    ((edges,),) = beta.sql("SELECT medusa.lineage_edges('busy_hosts')")
+    beta.sql("DELETE FROM medusa.network WHERE name = 'alpha/other'")
+    assert len(edges) == 2
+
+
+def test_a_cycle_between_two_homes_is_refused_with_its_path(
+    offices: tuple[Office, Office],
+) -> None:
+    """Alpha has computed nothing yet and shall read what beta computes of its counts."""
+    alpha, beta = offices
+    grant(beta, "busy_hosts", "alpha")
+    export_partner(alpha.settings, None, "beta", alpha.contracts)
+    write(alpha, "networks/counts.py", READS_BACK)
+    assert (
+        "streams are computed from each other: "
+        "alpha/counted -> beta/busy_hosts -> alpha/counted; let one of them"
+    ) in refusal(alpha)
+    write(alpha, "networks/counts.py", COUNTS_OF)

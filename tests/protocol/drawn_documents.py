@@ -164,8 +164,15 @@ def _offered(draw: st.DrawFn, name: StreamName) -> OfferedStream:
     columns = draw(st.dictionaries(NAMES, st.sampled_from(["bigint", "string"]), max_size=3))
     key = tuple(sorted(columns))[: draw(st.integers(0, 2))]
     replicas = tuple(draw(st.lists(st.integers(0, 5), unique=True, max_size=3)))
+    qualified = st.builds("{}/{}".format, NAMES, NAMES)
     return OfferedStream(
-        name=name, kind="source", width_us=10, columns=columns, key=key, replicas=replicas
+        name=name,
+        kind="source",
+        width_us=10,
+        columns=columns,
+        key=key,
+        replicas=replicas,
+        lineage=tuple(draw(st.lists(st.tuples(qualified, qualified), max_size=3))),
     )
 
 

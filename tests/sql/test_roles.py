@@ -140,7 +140,7 @@ def test_a_partner_sees_nothing_of_how_it_was_computed(session_of: LogIn) -> Non
     assert is_refused(session_of, "exchange", "SELECT commit_id FROM medusa.segment")
     run(session_of, "owner", "SELECT medusa_api.grant_stream('sums', 'beta')")
     (((stream,),),) = run(session_of, "exchange", "SELECT medusa.published_streams('beta')")
-    assert set(stream) == {"name", "kind", "width_us", "columns", "key", "replicas"}
+    assert set(stream) == {"name", "kind", "width_us", "columns", "key", "replicas", "lineage"}
     analyst = "SELECT DISTINCT stream FROM medusa_api.published_segments"
     assert run(session_of, "analyst", analyst) == [(stream["name"],)] == [("sums",)]
 

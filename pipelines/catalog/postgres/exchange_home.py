@@ -82,6 +82,7 @@ class ExchangeHome(HomeDatabase):
                 columns=dict(one["columns"]),
                 key=tuple(one["key"]),
                 replicas=tuple(one["replicas"]),
+                lineage=tuple((reads, writes) for reads, writes in one["lineage"]),
             )
             for one in self._value("published_streams", partner=partner)
         )
