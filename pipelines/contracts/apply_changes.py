@@ -7,7 +7,7 @@ and changes nothing. Changes that cannot be made in place are refused here, with
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from medusa_core.frozen import freeze
@@ -27,7 +27,7 @@ from pipelines.contracts.comparison_rows import (
     verify_shown,
 )
 from pipelines.contracts.federation import Federation
-from pipelines.contracts.home_snapshot import HomeSnapshot
+from pipelines.contracts.home_snapshot import READERS, READING, Grant, HomeSnapshot
 from pipelines.contracts.in_place import check_in_place
 from pipelines.contracts.placed_network import PlacedNetwork
 from pipelines.contracts.producer_numbers import Log
@@ -43,7 +43,8 @@ class HomeChanges:
     `retentions` are those to declare, in ms (None: for good), `promises` the bounds and lags,
     `verified` how many producers must agree; `sinks` are those to declare, as JSON (None: to
     withdraw), by stream and name; `reach` is from when on the lines that are new read the streams
-    of this home, by network; `grants` are the streams that a partner is to read from now on.
+    of this home, by network; `readers` are all partners that may read a stream for a reason, by
+    stream and reason, where they change.
     """
 
     participant: Participant
@@ -55,10 +56,10 @@ class HomeChanges:
     verified: Mapping[StreamName, int]
     sinks: Mapping[tuple[StreamName, str], str | None]
     reach: Mapping[str, Mapping[StreamName, int]]
-    grants: frozenset[tuple[StreamName, Participant]]
+    readers: Mapping[tuple[StreamName, str], frozenset[Participant]]
 
     def __post_init__(self) -> None:
-        freeze(self, "sources", "retentions", "promises", "verified", "sinks", "reach")
+        freeze(self, "sources", "retentions", "promises", "verified", "sinks", "reach", "readers")
 
     @property
     def is_same(self) -> bool:
@@ -129,7 +130,8 @@ def _home(
     verified: dict[StreamName, int] = {}
     sinks: dict[tuple[StreamName, str], str | None] = {}
     reach: dict[str, Mapping[StreamName, int]] = {}
-    grants: set[tuple[StreamName, Participant]] = set()
+    granted = federation.grants_of(home)
+    readers: dict[tuple[StreamName, str], frozenset[Participant]] = {}
     for network in federation.networks:
         its = logs[network.name]
         if not its:
@@ -162,9 +164,13 @@ def _home(
         )
         changes += shown
         sinks |= its_sinks
-        readings = network.readings.get(home, frozenset())
-        changes += readers_shown(readings, snapshot)
-        grants |= readings - snapshot.grants
+        for record in network.streams:
+            shall_be, is_now = (
+                {grant for grant in grants if grant.stream == record.name}
+                for grants in (granted, snapshot.grants)
+            )
+            changes += readers_shown(record.name, shall_be, is_now)
+            readers.update(_readers_changed(record.name, shall_be, is_now))
         if needed := reach_of(network, home, snapshot, its):
             reach[network.name] = needed
     return HomeChanges(
@@ -177,8 +183,21 @@ def _home(
         verified=verified,
         sinks=sinks,
         reach=reach,
-        grants=frozenset(grants),
+        readers=readers,
     )
+
+
+def _readers_changed(
+    stream: StreamName, shall_be: Set[Grant], is_now: Set[Grant]
+) -> Iterator[tuple[tuple[StreamName, str], frozenset[Participant]]]:
+    """Who shall read the stream for a reason of the contracts, where that is not as it is."""
+    for reason in (READING, READERS):
+        after, before = (
+            frozenset(grant.partner for grant in grants if grant.reason == reason)
+            for grants in (shall_be, is_now)
+        )
+        if after != before:
+            yield (stream, reason), after
 
 
 def _sinks_of_contract(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import Enum
 
@@ -11,7 +11,7 @@ from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer
 from pipelines.base.time_text import duration, iso
 from pipelines.contracts.fields import listing
-from pipelines.contracts.home_snapshot import HomeSnapshot
+from pipelines.contracts.home_snapshot import OWNER, Grant, HomeSnapshot
 from pipelines.contracts.placed_network import PlacedNetwork
 from pipelines.contracts.producer_numbers import Log
 from pipelines.contracts.stream_bounds import NOTHING, Promise
@@ -164,19 +164,24 @@ def verify_shown(
     yield Change(mark=mark, what="verify", name=stream, detail=detail)
 
 
-def readers_shown(
-    readings: Collection[tuple[StreamName, Participant]], snapshot: HomeSnapshot
-) -> Iterator[Change]:
-    """Who reads each stream of this home; those to whom it was not granted yet are granted it."""
-    for stream in sorted({stream for stream, _ in readings}):
-        readers = sorted(reader for name, reader in readings if name == stream)
-        new = [reader for reader in readers if (stream, reader) not in snapshot.grants]
-        mark, detail = Mark.SAME, listing(readers)
-        if new:
-            mark = Mark.NEW
-        if 0 < len(new) < len(readers):
-            mark, detail = Mark.CHANGED, f"{detail} (new: {listing(new)})"
-        yield Change(mark=mark, what="readers", name=stream, detail=detail)
+def readers_shown(stream: StreamName, shall_be: Set[Grant], is_now: Set[Grant]) -> Iterator[Change]:
+    """Who may read a stream by the contracts; no line if nobody may and nobody might.
+
+    What the owner granted by hand stays, and is not shown.
+    """
+    declared = {grant for grant in is_now if grant.reason != OWNER}
+    readers, before = ({grant.partner for grant in grants} for grants in (shall_be, declared))
+    if not readers and not before:
+        return
+    mark = Mark.SAME if shall_be == declared else Mark.CHANGED
+    if readers and not before:
+        mark = Mark.NEW
+    parts = [listing(sorted(readers)) if readers else "nobody"]
+    if before and (new := readers - before):
+        parts.append(f"(new: {listing(sorted(new))})")
+    if ended := before - readers:
+        parts.append(f"(ended: {listing(sorted(ended))})")
+    yield Change(mark=mark, what="readers", name=stream, detail=" ".join(parts))
 
 
 def _kept(retention_ms: int | None) -> str:

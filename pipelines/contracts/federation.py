@@ -32,6 +32,7 @@ from pipelines.contracts.composition import (
 )
 from pipelines.contracts.fields import Named
 from pipelines.contracts.folder import check_folder
+from pipelines.contracts.home_snapshot import READERS, READING, Grant
 from pipelines.contracts.imported_streams import (
     Offers,
     Reading,
@@ -82,11 +83,18 @@ class Federation:
                 promises=network.promises,
             )
 
-    def readings_of(self, home: Participant) -> frozenset[tuple[StreamName, Participant]]:
-        """Which streams of a home are read, and by which partner."""
-        return frozenset[tuple[StreamName, Participant]]().union(
-            *(network.readings.get(home, ()) for network in self.networks)
-        )
+    def grants_of(self, home: Participant) -> frozenset[Grant]:
+        """The streams of a home that partners may read by the contracts."""
+        found: set[Grant] = set()
+        for network in self.networks:
+            readings = network.readings.get(home, frozenset())
+            found |= {Grant(stream, partner, READING) for stream, partner in readings}
+            for record in network.streams:
+                contract = self.streams.get(record.name)
+                if contract is not None and home in network.writers_of(record.name):
+                    names = [Participant(named.name) for named in contract.readers]
+                    found |= {Grant(record.name, name, READERS) for name in names}
+        return frozenset(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +180,7 @@ def read_federation(contracts: Path, directory: Path, offers: Offers | None = No
     names = [contract.participant for contract in participants]
     check_replicas(networks, streams, names)
     check_sinks(networks, streams, names)
+    _check_readers(networks, streams, names)
     return Federation(
         participants=participants,
         networks=networks,
@@ -389,6 +398,26 @@ def _listed(
                 "of a participant"
             )
     return listed
+
+
+def _check_readers(
+    networks: Sequence[PlacedNetwork],
+    contracts: Sequence[StreamContract],
+    participants: Sequence[Participant],
+) -> None:
+    writers = {r.name: network.writers_of(r.name) for network in networks for r in network.streams}
+    for contract in contracts:
+        for named in contract.readers:
+            if named.name not in participants:
+                to_do = f"join it, then write its file with medusa partner export {named.name}"
+                hint = did_you_mean(named.name, participants, to_do)
+                raise named.at.refused(
+                    f"is {named.name}, who has no contract as participant: {hint}"
+                )
+            if named.name in writers[contract.stream]:
+                raise named.at.refused(
+                    f"is {named.name}, who writes {contract.stream}: leave it out"
+                )
 
 
 def _check_contracts_of_streams(

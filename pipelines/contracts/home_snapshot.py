@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, create_engine, text
 
@@ -28,6 +28,22 @@ from pipelines.contracts.stream_bounds import Promise
 
 PARTITION = 0
 """The only one: partitions of a fragment are not declared yet."""
+
+
+class Grant(NamedTuple):
+    """A stream that a partner may read, and why: READING, READERS or OWNER."""
+
+    stream: StreamName
+    partner: Participant
+    reason: str
+
+
+READING = "reading"
+"""A fragment of the partner reads the stream, by the contracts."""
+READERS = "readers"
+"""The stream's contract lists the partner."""
+OWNER = "owner"
+"""The owner granted it by hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +77,7 @@ class HomeSnapshot:
     text of what feeds it, `retentions` to for how many ms it is kept, if not for good, `sinks`
     (with a name) to the JSON text of where it is delivered, `promises` to the bound it is held to;
     `verified` to how many of its producers must agree, if that is more than one; `costs` are those
-    of the fragments that run here; `grants` are the streams that a partner may read; `lineage` is
+    of the fragments that run here; `grants` are the streams that partners may read; `lineage` is
     what imported streams are computed from; `clock_ms` is the catalog's clock.
     """
 
@@ -77,7 +93,7 @@ class HomeSnapshot:
     verified: Mapping[StreamName, int] = field(default_factory=dict)
     costs: Mapping[str, Cost] = field(default_factory=dict)
     sinks: Mapping[tuple[StreamName, str], str] = field(default_factory=dict)
-    grants: frozenset[tuple[StreamName, Participant]] = frozenset()
+    grants: frozenset[Grant] = frozenset()
     lineage: Mapping[StreamName, Lineage] = field(default_factory=dict)
     clock_ms: int | None = None
 
@@ -151,7 +167,9 @@ def _snapshot_of(connection: Connection, participant: Participant) -> HomeSnapsh
         verified={row.stream: row.verify_count for row in rows("verifies")},
         costs=step_costs_of(connection, participant),
         sinks={(row.stream, row.name): row.document for row in rows("sinks")},
-        grants=frozenset((row.stream, row.partner) for row in rows("stream_grants")),
+        grants=frozenset(
+            Grant(row.stream, row.partner, row.reason) for row in rows("stream_grants")
+        ),
         lineage={
             row.stream: tuple((reads, writes) for reads, writes in row.lineage or ())
             for row in rows("imported_lineage")

@@ -9,14 +9,22 @@ from pathlib import Path
 from medusa_core.bounds import Bound
 from medusa_core.errors import Refused
 from medusa_core.names import StreamName
-from pipelines.contracts.fields import Counted, Named, count_of, fields_of, items_of, name_of
+from pipelines.contracts.fields import (
+    Counted,
+    Named,
+    count_of,
+    fields_of,
+    items_of,
+    name_of,
+    names_of,
+)
 from pipelines.contracts.folder import check_inside, contract_files
 from pipelines.contracts.stream_bounds import BOUND_FIELDS, bound_of_fields, milliseconds_of
 from pipelines.contracts.yaml_values import Value, plain
 from pipelines.sinks.sink_declaration import SinkDeclaration, document_of, parse_sink
 from pipelines.sources.live.source_declaration import parse_declaration
 
-OPTIONAL = ("source", "retention", "sinks", "replicas", "verify", *BOUND_FIELDS)
+OPTIONAL = ("source", "retention", "sinks", "replicas", "verify", "readers", *BOUND_FIELDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +50,8 @@ class StreamContract:
     `sinks` are where it is delivered; `bound` is within what it answers, if it is computed;
     `lag_ms` is how late it is due, if it is a source and that is declared; `replicas` is how many
     participants compute it at least, and `verify` how many of them must agree, if it is declared.
+    `readers` are the partners that may read it, besides those that buy it or whose fragments here
+    read it.
     """
 
     stream: StreamName
@@ -54,6 +64,7 @@ class StreamContract:
     lag_at: Value
     replicas: Counted | None
     verify: Counted | None
+    readers: tuple[Named, ...]
     at: Value
 
 
@@ -78,6 +89,7 @@ def _stream(directory: Path, document: Value, name: StreamName, at: Value) -> St
         lag_at=fields.get("lag", fields.get("bound", at)),
         replicas=count_of(fields["replicas"]) if "replicas" in fields else None,
         verify=count_of(fields["verify"]) if "verify" in fields else None,
+        readers=names_of("participant", fields["readers"]) if "readers" in fields else (),
         at=at,
     )
 

@@ -22,7 +22,7 @@ from pipelines.contracts.apply_changes import HomeChanges, decide_changes
 from pipelines.contracts.assignments import PlanStart
 from pipelines.contracts.comparison_rows import Change, Mark
 from pipelines.contracts.federation import Federation, read_federation
-from pipelines.contracts.home_snapshot import HomeSnapshot, read_home_snapshot
+from pipelines.contracts.home_snapshot import OWNER, HomeSnapshot, read_home_snapshot
 from pipelines.contracts.reach import hold_for_plan
 from pipelines.contracts.replicas import warnings_of
 from pipelines.contracts.storage_roots import StorageRoot, check_storage
@@ -165,9 +165,9 @@ def apply_contracts(
                 observer(HomeApplied(participant=home.participant))
         _hold_for_readers(homes, federation, roots, chosen)
         readings = {
-            (reader, one.participant)
+            (grant.partner, one.participant)
             for one in federation.participants
-            for _, reader in federation.readings_of(one.participant)
+            for grant in federation.grants_of(one.participant)
         }
         for sentence in apply_partners(homes, federation.participants, chosen):
             observer(PartnerProblem(sentence=sentence))
@@ -272,16 +272,16 @@ def _apply_home(homes: Homes, changes: HomeChanges, root: StorageRoot) -> None:
             home.catalog.withdraw_sink(stream, name)
         else:
             declare(home.catalog, stream, name, sink)
-    if changes.grants:
-        _grant(homes, changes)
+    if changes.readers:
+        _declare_readers(homes, changes)
 
 
-def _grant(homes: Homes, changes: HomeChanges) -> None:
+def _declare_readers(homes: Homes, changes: HomeChanges) -> None:
     url = homes.url(changes.participant, "owner", as_it_is=True)
     assert url is not None, "it was made just now"
     with closing(StreamGrants(url)) as grants:
-        for stream, reader in sorted(changes.grants):
-            grants.grant(stream, reader)
+        for (stream, reason), partners in sorted(changes.readers.items()):
+            grants.declare(stream, reason, partners)
 
 
 def _verify(home: Home, changes: HomeChanges) -> None:
@@ -322,11 +322,13 @@ def _unneeded_grants(
     chosen: Sequence[Participant],
 ) -> Iterator[str]:
     for home in chosen:
-        for stream, partner in sorted(snapshots[home].grants - federation.readings_of(home)):
-            yield (
-                f"{partner} may read {stream} of {home}, which no contract here needs: end it with "
-                "medusa_api.withdraw_stream, or leave it"
-            )
+        declared = {(grant.stream, grant.partner) for grant in federation.grants_of(home)}
+        for stream, partner, reason in sorted(snapshots[home].grants):
+            if reason == OWNER and (stream, partner) not in declared:
+                yield (
+                    f"{partner} may read {stream} of {home}, which no contract here needs: end it "
+                    "with medusa_api.withdraw_stream, or leave it"
+                )
 
 
 def _notes(

@@ -79,7 +79,7 @@ GRANT SELECT ON medusa_api.agreed_moves, medusa_api.answers, medusa_api.assignme
     medusa_api.segments, medusa_api.sinks, medusa_api.steps, medusa_api.streams, medusa_api.trading,
     medusa_api.transitions TO :"role";
 GRANT EXECUTE ON FUNCTION medusa_api.accept_contract, medusa_api.add_partner,
-    medusa_api.disown_key, medusa_api.grant_stream, medusa_api.invite_partner, medusa_api.learn_key,
+    medusa_api.declare_readers, medusa_api.disown_key, medusa_api.grant_stream, medusa_api.invite_partner, medusa_api.learn_key,
     medusa_api.learn_past_key, medusa_api.remove_partner, medusa_api.replace_key,
     medusa_api.revoke_tokens, medusa_api.withdraw_contract, medusa_api.withdraw_stream TO :"role";
 GRANT UPDATE (dead_band, move_ms, partners_max, residence_ms, round_ms) ON medusa_api.trading TO

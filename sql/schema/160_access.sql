@@ -43,12 +43,17 @@ CREATE TABLE medusa.stream_grant (
     partner    text COLLATE "C" NOT NULL,
     granted_by text NOT NULL DEFAULT session_user,
     granted_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    PRIMARY KEY (stream, partner),
-    CONSTRAINT grant_is_of_a_participant CHECK (partner ~ '^[a-z][a-z0-9_]{0,62}$')
+    reason     text NOT NULL DEFAULT 'owner',
+    PRIMARY KEY (stream, partner, reason),
+    CONSTRAINT grant_is_of_a_participant CHECK (partner ~ '^[a-z][a-z0-9_]{0,62}$'),
+    CONSTRAINT grant_has_a_reason CHECK (reason IN ('reading', 'readers', 'owner'))
 );
 COMMENT ON TABLE medusa.stream_grant IS
-    'Which partner may read which stream through the exchange server: a stream without a row is not '
-    'there for a partner.';
+    'Which partner may read which stream through the exchange server, and why. A content contract in '
+    'force grants its stream without a row; any other stream is not there for a partner.';
+COMMENT ON COLUMN medusa.stream_grant.reason IS
+    'reading: a fragment of the partner reads it, by the contracts; readers: the stream''s contract '
+    'lists the partner; owner: granted by hand.';
 CREATE INDEX stream_grant_of_partner ON medusa.stream_grant (partner, stream);
 COMMENT ON INDEX medusa.stream_grant_of_partner IS 'What a partner may read.';
 

@@ -40,7 +40,8 @@ COMMENT ON VIEW medusa_api.contract IS
 
 CREATE VIEW medusa_api.contract_in_force WITH (security_invoker = true) AS
     SELECT r.contract, v.round, r.number, r.revision, r.document, r.kind, r.payer, r.provider,
-        r.currency, tstzrange(lower(r.validity), least(upper(r.validity), n.ends_at)) AS validity
+        r.currency, tstzrange(lower(r.validity), least(upper(r.validity), n.ends_at)) AS validity,
+        r.stream
     FROM medusa_market.contract_activation AS v
     JOIN medusa_market.contract_revision AS r ON r.revision = v.revision
     CROSS JOIN LATERAL (SELECT medusa_market.ends_at(r.contract) AS ends_at) AS n

@@ -17,7 +17,7 @@ from pipelines.contracts.apply_changes import HomeChanges, decide_changes
 from pipelines.contracts.assignments import PlanStart
 from pipelines.contracts.comparison_rows import Mark, readers_shown
 from pipelines.contracts.federation import Federation, read_federation
-from pipelines.contracts.home_snapshot import HomeSnapshot
+from pipelines.contracts.home_snapshot import OWNER, READERS, READING, Grant, HomeSnapshot
 from tests.contracts.writing import (
     ALPHA,
     BETA,
@@ -92,7 +92,7 @@ def marks(decided: tuple[HomeChanges, ...], what: str) -> list[tuple[str, str]]:
 
 def test_a_home_lets_those_read_a_stream_that_compute_with_it_and_nobody_else(read: Reader) -> None:
     decided = decide_changes(read(), ALL, None)
-    assert [home.grants for home in decided] == [{("large", "beta")}, frozenset()]
+    assert [home.readers for home in decided] == [{("large", READING): {"beta"}}, {}]
     assert marks(decided, "readers") == [("+", "large")]
     homes = applied(read(), ALL)
     assert marks(decide_changes(read(), homes, None), "readers") == [("=", "large")]
@@ -100,17 +100,74 @@ def test_a_home_lets_those_read_a_stream_that_compute_with_it_and_nobody_else(re
 
 def test_what_the_owner_granted_to_others_stays_as_it_is(read: Reader) -> None:
     homes = applied(read(), ALL)
-    granted = frozenset({(StreamName("large"), Participant("gamma"))})
-    decided = decide_changes(read(), {**homes, A: replace(homes[A], grants=granted)}, None)
+    by_hand = homes[A].grants | {grant("large", "gamma", OWNER), grant("large", "beta", OWNER)}
+    decided = decide_changes(read(), {**homes, A: replace(homes[A], grants=by_hand)}, None)
     assert [c.detail for c in decided[0].changes if c.what == "readers"] == ["beta"]
-    assert decided[0].grants == {("large", "beta")}
+    assert decided[0].is_same
 
 
-def test_a_reader_that_is_new_is_named_among_the_others(read: Reader) -> None:
-    beta, gamma = Participant("beta"), Participant("gamma")
-    home = HomeSnapshot(grants=frozenset({(StreamName("large"), beta)}))
-    (shown,) = readers_shown({(StreamName("large"), beta), (StreamName("large"), gamma)}, home)
-    assert (shown.mark, shown.detail) == (Mark.CHANGED, "beta and gamma (new: gamma)")
+def grant(stream: str, partner: str, reason: str) -> Grant:
+    return Grant(StreamName(stream), Participant(partner), reason)
+
+
+def test_readers_that_are_new_and_readers_that_end_are_named_among_the_others() -> None:
+    beta, gamma, delta = (grant("large", name, READERS) for name in ("beta", "gamma", "delta"))
+    cases = {
+        Mark.NEW: ({beta}, set(), "beta"),
+        Mark.CHANGED: ({beta, gamma}, {beta, delta}, "beta and gamma (new: gamma) (ended: delta)"),
+        Mark.SAME: ({beta}, {beta}, "beta"),
+    }
+    for mark, (shall_be, is_now, detail) in cases.items():
+        (shown,) = readers_shown(StreamName("large"), shall_be, is_now)
+        assert (shown.mark, shown.detail) == (mark, detail)
+    (ended,) = readers_shown(StreamName("large"), set(), {beta})
+    assert (ended.mark, ended.detail) == (Mark.CHANGED, "nobody (ended: beta)")
+    assert not list(readers_shown(StreamName("large"), set(), {grant("large", "beta", OWNER)}))
+
+
+LISTED = {
+    "streams/large.yaml": "stream: large\nreaders: [gamma]\n",
+    "participants/gamma.yaml": "participant: gamma\n",
+}
+
+
+def test_whoever_a_streams_contract_lists_may_read_it_until_it_is_listed_no_more(
+    read: Reader,
+) -> None:
+    homes = applied(read(FILES | LISTED), ALL)
+    assert homes[A].grants == {grant("large", "beta", READING), grant("large", "gamma", READERS)}
+    assert is_settled(read(FILES | LISTED), homes)
+    less = LISTED | {"streams/large.yaml": "stream: large\n"}
+    decided = decide_changes(read(FILES | less), homes, None)
+    assert decided[0].readers == {("large", READERS): frozenset()}
+    assert applied(read(FILES | less), homes)[A].grants == {grant("large", "beta", READING)}
+
+
+def test_a_partner_that_reads_and_is_listed_is_granted_the_stream_for_both_reasons(
+    read: Reader,
+) -> None:
+    both = LISTED | {"streams/large.yaml": "stream: large\nreaders: [beta]\n"}
+    homes = applied(read(FILES | both), ALL)
+    assert homes[A].grants == {grant("large", "beta", READING), grant("large", "beta", READERS)}
+    assert applied(read(FILES | LISTED | {"streams/large.yaml": "stream: large\n"}), homes)[
+        A
+    ].grants == {grant("large", "beta", READING)}
+
+
+@pytest.mark.parametrize(
+    ("listed", "sentence"),
+    [
+        ("[gama]", "readers[0] is gama, who has no contract as participant: did you mean 'gamma'?"),
+        ("[alpha]", "readers[0] is alpha, who writes large: leave it out"),
+        ("[gamma, gamma]", "readers[1] names gamma again"),
+        ("gamma", "readers is 'gamma': write a list, such as"),
+    ],
+)
+def test_readers_that_cannot_be_are_refused(read: Reader, listed: str, sentence: str) -> None:
+    changed = {"streams/large.yaml": f"stream: large\nreaders: {listed}\n"}
+    with pytest.raises(Refused) as refused:
+        read(FILES | LISTED | changed)
+    assert sentence in str(refused.value)
 
 
 def test_a_home_gets_what_it_runs_and_the_lines_of_those_it_reads(read: Reader) -> None:

@@ -17,7 +17,7 @@ from pipelines.catalog.records import StreamRecord
 from pipelines.contracts.apply_changes import decide_changes
 from pipelines.contracts.composition import check_acyclic
 from pipelines.contracts.federation import Federation, read_federation
-from pipelines.contracts.home_snapshot import HomeSnapshot
+from pipelines.contracts.home_snapshot import READING, HomeSnapshot
 from pipelines.contracts.imported_streams import PartnerStream
 from tests.contracts.writing import (
     ALPHA,
@@ -75,8 +75,8 @@ def test_a_reading_home_gets_the_fragment_that_writes_and_an_import_of_its_netwo
 
 def test_a_stream_is_granted_to_those_whose_networks_read_it(read: Reader) -> None:
     decided = decide_changes(read(), ALL, None)
-    assert [home.grants for home in decided] == [
-        {("large", "beta"), ("large", "gamma")}, frozenset(), frozenset()
+    assert [home.readers for home in decided] == [
+        {("large", READING): {"beta", "gamma"}}, {}, {}
     ]  # fmt: skip
 
 

@@ -9,7 +9,12 @@ from pathlib import Path
 from medusa_core.names import Participant
 from pipelines.catalog.records import PlanRecord
 from pipelines.contracts.apply_changes import HomeChanges
-from pipelines.contracts.home_snapshot import DeployedFragment, HomeSnapshot, LineSnapshot
+from pipelines.contracts.home_snapshot import (
+    DeployedFragment,
+    Grant,
+    HomeSnapshot,
+    LineSnapshot,
+)
 
 NETWORK = '''"""A user's network: what is big, computed in two fragments."""
 from medusa_core.network import Filter, Map, Network, Output, Source
@@ -151,7 +156,18 @@ def brought_in(snapshot: HomeSnapshot, changes: HomeChanges) -> HomeSnapshot:
             for stream, count in {**snapshot.verified, **changes.verified}.items()
             if count > 1
         },
-        grants=snapshot.grants | changes.grants,
+        grants=frozenset(
+            {
+                grant
+                for grant in snapshot.grants
+                if (grant.stream, grant.reason) not in changes.readers
+            }
+            | {
+                Grant(stream, partner, reason)
+                for (stream, reason), partners in changes.readers.items()
+                for partner in partners
+            }
+        ),
         sinks={
             key: text
             for key, text in {**snapshot.sinks, **changes.sinks}.items()

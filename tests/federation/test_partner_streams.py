@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from medusa_core.errors import Refused, Unavailable
-from medusa_core.names import Participant, StreamName
+from medusa_core.names import Participant, StreamName, Version
+from medusa_core.segments import Producer
 from pipelines.operations.contract_application import (
     ApplyRequest,
     ApplyResult,
@@ -25,6 +26,7 @@ from pipelines.operations.partner_invitation import (
 )
 from pipelines.operations.partner_management import export_partner
 from pipelines.participant.assembly import has_ended
+from pipelines.participant.home_session import open_session
 from tests.federation.building import Running, rounds_until, seated
 from tests.federation.test_composed_streams import (
     COUNTED,
@@ -133,16 +135,21 @@ def offices(
         write(alpha, "participants/alpha.yaml", ALPHA)
         write(alpha, "networks/lands.py", LANDS)
         write(alpha, "networks/counts.py", COUNTS_OF)
-        write(
-            alpha,
-            "streams/connections.yaml",
-            f"stream: connections\nsource:\n  kind: replay\n  paths: ['{recorded}']\n"
-            "  speed: 1000000000\n",
-        )
-        apply(alpha)
+        lists(alpha, recorded)
         write(beta, "networks/often.py", OFTEN)
         write(beta, "networks/total.py", TOTAL)
         yield alpha, beta
+
+
+def lists(alpha: Office, recorded: Path, *readers: str) -> None:
+    """The contract of alpha's connections as it names these readers, applied."""
+    write(
+        alpha,
+        "streams/connections.yaml",
+        f"stream: connections\nsource:\n  kind: replay\n  paths: ['{recorded}']\n"
+        f"  speed: 1000000000\nreaders: [{', '.join(readers)}]\n",
+    )
+    apply(alpha)
 
 
 def refusal(office: Office) -> str:
@@ -163,7 +170,8 @@ def test_a_stream_is_read_when_its_owner_is_a_partner_and_has_granted_it(
     grant(alpha, "counted", "beta")
     assert "alpha offers no stream connections to beta" in refusal(beta)
     assert beta.sql("SELECT name FROM medusa.network") == [], "nothing is half done"
-    grant(alpha, "connections", "beta")
+    export_partner(alpha.settings, None, "beta", alpha.contracts)
+    lists(alpha, recorded, "beta")
     assert [change.name for change in apply(beta, explain=True).homes[0].changes][:2] == [
         "beta", "alpha/connections"
     ]  # fmt: skip
@@ -189,6 +197,27 @@ def test_a_stream_is_read_when_its_owner_is_a_partner_and_has_granted_it(
             if hold.holder == Participant("beta")
         ]  # fmt: skip
         assert hold.purpose == "import"
+
+
+def test_a_reader_that_is_listed_no_more_gets_no_news(
+    offices: tuple[Office, Office], recorded: Path
+) -> None:
+    alpha, beta = offices
+
+    def news(stream: str) -> int:
+        producer = Producer(alpha.participant)
+        with open_session(beta.settings, beta.participant) as session:
+            exchange = session.exchange
+            found = exchange.line_news(StreamName(stream), producer, Version(0), segments_max=10)
+            return len(found.segments)
+
+    assert news("connections")
+    lists(alpha, recorded)
+    with pytest.raises(Refused, match="there is nothing of this name for you"):
+        news("connections")
+    assert news("counted")
+    lists(alpha, recorded, "beta")
+    assert news("connections")
 
 
 def test_contracts_are_applied_while_the_partner_is_away(
@@ -255,7 +284,7 @@ def test_a_document_that_a_partners_news_bring_says_nothing_of_lineage(
 def test_a_cycle_between_two_homes_is_refused_with_its_path(
     offices: tuple[Office, Office],
 ) -> None:
-    """Alpha has computed nothing yet and shall read what beta computes of its counts."""
+    """What counts also reads what beta computes of the counts."""
     alpha, beta = offices
     grant(beta, "busy_hosts", "alpha")
     export_partner(alpha.settings, None, "beta", alpha.contracts)

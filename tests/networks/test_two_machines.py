@@ -44,7 +44,7 @@ class Reader:
         printed = self._folder / f"{machine.name}-{len(machine.processes)}.txt"
         process = machine.start(block.commands, printed)
         if "medusa run" in block.commands:
-            address = machine.folder / "shop" / ".medusa" / "exchange" / machine.name
+            address = machine.folder / machine.name / ".medusa" / "exchange" / machine.name
             until(address.exists, f"{machine.name} serves its exchange")
         if block.shown:
             until(lambda: CODE.search(printed.read_text()) or process.poll(), "a code is printed")

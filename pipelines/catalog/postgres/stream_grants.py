@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from medusa_core.names import Participant, StreamName
 from pipelines.catalog.postgres.statements import NamedStatements, engine_with_timeouts
 
@@ -12,6 +14,6 @@ class StreamGrants(NamedStatements):
     def __init__(self, url: str) -> None:
         super().__init__(engine_with_timeouts(url))
 
-    def grant(self, stream: StreamName, partner: Participant) -> None:
-        """Let a partner read a stream; Refused if there is no such stream."""
-        self._value("grant_stream", stream=stream, partner=partner)
+    def declare(self, stream: StreamName, reason: str, partners: Collection[Participant]) -> None:
+        """Let just these partners read a stream for this reason; Refused if there is no stream."""
+        self._value("declare_readers", stream=stream, reason=reason, partners=sorted(partners))

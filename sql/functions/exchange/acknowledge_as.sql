@@ -4,7 +4,7 @@ CREATE OR REPLACE FUNCTION medusa.acknowledge_as(
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
 AS $$
 BEGIN
-    IF medusa.may_read(acknowledge_as.partner, acknowledge_as.stream) IS NOT TRUE THEN
+    IF medusa_api.may_read(acknowledge_as.partner, acknowledge_as.stream) IS NOT TRUE THEN
         RETURN false;
     END IF;
     PERFORM medusa.acknowledge(acknowledge_as.stream, acknowledge_as.partner,

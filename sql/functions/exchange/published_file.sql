@@ -3,7 +3,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT jsonb_build_object('path', f.path, 'size_bytes', f.size_bytes, 'sha256', f.sha256,
         'rows', f.rows)
     FROM medusa.file AS f
-    WHERE f.sha256 = published_file.sha256 AND medusa.may_read(published_file.partner, f.stream)
+    WHERE f.sha256 = published_file.sha256 AND medusa_api.may_read(published_file.partner, f.stream)
         -- A landed file may hold records of other streams: only those of segments hold one alone.
         AND EXISTS (
             SELECT FROM medusa.segment AS s

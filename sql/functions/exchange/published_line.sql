@@ -2,7 +2,7 @@ CREATE OR REPLACE FUNCTION medusa.published_line(
     partner text, stream text, replica integer
 ) RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT medusa.may_read(published_line.partner, published_line.stream) AND EXISTS (
+    SELECT medusa_api.may_read(published_line.partner, published_line.stream) AND EXISTS (
         SELECT FROM medusa.stream_producer AS p
         JOIN medusa.home AS h ON h.participant = p.participant
         WHERE (p.stream, p.replica) = (published_line.stream, published_line.replica)

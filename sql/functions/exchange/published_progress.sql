@@ -4,10 +4,10 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         concat_ws('.', p.last_version, p.generation, coalesce(p.origin_us::text, '-'),
             coalesce(p.end_us::text, '-'), coalesce(p.trimmed_us::text, '-')))
         ORDER BY p.stream, p.replica), '[]')
-    FROM medusa.stream_grant AS g
+    FROM medusa_api.granted_streams(published_progress.partner) AS g
     JOIN medusa.stream_producer AS p ON p.stream = g.stream
     JOIN medusa.home AS h ON h.participant = p.participant
-    WHERE g.partner = published_progress.partner AND p.replica >= 0
+    WHERE p.replica >= 0
 $$;
 COMMENT ON FUNCTION medusa.published_progress(text) IS
     'For the exchange server: the lines of this home that a partner may read, each with a mark '

@@ -6,8 +6,9 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
             JOIN medusa.home AS h ON h.participant = p.participant
             WHERE p.stream = s.name AND p.replica >= 0),
         'lineage', medusa.lineage_edges(s.name)) ORDER BY s.name), '[]')
-    FROM medusa.stream_grant AS g JOIN medusa.stream AS s ON s.name = g.stream
-    WHERE g.partner = published_streams.partner AND EXISTS (
+    FROM medusa_api.granted_streams(published_streams.partner) AS g
+    JOIN medusa.stream AS s ON s.name = g.stream
+    WHERE EXISTS (
         SELECT FROM medusa.stream_producer AS p
         JOIN medusa.home AS h ON h.participant = p.participant
         WHERE p.stream = s.name AND p.replica >= 0)

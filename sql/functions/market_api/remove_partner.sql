@@ -19,8 +19,14 @@ BEGIN
         confirmed_at = coalesce(p.confirmed_at, clock_timestamp());
     DELETE FROM medusa_market.invitation AS i WHERE i.partner = remove_partner.partner;
     DELETE FROM medusa_market.access_token AS t WHERE t.partner = remove_partner.partner;
-    PERFORM medusa_api.withdraw_stream(g.stream, g.partner)
-    FROM medusa.stream_grant AS g WHERE g.partner = remove_partner.partner;
+    PERFORM medusa_market.end_grants(g.stream, g.partner)
+    FROM (
+        SELECT DISTINCT s.stream, s.partner FROM medusa.stream_grant AS s
+        WHERE s.partner = remove_partner.partner
+    ) AS g;
+    -- A stream that a contract sells to it has a hold, too; the contract stays as it was signed.
+    PERFORM medusa.release_hold(h.stream, h.holder, h.purpose)
+    FROM medusa.hold AS h WHERE (h.holder, h.purpose) = (remove_partner.partner, 'import');
     PERFORM medusa_market.write_audit('removed partner', remove_partner.partner, NULL, NULL);
     -- Wakes the requests of this partner that wait for news.
     PERFORM pg_notify('medusa_progress', '');

@@ -2,17 +2,16 @@ CREATE OR REPLACE FUNCTION medusa_api.withdraw_stream(stream text, partner text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
 AS $$
 DECLARE
-    was_granted boolean;
+    sold text;
 BEGIN
-    DELETE FROM medusa.stream_grant AS g
-    WHERE (g.stream, g.partner) = (withdraw_stream.stream, withdraw_stream.partner);
-    was_granted := FOUND;
-    IF was_granted THEN
-        PERFORM medusa.release_hold(withdraw_stream.stream, withdraw_stream.partner, 'import');
-        PERFORM medusa_market.write_audit('withdrawn stream', withdraw_stream.stream,
-            to_jsonb(withdraw_stream.partner), NULL);
+    SELECT s.contract INTO sold FROM medusa_api.sold_streams(withdraw_stream.partner) AS s
+    WHERE s.stream = withdraw_stream.stream LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'contract % sells stream % to %: end the contract, or remove the partner',
+            sold, withdraw_stream.stream, withdraw_stream.partner USING ERRCODE = 'MD001';
     END IF;
-    RETURN was_granted;
+    RETURN medusa_market.end_grants(withdraw_stream.stream, withdraw_stream.partner);
 END $$;
 COMMENT ON FUNCTION medusa_api.withdraw_stream(text, text) IS
-    'For the owner: end a partner''s access to a stream now, and its hold; whether it had access.';
+    'For the owner: end a partner''s access to a stream now, and its hold; whether it had access. '
+    'Refused while a contract sells it the stream.';
