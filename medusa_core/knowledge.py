@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from medusa_core.bounds import Bound, strictest
-from medusa_core.fragments import Fragment
+from medusa_core.fragments import Fragment, origin_of
 from medusa_core.frozen import freeze
-from medusa_core.grid import FOREVER_US, Range
+from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
 from medusa_core.names import Epoch, Participant, PlanId, StreamName
 from medusa_core.segments import Producer, Read, Segment
 from medusa_core.step_costs import NOT_MEASURED, Cost
@@ -122,7 +122,7 @@ class FragmentKnowledge:
     `plan` is that of the next bucket; at `until_us` another plan begins. `cost` is what its steps
     have cost lately. `is_corrected_apart`: a driver of the backlog lane holds its corrections.
     `width_us` is the widest output's: all outputs advance together, by its buckets. `bound` is what
-    is promised of them together.
+    is promised of them together. Nothing is computed before `starts_us`, a bucket of that width.
     """
 
     fragment: Fragment
@@ -136,6 +136,7 @@ class FragmentKnowledge:
     until_us: int = FOREVER_US
     cost: Cost = NOT_MEASURED
     is_corrected_apart: bool = False
+    starts_us: int = BEGINNING_US
     width_us: int = field(init=False)
     bound: Bound | None = field(init=False)
 
@@ -144,6 +145,12 @@ class FragmentKnowledge:
         outputs = self.outputs.values()
         object.__setattr__(self, "width_us", max(o.width_us for o in outputs))
         object.__setattr__(self, "bound", strictest(o.bound for o in outputs))
+
+    @property
+    def origin_us(self) -> int:
+        """Where its outputs begin: with the first of its inputs, or where it starts."""
+        origins = {name: its.origin_us for name, its in self.inputs.items()}
+        return max(origin_of(origins, self.width_us), self.starts_us)
 
     @property
     def lag_ms(self) -> int:

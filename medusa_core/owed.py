@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from medusa_core.fragments import end_of, origin_of
+from medusa_core.fragments import end_of
 from medusa_core.grid import FOREVER_US, Range, floor_us
 from medusa_core.knowledge import FragmentKnowledge, InputKnowledge, TentativeKnowledge
 from medusa_core.names import StreamName
@@ -18,11 +18,7 @@ from medusa_core.segments import Stability, content_of
 
 def start_us(fragment: FragmentKnowledge) -> int:
     """Where the next output bucket begins."""
-    origins = {name: i.origin_us for name, i in fragment.inputs.items()}
-    return max(
-        min(o.boundary_us for o in fragment.outputs.values()),
-        origin_of(origins, fragment.width_us),
-    )
+    return max(min(o.boundary_us for o in fragment.outputs.values()), fragment.origin_us)
 
 
 def frontier(fragment: FragmentKnowledge) -> Range | None:
@@ -60,7 +56,7 @@ def ends_at_us(fragment: FragmentKnowledge) -> int | None:
     ends: dict[StreamName, int] = {n: i.end_us or 0 for n, i in fragment.inputs.items()}
     width_us = fragment.width_us
     end_us = max(end_of(fragment.fragment, name, ends, width_us) for name in fragment.outputs)
-    computed_us = min(o.boundary_us for o in outputs)
+    computed_us = max(min(o.boundary_us for o in outputs), fragment.starts_us)
     return end_us if computed_us < end_us else computed_us + width_us
 
 

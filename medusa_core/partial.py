@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from medusa_core import owed
 from medusa_core.bounds import Bound, Policy
 from medusa_core.decisions import OutputAge
-from medusa_core.fragments import origin_of
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range, ceil_us, floor_us
 from medusa_core.knowledge import FragmentKnowledge, InputKnowledge
 from medusa_core.names import StreamName
@@ -187,8 +186,7 @@ def _was_blocked(
     fragment: FragmentKnowledge, first: Range, missing: tuple[StreamName, ...]
 ) -> bool:
     """Whether the outputs before, as far back as they needed these inputs, still lack them."""
-    origins = {name: i.origin_us for name, i in fragment.inputs.items()}
-    begins_us = origin_of(origins, fragment.width_us)
+    begins_us = fragment.origin_us
     length_us = first.to_us - first.from_us
     while True:
         from_us = max(first.from_us - length_us, begins_us)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from medusa_core.fragments import Fragment, origin_of
+from medusa_core.fragments import Fragment
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
 from medusa_core.knowledge import FragmentKnowledge
 from medusa_core.names import PlanId, StreamName
@@ -94,9 +94,7 @@ def needed_from_us(
             begins[stream] = min(begins.get(stream, FOREVER_US), from_us)
 
     outputs = known.outputs.values()
-    origins = {name: i.origin_us for name, i in known.inputs.items()}
-    width_us = max(o.width_us for o in outputs)
-    next_us = max(min(o.boundary_us for o in outputs), origin_of(origins, width_us))
+    next_us = max(min(o.boundary_us for o in outputs), known.origin_us)
     for shape in (known.fragment,) if shapes is None else shapes:
         for output in outputs:
             at_us = output.tentative_us

@@ -70,7 +70,8 @@ class PlannedFrom:
 class Assigned:
     """The newest assignment of a fragment to this home; `plans` are those of the whole log.
 
-    `is_corrected_apart`: the lease of its backlog lane is held.
+    `is_corrected_apart`: the lease of its backlog lane is held. `starts_us` is the first bucket
+    that is computed, BEGINNING_US for that of the inputs' origin.
     """
 
     fragment: str
@@ -81,6 +82,7 @@ class Assigned:
     inputs: tuple[StreamName, ...]
     outputs: tuple[StreamName, ...]
     is_corrected_apart: bool = False
+    starts_us: int = BEGINNING_US
 
     def in_force(self, reached_us: int | None) -> tuple[PlanId, int]:
         """The plan of the bucket at which the outputs stand, and where another one begins.
@@ -209,6 +211,7 @@ def frontier_knowledge(
                     if t.segment.stream in own and t.segment.producer == assigned.producer
                 ),
                 is_corrected_apart=assigned.is_corrected_apart,
+                starts_us=assigned.starts_us,
             )
         )
     return tuple(seen)

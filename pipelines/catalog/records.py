@@ -46,7 +46,8 @@ class Deployment:
     """What a network needs in a home: its streams, plan, fragments, and who computes them.
 
     `fragments` maps a fragment's id to (input streams, output streams); a source's landing is a
-    fragment of its own, `landing/<stream>`, without inputs.
+    fragment of its own, `landing/<stream>`, without inputs. `starts_us` are the buckets with which
+    fragments start that do not start at the origin of their inputs.
     """
 
     network: NetworkName
@@ -56,9 +57,10 @@ class Deployment:
     streams: tuple[StreamRecord, ...]
     fragments: Mapping[str, tuple[tuple[StreamName, ...], tuple[StreamName, ...]]]
     assignments: tuple[Assignment, ...]
+    starts_us: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        freeze(self, "fragments")
+        freeze(self, "fragments", "starts_us")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ and changes nothing. Changes that cannot be made in place are refused here, with
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from medusa_core.frozen import freeze
 from medusa_core.names import NetworkName, Participant, PlanId, StreamName
@@ -29,6 +29,7 @@ from pipelines.contracts.comparison_rows import (
 from pipelines.contracts.federation import Federation
 from pipelines.contracts.home_snapshot import READERS, READING, Grant, HomeSnapshot
 from pipelines.contracts.in_place import check_in_place
+from pipelines.contracts.network_starts import start_of
 from pipelines.contracts.placed_network import PlacedNetwork
 from pipelines.contracts.producer_numbers import Log
 from pipelines.contracts.reach import reach_of
@@ -84,14 +85,24 @@ def decide_changes(
         for home, snapshot in snapshots.items():
             check_in_place(network, home, snapshot, names)
     check_paths(federation.placed_fragments, _dearest(snapshots.values()))
-    logs = {n.name: planned_logs(n, snapshots, plan_start) for n in federation.networks}
+    starts = {n.name: start_of(n, snapshots) for n in federation.networks}
+    logs = {
+        n.name: planned_logs(n, snapshots, plan_start, starts[n.name]) for n in federation.networks
+    }
     plans = {
         plan.id: plan.document
         for snapshot in snapshots.values()
         for plan in snapshot.plans.values()
     }
     return tuple(
-        _home(federation, home, snapshots[home], {n: its[home] for n, its in logs.items()}, plans)
+        _home(
+            federation,
+            home,
+            snapshots[home],
+            {n: its[home] for n, its in logs.items()},
+            plans,
+            starts,
+        )
         for home in sorted(snapshots if chosen is None else chosen)
     )
 
@@ -114,6 +125,7 @@ def _home(
     snapshot: HomeSnapshot,
     logs: Mapping[str, Mapping[str, Log]],
     plans: Mapping[PlanId, str],
+    starts: Mapping[str, int | None],
 ) -> HomeChanges:
     changes = [
         Change(
@@ -136,8 +148,12 @@ def _home(
         its = logs[network.name]
         if not its:
             continue
-        changes += network_shown(network, snapshot, its)
-        deployments += _deployments(network, snapshot, its, plans)
+        starts_us = starts[network.name]
+        changes += network_shown(network, snapshot, its, starts_us)
+        deployments += (
+            replace(made, starts_us=_starts(network, made, starts_us))
+            for made in _deployments(network, snapshot, its, plans)
+        )
         for stream in network.landed_by(home):
             document = federation.streams[stream].source
             assert document is not None, "every source has a contract that feeds it"
@@ -171,7 +187,7 @@ def _home(
             )
             changes += readers_shown(record.name, shall_be, is_now)
             readers.update(_readers_changed(record.name, shall_be, is_now))
-        if needed := reach_of(network, home, snapshot, its):
+        if needed := reach_of(network, home, snapshot, its, starts_us):
             reach[network.name] = needed
     return HomeChanges(
         participant=home,
@@ -185,6 +201,15 @@ def _home(
         reach=reach,
         readers=readers,
     )
+
+
+def _starts(
+    network: PlacedNetwork, deployment: Deployment, starts_us: int | None
+) -> dict[str, int]:
+    """Of the fragments that compute; landings and imports have no start of their own."""
+    if starts_us is None:
+        return {}
+    return dict.fromkeys(deployment.fragments.keys() & network.fragments.keys(), starts_us)
 
 
 def _readers_changed(

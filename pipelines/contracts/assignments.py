@@ -37,9 +37,14 @@ class PlanStart:
 
 
 def planned_logs(
-    network: PlacedNetwork, snapshots: Snapshots, plan_start: PlanStart | None
+    network: PlacedNetwork,
+    snapshots: Snapshots,
+    plan_start: PlanStart | None,
+    starts_us: int | None = None,
 ) -> Mapping[Participant, Mapping[str, Log]]:
     """Home -> fragment -> its whole log as it shall be, for every home with a part in the network.
+
+    `starts_us` is the first bucket that the network computes, if not that of its origin.
 
     Raises Refused if a fragment would move, if a new plan has no bucket to begin at, or if it reads
     what is trimmed; Conflict if the homes disagree about a line.
@@ -63,7 +68,7 @@ def planned_logs(
         for home, its in logs.items()
     }
     is_begun = any(line.plan == network.plan.id for line in stand)
-    check_reach(network, snapshots, expected, may_ask=not is_begun)
+    check_reach(network, snapshots, expected, may_ask=not is_begun, starts_us=starts_us)
     return expected
 
 

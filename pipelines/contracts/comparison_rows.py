@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from medusa_core.exchange import IMPORT_PREFIX
@@ -42,10 +42,16 @@ class Change:
 
 
 def network_shown(
-    network: PlacedNetwork, snapshot: HomeSnapshot, logs: Mapping[str, Log]
+    network: PlacedNetwork,
+    snapshot: HomeSnapshot,
+    logs: Mapping[str, Log],
+    starts_us: int | None,
 ) -> Iterator[Change]:
     """The network, its streams and its fragments."""
-    yield _network(network, snapshot, logs)
+    shown = _network(network, snapshot, logs)
+    if starts_us is not None:
+        shown = replace(shown, detail=f"{shown.detail}, starts at {iso(starts_us)}")
+    yield shown
     for mark in (Mark.NEW, Mark.SAME):
         names = [
             s.name for s in network.streams if (s.name in snapshot.streams) is (mark is Mark.SAME)

@@ -39,7 +39,7 @@ from pipelines.contracts.imported_streams import (
     imported_network,
     imported_streams,
 )
-from pipelines.contracts.participants import ParticipantContract, Run, read_participants
+from pipelines.contracts.participants import ParticipantContract, Run, Start, read_participants
 from pipelines.contracts.placed_network import PlacedNetwork
 from pipelines.contracts.replicas import check_replicas
 from pipelines.contracts.stream_bounds import PlacedFragment, promises_of
@@ -114,6 +114,7 @@ class _Shape:
     width_us: int
     owners: Owners
     run: Run
+    start: Start | None
 
     @property
     def network(self) -> Network:
@@ -248,7 +249,21 @@ def _shape(parts: Sequence[_Part], loaded: Mapping[str, Network]) -> _Shape:
     except Refused as error:
         raise first.network_at.refused(f"cannot be run: {error}") from None
     owners = {**_landings(network, parts), **_computed(network, fragments, parts)}
-    return _Shape(checked, fragments, width_us, owners, first)
+    return _Shape(checked, fragments, width_us, owners, first, _start(network, parts))
+
+
+def _start(network: Network, parts: Sequence[_Part]) -> Start | None:
+    """Where the network starts; all parts that say so agree."""
+    runs = [part.run for part in parts if part.run.start is not None]
+    for run in runs[1:]:
+        if run.start != runs[0].start:
+            assert run.start_at is not None
+            assert runs[0].start_at is not None
+            raise run.start_at.refused(
+                f"gives network {network.name} another start than {runs[0].start_at.place}: agree "
+                "on one"
+            )
+    return runs[0].start if runs else None
 
 
 def _written(shapes: Sequence[_Shape]) -> dict[StreamName, ReadStream]:
@@ -329,6 +344,7 @@ def _placed(
         file=Path(file) if has_function and file not in SHIPPED else None,
         reads=reads,
         readers=readers_of({record.name for record in streams}, others),
+        start=shape.start,
     )
 
 

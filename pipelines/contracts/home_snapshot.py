@@ -48,11 +48,15 @@ OWNER = "owner"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployedFragment:
-    """A fragment as deployed: its network, what it reads and writes."""
+    """A fragment as deployed: its network, what it reads and writes, where it starts.
+
+    `starts_us` None: at the origin of its inputs.
+    """
 
     network: NetworkName
     inputs: tuple[StreamName, ...]
     outputs: tuple[StreamName, ...]
+    starts_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +150,10 @@ def _snapshot_of(connection: Connection, participant: Participant) -> HomeSnapsh
         },
         fragments={
             row.id: DeployedFragment(
-                network=row.network, inputs=tuple(row.inputs), outputs=tuple(row.outputs)
+                network=row.network,
+                inputs=tuple(row.inputs),
+                outputs=tuple(row.outputs),
+                starts_us=row.starts_us,
             )
             for row in rows("deployed_fragments")
         },

@@ -10,6 +10,7 @@ from medusa_core.names import Participant
 from medusa_core.protocol.document_fields import WrongField
 from medusa_core.protocol.introductions import URL
 from medusa_core.protocol.news_documents import HASH
+from pipelines.base.time_text import parse_time_us
 from pipelines.contracts.fields import (
     Named,
     duration_us_of,
@@ -27,12 +28,23 @@ from pipelines.language.load import SHIPPED
 OPTIONAL = ("storage", "runs", "public_key", "exchange")
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where the outputs of a network start, if that is declared.
+
+    At an event time, or with `from_us` None at the origin of what it reads, or `is_now`.
+    """
+
+    from_us: int | None = None
+    is_now: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """What a participant runs of one network.
 
     `network` is a shipped name, or the absolute path of a user's file; `width_us` is None where the
-    network's own bucket is meant.
+    network's own bucket is meant, `start` where none is declared.
     """
 
     network: str
@@ -41,6 +53,8 @@ class Run:
     sources: tuple[Named, ...]
     fragments: tuple[Named, ...]
     at: Value
+    start: Start | None = None
+    start_at: Value | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +144,9 @@ def exchange_of(value: Value) -> ExchangeAddress:
 
 
 def _run(directory: Path, item: Value) -> Run:
-    fields = fields_of(item, required=("network",), optional=("bucket", "sources", "fragments"))
+    fields = fields_of(
+        item, required=("network",), optional=("bucket", "sources", "fragments", "from")
+    )
     sources = names_of("source", fields["sources"]) if "sources" in fields else ()
     fragments = names_of("fragment", fields["fragments"]) if "fragments" in fields else ()
     if not sources and not fragments:
@@ -142,7 +158,21 @@ def _run(directory: Path, item: Value) -> Run:
         sources=sources,
         fragments=fragments,
         at=item,
+        start=_start(fields["from"]) if "from" in fields else None,
+        start_at=fields.get("from"),
     )
+
+
+def _start(value: Value) -> Start:
+    text = text_of(value)
+    if text in ("origin", "now"):
+        return Start(is_now=text == "now")
+    try:
+        return Start(from_us=parse_time_us("from", text))
+    except Refused:
+        raise value.refused(
+            f"is {text!r}: write origin, now or an event time, such as 2026-01-01T00:00:00Z"
+        ) from None
 
 
 def _network(directory: Path, value: Value) -> str:

@@ -15,6 +15,7 @@ from medusa_core.names import FragmentName, Participant, StreamName
 from medusa_core.plans import Plan
 from pipelines.catalog.records import StreamRecord
 from pipelines.contracts.composition import Lineage, Readers, ReadStream
+from pipelines.contracts.participants import Start
 from pipelines.contracts.stream_bounds import Promise
 from pipelines.contracts.streams import SinkContract, StreamContract
 from pipelines.exchange import first_holds
@@ -32,7 +33,7 @@ class PlacedNetwork:
     before it is final for its readers, where that is more than one. `reads` are the streams of
     other networks that it reads, `readers` the fragments of other networks that read its streams.
     `replicas` are the replicas' numbers of a fragment that a partner elsewhere computes, `lineage`
-    what its stream is computed from.
+    what its stream is computed from. `start` is where it starts, if that is declared.
     """
 
     plan: Plan
@@ -48,6 +49,7 @@ class PlacedNetwork:
     readers: Readers = field(default=Readers({}, {}))
     replicas: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     lineage: Lineage = ()
+    start: Start | None = None
 
     def __post_init__(self) -> None:
         freeze(self, "fragments", "wiring", "owners", "promises", "verified", "reads", "replicas")

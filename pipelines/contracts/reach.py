@@ -13,7 +13,7 @@ from typing import Protocol
 
 from medusa_core.commits import Hold
 from medusa_core.errors import Conflict, Refused
-from medusa_core.grid import BEGINNING_US, FOREVER_US
+from medusa_core.grid import BEGINNING_US, FOREVER_US, floor_us
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import reading_order
 from medusa_core.trims import begins_us, earliest_bucket_us
@@ -39,23 +39,26 @@ def check_reach(
     logs: Logs,
     *,
     may_ask: bool,
+    starts_us: int | None = None,
 ) -> None:
     """Refused if a fragment's new line begins with buckets that read what is trimmed.
 
-    `may_ask`: whether another first bucket may still be requested.
+    `may_ask`: whether another first bucket may still be requested. `starts_us` is the first bucket
+    that the network computes, if not that of its origin.
     """
     worst: tuple[int, str] | None = None
     for home, snapshot in snapshots.items():
         kept = _kept(home, snapshot)
-        for fragment, from_us in _beginning(network, home, snapshot, logs[home]):
+        for fragment, from_us in _beginning(network, home, snapshot, logs[home], starts_us):
             shape = network.fragments[fragment]
             begins = begins_us(shape, from_us) if from_us != BEGINNING_US else {}
             inside = {s: kept[s] for s in shape.input_streams if s in kept}
             short = [s for s in inside if begins.get(s, BEGINNING_US) < inside[s]]
+            is_new = from_us in (BEGINNING_US, starts_us)
             if not short:
                 is_late = any(fragment in its.log for its in snapshots.values())
-                if from_us == BEGINNING_US and (is_late or network.reads):
-                    _check_late(network, fragment, home, snapshots)
+                if is_new and (is_late or network.reads):
+                    _check_late(network, fragment, home, snapshots, begins)
                 continue
             stream = min(short, key=lambda s: begins.get(s, BEGINNING_US) - inside[s])
             needs = (
@@ -63,8 +66,8 @@ def check_reach(
                 f"{iso(begins.get(stream, BEGINNING_US))} on, and the home of {home} keeps it from "
                 f"{iso(inside[stream])} on"
             )
-            if from_us == BEGINNING_US:
-                raise Refused(f"{needs}: {_new(network, fragment, home)}")
+            if is_new:
+                raise Refused(f"{needs}: {_new(network, fragment, home, inside)}")
             first_us = earliest_bucket_us(shape, from_us, network.width_us, inside)
             worst = max(worst or (first_us, needs), (first_us, needs))
     if worst is None:
@@ -83,9 +86,16 @@ def _kept(home: Participant, snapshot: HomeSnapshot) -> dict[StreamName, int]:
     return {stream: at_us for stream, at_us in read.items() if at_us is not None}
 
 
-def _new(network: PlacedNetwork, fragment: str, home: Participant) -> str:
+def _new(
+    network: PlacedNetwork, fragment: str, home: Participant, kept: Mapping[StreamName, int]
+) -> str:
     """Why a fragment that is new in a home cannot be computed there, and what to do."""
     others = [name for name in network.owners[fragment] if name != home]
+    if not others and network.reads:
+        width_us = network.width_us
+        low_us = floor_us(min(kept.values()), width_us)
+        first_us = earliest_bucket_us(network.fragments[fragment], low_us, width_us, kept)
+        return f"write from: {iso(first_us)} under runs, or a later time"
     if not others:
         return (
             "a fragment that is new begins with the first bucket, which none works for; give the "
@@ -102,21 +112,32 @@ def _check_late(
     fragment: str,
     home: Participant,
     snapshots: Mapping[Participant, HomeSnapshot],
+    begins: Mapping[StreamName, int],
 ) -> None:
     """Refused if a home that comes late to a fragment would read what no producer has any more.
 
-    A copy that it has begun here was looked at before.
+    `begins` is from when on it reads each stream, if not from its first bucket on. A copy that it
+    has begun here was looked at before.
     """
+    kept: dict[StreamName, int] = {}
     for stream in network.fragments[fragment].input_streams:
         writers = network.writers_of(stream)
         gone = [_gone_us(stream, writer, home, snapshots) for writer in writers]
-        if all(gone):
-            first_us = min(at_us for at_us in gone if at_us is not None)
+        if all(at_us is not None for at_us in gone):
+            kept[stream] = min(at_us for at_us in gone if at_us is not None)
+    for stream, first_us in kept.items():
+        if begins.get(stream, BEGINNING_US) < first_us:
+            writers = network.writers_of(stream)
             raise Refused(
-                f"fragment {fragment} shall be computed by {home}, too, from its first bucket on, "
-                f"and {listing(writers)} {'keep' if len(writers) > 1 else 'keeps'} stream {stream} "
-                f"from {iso(first_us)} on: {_new(network, fragment, home)}"
+                f"fragment {fragment} of {home} reads stream {stream} from "
+                f"{_from(begins.get(stream))} on, and {listing(writers)} "
+                f"{'keep' if len(writers) > 1 else 'keeps'} it from {iso(first_us)} on: "
+                f"{_new(network, fragment, home, kept)}"
             )
+
+
+def _from(begins_us: int | None) -> str:
+    return "its first bucket" if begins_us is None else iso(begins_us)
 
 
 def _gone_us(
@@ -139,10 +160,11 @@ def reach_of(
     home: Participant,
     snapshot: HomeSnapshot,
     logs: Mapping[str, tuple[Assignment, ...]],
+    starts_us: int | None = None,
 ) -> Mapping[StreamName, int]:
     """From when on each stream must be kept in a home for the lines that are new in it."""
     needed: dict[StreamName, int] = {}
-    for fragment, from_us in _beginning(network, home, snapshot, logs):
+    for fragment, from_us in _beginning(network, home, snapshot, logs, starts_us):
         for stream, begin_us in begins_us(network.fragments[fragment], from_us).items():
             needed[stream] = min(begin_us, needed.get(stream, FOREVER_US))
     return needed
@@ -193,10 +215,11 @@ def _beginning(
     home: Participant,
     snapshot: HomeSnapshot,
     logs: Mapping[str, tuple[Assignment, ...]],
+    starts_us: int | None,
 ) -> Iterator[tuple[str, int]]:
     """The fragments that a home computes and has no line of the newest plan for: from when on.
 
-    One that is new there is computed from the beginning, wherever its first line begins.
+    One that is new there is computed from where the network starts, wherever its first line begins.
     """
     for fragment, log in logs.items():
         if fragment not in network.fragments or home not in network.owners[fragment]:
@@ -208,4 +231,5 @@ def _beginning(
         if len(current) < len(own):
             from_us = own[-1].from_us
             is_new = not current or from_us is None
-            yield fragment, BEGINNING_US if is_new or from_us is None else from_us
+            start_us = BEGINNING_US if starts_us is None else starts_us
+            yield fragment, start_us if is_new or from_us is None else max(from_us, start_us)

@@ -1,2 +1,2 @@
--- The fragments of this home: their network, what they read and write.
-SELECT id, network, inputs, outputs FROM medusa.fragment ORDER BY id;
+-- The fragments of this home: their network, what they read and write, where they start.
+SELECT id, network, inputs, outputs, starts_us FROM medusa.fragment ORDER BY id;

@@ -2,7 +2,8 @@
 -- how many records have landed per bucket that no segment holds yet, and the clock: one document.
 WITH newest AS (
     SELECT DISTINCT ON (a.fragment, a.partition, a.replica)
-        a.fragment, a.partition, a.participant, a.replica, a.epoch, a.plan, f.inputs, f.outputs
+        a.fragment, a.partition, a.participant, a.replica, a.epoch, a.plan, f.inputs, f.outputs,
+        f.starts_us
     FROM medusa.assignment AS a JOIN medusa.fragment AS f ON f.id = a.fragment
     ORDER BY a.fragment, a.partition, a.replica, a.epoch DESC
 ), assigned AS MATERIALIZED (

@@ -79,10 +79,13 @@ CREATE TABLE medusa.fragment (
     id      text COLLATE "C" PRIMARY KEY,
     network text COLLATE "C" NOT NULL REFERENCES medusa.network,
     inputs  text[] NOT NULL,
-    outputs text[] NOT NULL
+    outputs text[] NOT NULL,
+    starts_us bigint
 );
 COMMENT ON TABLE medusa.fragment IS
     'Pieces of networks that are computed as one; a source''s landing is one without inputs.';
+COMMENT ON COLUMN medusa.fragment.starts_us IS
+    'The first bucket that is computed; NULL: that of the origin of its inputs.';
 
 CREATE TABLE medusa.assignment (
     fragment    text COLLATE "C" NOT NULL REFERENCES medusa.fragment,

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from medusa_core.errors import Conflict, Refused
+from medusa_core.grid import BEGINNING_US
+from medusa_core.knowledge import Limits
 from medusa_core.names import Epoch, PlanId
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import HomeUnderTest
@@ -83,3 +87,21 @@ def test_a_name_with_sql_in_it_is_refused_as_a_name(home: HomeUnderTest, name: s
     with pytest.raises(Refused):
         home.catalog.deploy(bad)
     assert home.catalog.streams() == ()
+
+
+def test_a_fragment_starts_with_the_bucket_with_which_it_was_deployed(home: HomeUnderTest) -> None:
+    late = replace(a.a_deployment(), starts_us={a.MAIN: 3 * a.WIDTH_US})
+    home.catalog.deploy(late)
+    home.catalog.deploy(late)
+    knowledge = home.catalog.read_knowledge(a.some_fragments(), Limits())
+    known = {its.fragment.id: its for its in knowledge.fragments}
+    assert known[a.MAIN].starts_us == 3 * a.WIDTH_US
+    assert known[a.TAIL].starts_us == BEGINNING_US
+    for starts_us in ({}, {a.MAIN: 4 * a.WIDTH_US}, {a.MAIN: 3 * a.WIDTH_US, a.TAIL: 0}):
+        with pytest.raises(Refused, match="starts at another bucket"):
+            home.catalog.deploy(replace(late, starts_us=starts_us))
+
+
+def test_a_fragment_starts_with_a_whole_bucket(home: HomeUnderTest) -> None:
+    with pytest.raises(Refused, match="no bucket of"):
+        home.catalog.deploy(replace(a.a_deployment(), starts_us={a.MAIN: a.WIDTH_US + 1}))

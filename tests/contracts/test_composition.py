@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medusa_core.errors import Refused
+from medusa_core.errors import Conflict, Refused
 from medusa_core.names import Participant, StreamName
 from pipelines.catalog.records import StreamRecord
 from pipelines.contracts.apply_changes import decide_changes
@@ -26,6 +27,8 @@ from tests.contracts.writing import (
     READER,
     READS,
     brought_in,
+    reached,
+    trimmed,
     write_contracts,
 )
 
@@ -270,7 +273,7 @@ def offering(lineage: tuple[tuple[str, str], ...]) -> Callable[..., PartnerStrea
     """A partner elsewhere whose stream `seen` is computed as the lineage says."""
 
     def offers(writer: Participant, stream: StreamName, reader: Participant) -> PartnerStream:
-        assert (writer, stream) == ("delta", "seen")
+        assert stream == "seen"
         record = StreamRecord(
             name=stream,
             kind="derived",
@@ -316,6 +319,18 @@ def test_two_networks_read_a_partners_stream_that_is_imported_once(tmp_path: Pat
     assert set(homes[G].log) == {"delta/seen", "import/seen", "reader/main", "again/main"}
 
 
+def test_of_two_partners_streams_of_one_name_a_home_reads_one(tmp_path: Path) -> None:
+    again = ELSEWHERE["reader.py"].replace("delta", "omega").replace("largest", "larger")
+    files = {
+        "again.py": again.replace('"reader"', '"again"'),
+        "participants/omega.yaml": ELSEWHERE["participants/delta.yaml"].replace("delta", "omega"),
+        "participants/gamma.yaml": READS.format(name="gamma")
+        + "  - {network: again.py, fragments: [main]}\n",
+    }
+    with pytest.raises(Refused, match="another source reads omega/seen: a home holds one stream"):
+        read_offered(tmp_path, (), files)
+
+
 def test_a_cycle_through_homes_elsewhere_is_refused_with_its_whole_path(tmp_path: Path) -> None:
     lineage = (
         ("gamma/largest", "omega/middle"),
@@ -351,3 +366,109 @@ def test_streams_are_refused_exactly_if_a_topological_order_does_not_exist(
         assert set(pairwise(path)) <= set(edges)
     else:
         check_acyclic([tuple(edges)])
+
+
+SECOND_US = 1_000_000
+LATE = {"participants/gamma.yaml": READS.format(name="gamma") + "    from: {start}\n"}
+
+
+def starting(read: Reader, start: str, **more: str) -> Federation:
+    return read({name: text.format(start=start) for name, text in LATE.items()} | more)
+
+
+@pytest.mark.parametrize(
+    ("start", "starts_us"),
+    [
+        ("origin", None),
+        ("now", 110 * SECOND_US),
+        ("1970-01-01T00:05:00Z", 300 * SECOND_US),
+        ("1970-01-01T00:05:03Z", 310 * SECOND_US),
+    ],
+)
+def test_a_network_starts_where_its_contract_says_and_stays_there(
+    read: Reader, start: str, starts_us: int | None
+) -> None:
+    at_101_s = {name: replace(home, clock_ms=101_000) for name, home in ALL.items()}
+    homes = applied(starting(read, start), at_101_s)
+    assert homes[G].fragments["reader/main"].starts_us == starts_us
+    assert homes[G].fragments["mine/first"].starts_us is None
+    later = {name: replace(home, clock_ms=900_000) for name, home in homes.items()}
+    assert all(home.is_same for home in decide_changes(starting(read, start), later, None))
+    assert all(home.is_same for home in decide_changes(read(), later, None)), "none is declared"
+
+
+def test_the_table_says_where_a_network_starts(read: Reader) -> None:
+    decided = decide_changes(starting(read, "1970-01-01T00:05:00Z"), ALL, None)
+    shown = {(c.what, c.name): c.detail for c in decided[2].changes}
+    assert shown["network", "reader"].endswith(", starts at 1970-01-01T00:05:00Z")
+
+
+@pytest.mark.parametrize("start", ["origin", "1970-01-01T00:06:00Z"])
+def test_a_start_is_not_changed_in_place(read: Reader, start: str) -> None:
+    homes = applied(starting(read, "1970-01-01T00:05:00Z"), ALL)
+    with pytest.raises(Refused, match="network reader starts at 1970-01-01T00:05:00Z in the home"):
+        decide_changes(starting(read, start), homes, None)
+
+
+def test_homes_that_come_later_start_a_network_where_it_started(read: Reader) -> None:
+    delta = Participant("delta")
+    homes = applied(starting(read, "now"), {**ALL, A: HomeSnapshot(clock_ms=101_000)})
+    more = {"participants/delta.yaml": READS.format(name="delta") + "    from: now\n"}
+    federation = starting(read, "now", **more)
+    later = applied(federation, {**homes, delta: HomeSnapshot(clock_ms=900_000)})
+    assert later[delta].fragments["reader/main"].starts_us == 110 * SECOND_US
+    apart = replace(later[delta].fragments["reader/main"], starts_us=None)
+    fragments = {**later[delta].fragments, "reader/main": apart}
+    with pytest.raises(Conflict, match=r"network reader starts at .* and at .* operators must"):
+        decide_changes(
+            federation, {**later, delta: replace(later[delta], fragments=fragments)}, None
+        )
+
+
+@pytest.mark.parametrize(
+    ("start", "sentence"),
+    [
+        ("soon", "runs[0].from is 'soon': write origin, now or an event time, such as 2026"),
+        ("[now]", "runs[0].from"),
+    ],
+)
+def test_a_start_that_is_none_is_refused(read: Reader, start: str, sentence: str) -> None:
+    with pytest.raises(Refused) as refused:
+        starting(read, start)
+    assert sentence in str(refused.value)
+
+
+def test_participants_agree_on_the_start_of_a_network(read: Reader) -> None:
+    more = {"participants/delta.yaml": READS.format(name="delta") + "    from: origin\n"}
+    with pytest.raises(
+        Refused, match=r"gives network reader another start than .*delta.yaml, line"
+    ):
+        starting(read, "now", **more)
+
+
+def test_a_late_network_is_told_from_when_on_its_input_is_kept(
+    read: Reader, tmp_path: Path
+) -> None:
+    """Windows of 30 s that are there whole begin with the bucket in which the first one ends."""
+    windows = READER.replace("Filter, ", "Aggregate, ").replace(
+        'Filter(name="huge", input="many", cases={"yes": "n > 100"})',
+        'Aggregate(name="huge", input="many", size="30s", advance="10s", columns={"n": "sum(n)"})',
+    )
+    before = read_federation(write_contracts(tmp_path / "before", FILES), tmp_path)
+    both = {A: HomeSnapshot(clock_ms=0), B: HomeSnapshot(clock_ms=0)}
+    homes = dict(applied(before, both)) | {G: HomeSnapshot(clock_ms=0)}
+    alpha = reached(trimmed(homes[A], "large", 100 * SECOND_US), "large", 200 * SECOND_US)
+    homes[A] = alpha
+    late = {"reader.py": windows}
+    with pytest.raises(Refused) as refused:
+        decide_changes(read(late), homes, None)
+    first = "1970-01-01T00:02:00Z"
+    assert (
+        "fragment reader/main of gamma reads stream large from its first bucket on, and alpha "
+        "keeps it from 1970-01-01T00:01:40Z on: "
+        f"write from: {first} under runs, or a later time"
+    ) in str(refused.value)
+    for start in ("1970-01-01T00:01:50Z", "1970-01-01T00:01:40Z"):
+        with pytest.raises(Refused, match=f"write from: {first} under"):
+            decide_changes(starting(read, start, **late), homes, None)
+    applied(starting(read, first, **late), homes)

@@ -127,7 +127,10 @@ def brought_in(snapshot: HomeSnapshot, changes: HomeChanges) -> HomeSnapshot:
         )
         for name, (inputs, outputs) in deployment.fragments.items():
             fragments[name] = DeployedFragment(
-                network=deployment.network, inputs=inputs, outputs=outputs
+                network=deployment.network,
+                inputs=inputs,
+                outputs=outputs,
+                starts_us=deployment.starts_us.get(name),
             )
         for a in deployment.assignments:
             assert a.epoch == len(log.get(a.fragment, ())) + 1, "epochs follow each other"

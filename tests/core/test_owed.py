@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.knowledge import InputKnowledge
-from medusa_core.owed import corrections, is_final
+from medusa_core.owed import corrections, ends_at_us, frontier, is_final
 from medusa_core.segments import Stability
 from tests.core.builders import (
     SECOND_US,
@@ -73,3 +73,24 @@ def test_a_range_without_an_end_is_final_when_the_stream_has_ended() -> None:
     for_ever = Range(0, FOREVER_US)
     assert not is_final(an_input(rows), for_ever)
     assert is_final(an_input(rows, end_s=10), for_ever)
+
+
+@given(st.integers(0, 30), st.integers(0, 12), st.booleans())
+def test_a_fragment_computes_from_its_start_what_it_would_have_computed_from_the_origin(
+    start: int, reached: int, has_ended: bool
+) -> None:
+    """Buckets of 10 s, windows of 60 s: what is owed ends where it would end, and begins there."""
+    rows = [a_segment(seconds(0, 10 * reached))] if reached else []
+    end_us = 10 * SECOND_US * reached if has_ended else None
+    input_ = replace(an_input(*rows, boundary_s=10 * reached), origin_us=0, end_us=end_us)
+    whole = a_fragment_knowledge(input_, computed_s=0)
+    late = replace(whole, starts_us=10 * SECOND_US * start)
+    owed, owed_late = frontier(whole), frontier(late)
+    if owed is None or owed.to_us <= late.starts_us:
+        # Where all is over before it starts, an empty bucket says so.
+        ends = ends_at_us(late)
+        assert owed_late == (
+            None if ends is None else Range(late.starts_us, late.starts_us + late.width_us)
+        )
+    else:
+        assert owed_late == Range(max(owed.from_us, late.starts_us), owed.to_us)

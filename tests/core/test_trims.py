@@ -42,6 +42,14 @@ def test_what_is_behind_the_frontier_is_needed() -> None:
     assert needed_from_us(known(0)) == {READINGS: 0}
 
 
+def test_nothing_is_needed_before_the_start_but_what_windows_reach_back_to() -> None:
+    late = replace(known(0, windows=True), starts_us=130 * SECOND_US)
+    assert needed_from_us(late) == {READINGS: 120 * SECOND_US}
+    assert needed_from_us(replace(known(0), starts_us=130 * SECOND_US)) == {
+        READINGS: 130 * SECOND_US
+    }
+
+
 def test_a_window_that_is_not_over_needs_what_it_reaches_back_to() -> None:
     assert needed_from_us(known(130, windows=True)) == {READINGS: 120 * SECOND_US}
 

@@ -6,7 +6,6 @@ The tests here show the limits that no other test shows.
 from __future__ import annotations
 
 import ast
-import inspect
 import re
 import sys
 from collections.abc import Iterator
@@ -17,21 +16,17 @@ import pyarrow as pa
 import pytest
 
 from medusa_core.columns import declare_columns
-from medusa_core.errors import Refused, Unavailable
+from medusa_core.errors import Refused
 from medusa_core.names import Participant
 from medusa_core.network import Aggregate, Box, Filter, Network, Output, Source
 from medusa_core.segments import Segment
 from pipelines.base.settings import REPOSITORY, Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.contracts.federation import read_federation
-from pipelines.homes.home import make_home
 from pipelines.language.check import check_network
-from pipelines.participant.home_session import open_session
 from pipelines.storage.arrow_schema import file_schema
 from pipelines.storage.csv_export import export_csv
-from tests.catalog import building as a
-from tests.contracts.writing import ALPHA, FILES, NETWORK, write_contracts
-from tests.exchange.served import served_home
+from tests.contracts.writing import ALPHA, FILES, write_contracts
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 BETA = Participant("beta")
@@ -80,22 +75,6 @@ def settings(postgres_server: EmbeddedServer, tmp_path: Path) -> Settings:
     )
 
 
-def test_a_participant_of_another_folder_is_not_reachable(
-    settings: Settings, tmp_path: Path
-) -> None:
-    elsewhere = Settings(
-        catalog_url=settings.catalog_url, directory=tmp_path / "two", test_data=tmp_path
-    )
-    with (
-        make_home(elsewhere, BETA, keep=False),
-        make_home(settings, a.ALPHA, keep=False),
-        served_home(elsewhere, BETA),
-        open_session(settings, a.ALPHA) as session,
-        pytest.raises(Unavailable, match="beta is not known in this home"),
-    ):
-        session.exchange.acknowledge(BETA, a.SRC, 0, 1_000, 0)
-
-
 # The language
 
 
@@ -132,20 +111,6 @@ def _network(box: Filter | Aggregate) -> Network:
         boxes=(box,),
         outputs=(Output(name="o", input="b"),),
     )
-
-
-def test_a_network_does_not_read_an_output_of_another_network(tmp_path: Path) -> None:
-    assert "stream" not in inspect.signature(Source).parameters
-    reads = NETWORK.replace('name="mine"', 'name="ours"').replace("ticks", "large")
-    reads = reads.replace('Output(name="large"', 'Output(name="larger"').replace('"n"', '"n_large"')
-    alpha = ALPHA + "  - network: ours.py\n    sources: [large]\n    fragments: [first, second]\n"
-    files = {
-        **FILES,
-        "ours.py": reads.replace("n > 1", "n_large > 1").replace("n * 2", "n_large * 2"),
-        "participants/alpha.yaml": alpha,
-    }
-    with pytest.raises(Refused, match="stream large belongs to network"):
-        read_federation(write_contracts(tmp_path / "contracts", files), tmp_path)
 
 
 def test_a_fragment_is_not_split_by_key(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,7 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from medusa_core.certificates import Suite
+from medusa_core.grid import ceil_us
 from medusa_core.names import Participant, StreamName
+from pipelines.base.settings import Settings
+from pipelines.base.time_text import iso, parse_time_us
+from pipelines.catalog.records import LineStatus
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.assembly import has_ended
 from pipelines.quality.check_run import run_checks
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("interpreted")
 
 PARTICIPANTS = tuple(map(Participant, ("alpha", "beta", "gamma")))
+DELTA = Participant("delta")
 START_US = 1_700_000_000_000_000
 SECOND_US = 1_000_000
 RECORDS = 120
@@ -89,6 +95,20 @@ network = Network(
     bucket="1s",
 )
 """
+SLIDES = f"""
+from medusa_core.network import Aggregate, Network, Output, Source
+
+network = Network(
+    name="NAME",
+    sources=(Source(name="all", columns={COUNTED}, stream="alpha/counted"),),
+    boxes=(Aggregate(name="of_all", input="all", size="20s", advance="5s", group_by=("orig_h",),
+                     columns={{"n": "sum(n)"}}),),
+    outputs=(Output(name="NAME_sums", input="of_all"),),
+    bucket="5s",
+)
+"""
+LATE_S = 51
+"""Seconds behind the first record at which a late network starts; its next bucket begins at 55."""
 RUNS = {
     "alpha": ("counts, sources: [connections], fragments: [main]", "at_home, fragments: [main]"),
     "beta": ("often, fragments: [main]",),
@@ -128,17 +148,17 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def three(
+def composed(
     postgres_server: EmbeddedServer,
     spark: SparkSession,
     recorded: Path,
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[dict[str, Running]]:
+) -> Iterator[tuple[Settings, Path, dict[str, Running]]]:
     """The three, run until all of their streams have ended; the contracts are applied twice."""
     folder = tmp_path_factory.mktemp("composed")
     contracts = write_contracts(folder / "contracts", recorded)
     with (
-        home_pool(postgres_server, folder / "homes", *PARTICIPANTS) as settings,
+        home_pool(postgres_server, folder / "homes", *PARTICIPANTS, DELTA) as settings,
         ExitStack() as stack,
     ):
         apply_contracts(settings, ApplyRequest(contracts=contracts))
@@ -150,7 +170,13 @@ def three(
         rounds_until(
             running.values(), lambda: all(has_ended(r.home_session) for r in running.values())
         )
-        yield {str(name): one for name, one in running.items()}
+        yield settings, contracts, {str(name): one for name, one in running.items()}
+
+
+@pytest.fixture(scope="module")
+def three(composed: tuple[Settings, Path, dict[str, Running]]) -> dict[str, Running]:
+    """The participants that have run."""
+    return composed[2]
 
 
 def rows(running: Running, stream: str, folder: Path) -> list[tuple[str, ...]]:
@@ -223,3 +249,46 @@ def test_the_rows_of_a_composed_network_certify_by_a_recomputation(
         certificates = [found.certificate for found in outcome.found]
         assert [c for c in certificates if not c.passed] == [], stream
         assert any(c.suite == Suite.CONVERGED for c in certificates), certificates
+
+
+def test_a_late_network_has_the_rows_from_its_start_on_that_it_had_from_the_origin(
+    composed: tuple[Settings, Path, dict[str, Running]], spark: SparkSession, tmp_path: Path
+) -> None:
+    settings, contracts, _ = composed
+    late_us = START_US + LATE_S * SECOND_US
+    starts_us = ceil_us(late_us, 5 * SECOND_US)
+    runs = ""
+    for name, start in (("early", "origin"), ("late", iso(late_us))):
+        (contracts / "networks" / f"{name}.py").write_text(SLIDES.replace("NAME", name))
+        runs += f"  - {{network: networks/{name}.py, fragments: [main], from: '{start}'}}\n"
+    (contracts / "participants" / "delta.yaml").write_text(f"participant: delta\nruns:\n{runs}")
+    request = ApplyRequest(contracts=contracts)
+    apply_contracts(settings, request)
+    assert apply_contracts(settings, request).is_same
+    with seated(settings, "delta", lambda: spark) as delta:
+        rounds_until([delta], lambda: has_ended(delta.home_session))
+        home = delta.home_session.home
+        found: dict[str, list[dict[str, object]]] = {}
+        for name in ("early", "late"):
+            stream = StreamName(f"{name}_sums")
+            path = tmp_path / f"{name}.csv"
+            export_stream(home.catalog, home.storage, stream, path)
+            with path.open(newline="") as file:
+                found[name] = list(csv.DictReader(file))
+            outcome = run_checks(home, WindowRequest(stream=stream))
+            assert all(one.certificate.passed for one in outcome.found), name
+            assert any(one.certificate.suite is Suite.CONVERGED for one in outcome.found)
+
+    def lies_at_us(row: dict[str, object]) -> int:
+        return parse_time_us("window_start", str(row["window_start"])) + 20 * SECOND_US - 1
+
+    tail = [row for row in found["early"] if lies_at_us(row) >= starts_us]
+    assert 0 < len(tail) < len(found["early"])
+    assert found["late"] == tail
+    (line,) = home_lines(delta, "late_sums")
+    assert line.origin_us == starts_us
+
+
+def home_lines(running: Running, stream: str) -> list[LineStatus]:
+    lines = running.home_session.home.catalog.lines()
+    return [line for line in lines if line.stream.name == stream]

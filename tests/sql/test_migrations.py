@@ -77,6 +77,11 @@ def baseline(tmp_path: Path) -> Path:
     edit(folder / "grants/owner.sql", "medusa_api.partners, ", "")
     for grants in ("owner", "job"):
         edit(folder / f"grants/{grants}.sql", "medusa_market.partner, ", "")
+    # What reads a column that a migration brings had none.
+    deploy = folder / "functions/networks/deploy.sql"
+    edit(deploy, "f.starts_us IS DISTINCT FROM declared.starts_us", "false")
+    edit(deploy, "inputs, outputs, starts_us)\n        VALUES", "inputs, outputs)\n        VALUES")
+    edit(deploy, "declared.outputs,\n            declared.starts_us)", "declared.outputs)")
     edit(folder / "grants/owner.sql", "medusa_market.invitation,\n", "")
     edit(folder / "grants/job.sql", "medusa_market.invitation, ", "")
     return folder

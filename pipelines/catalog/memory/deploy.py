@@ -28,7 +28,14 @@ def deploy(transaction: Transaction, here: Participant, deployment: Deployment) 
     transaction.put(tables.PLANS, deployment.plan, plan)
     for fragment, (inputs, outputs) in deployment.fragments.items():
         _bring_in(
-            transaction, fragment, FragmentRow(deployment.network, tuple(inputs), tuple(outputs))
+            transaction,
+            fragment,
+            FragmentRow(
+                deployment.network,
+                tuple(inputs),
+                tuple(outputs),
+                deployment.starts_us.get(fragment),
+            ),
         )
     for assignment in deployment.assignments:
         _assign(transaction, here, assignment)
@@ -53,6 +60,9 @@ def _bring_in(transaction: Transaction, fragment: str, row: FragmentRow) -> None
         if record is None:
             raise Refused(f"fragment {fragment} names stream {name}, which is not declared")
     for output in row.outputs:
+        its = records[output]
+        if row.starts_us is not None and its and row.starts_us % its.width_us:
+            raise Refused(f"fragment {fragment} starts at no bucket of {output}")
         for input_ in row.inputs:
             wide, narrow = records[output], records[input_]
             if wide and narrow and wide.width_us % narrow.width_us:
@@ -64,6 +74,8 @@ def _bring_in(transaction: Transaction, fragment: str, row: FragmentRow) -> None
             raise Refused(f"fragment {fragment} writes a stream that {other} writes already")
         if other == fragment and deployed.network != row.network:
             raise Refused(f"fragment {fragment} belongs to network {deployed.network}")
+        if other == fragment and deployed.starts_us != row.starts_us:
+            raise Refused(f"fragment {fragment} starts at another bucket: that stays as it is")
     transaction.put(tables.FRAGMENTS, fragment, row)
     # A new output gets a line of everybody who was ever assigned, not of the next one only.
     for (assigned, _, _), assignment in transaction.rows(tables.ASSIGNMENTS).items():

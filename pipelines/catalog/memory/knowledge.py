@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from medusa_core.commits import Lane, LeaseKey
 from medusa_core.fragments import Fragment
+from medusa_core.grid import BEGINNING_US
 from medusa_core.knowledge import Knowledge, Limits, TentativeKnowledge
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer, Segment
@@ -176,6 +177,7 @@ def _newest_of(
             plans=tuple(plans[of]),
             inputs=wiring.inputs,
             outputs=wiring.outputs,
+            starts_us=BEGINNING_US if wiring.starts_us is None else wiring.starts_us,
         )
         backlog = LeaseKey(
             fragment=fragment, producer=row.producer, partition=partition, lane=Lane.BACKLOG

@@ -30,6 +30,7 @@ class FragmentRow:
     network: NetworkName
     inputs: tuple[StreamName, ...]
     outputs: tuple[StreamName, ...]
+    starts_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,12 @@ def deployment_document(deployment: Deployment) -> str:
                 for s in deployment.streams
             ],
             "fragments": [
-                {"id": id_, "inputs": list(inputs), "outputs": list(outputs)}
+                {
+                    "id": id_,
+                    "inputs": list(inputs),
+                    "outputs": list(outputs),
+                    "starts_us": deployment.starts_us.get(id_),
+                }
                 for id_, (inputs, outputs) in deployment.fragments.items()
             ],
             "assignments": [
@@ -398,6 +403,7 @@ def assigned_lines_of(document: Row) -> AssignedLines:
                 inputs=tuple(a["inputs"]),
                 outputs=tuple(a["outputs"]),
                 is_corrected_apart=a["is_corrected_apart"],
+                starts_us=BEGINNING_US if a["starts_us"] is None else a["starts_us"],
             )
             for a in document["assigned"] or ()
         ),

@@ -39,7 +39,7 @@ BEGIN
     END IF;
 
     FOR declared IN SELECT * FROM jsonb_to_recordset(request->'fragments')
-        AS w (id text, inputs text[], outputs text[])
+        AS w (id text, inputs text[], outputs text[], starts_us bigint)
     LOOP
         SELECT n.name INTO existing FROM unnest(declared.inputs || declared.outputs) AS n (name)
         WHERE NOT EXISTS (SELECT FROM medusa.stream AS s WHERE s.name = n.name) LIMIT 1;
@@ -69,8 +69,23 @@ BEGIN
             RAISE EXCEPTION 'fragment % belongs to network %: rename it or its source',
                 declared.id, existing.network USING ERRCODE = 'MD001';
         END IF;
-        INSERT INTO medusa.fragment (id, network, inputs, outputs)
-        VALUES (declared.id, request->>'network', declared.inputs, declared.outputs)
+        IF EXISTS (
+            SELECT FROM medusa.stream AS s
+            WHERE s.name = ANY (declared.outputs) AND declared.starts_us % s.width_us <> 0)
+        THEN
+            RAISE EXCEPTION 'fragment % starts at %, which is no bucket of its outputs: start with one',
+                declared.id, declared.starts_us USING ERRCODE = 'MD001';
+        END IF;
+        IF EXISTS (
+            SELECT FROM medusa.fragment AS f
+            WHERE f.id = declared.id AND f.starts_us IS DISTINCT FROM declared.starts_us)
+        THEN
+            RAISE EXCEPTION 'fragment % starts at another bucket: where it starts stays as it is',
+                declared.id USING ERRCODE = 'MD001';
+        END IF;
+        INSERT INTO medusa.fragment (id, network, inputs, outputs, starts_us)
+        VALUES (declared.id, request->>'network', declared.inputs, declared.outputs,
+            declared.starts_us)
         ON CONFLICT (id) DO UPDATE SET inputs = excluded.inputs, outputs = excluded.outputs
         WHERE (fragment.inputs, fragment.outputs) <> (excluded.inputs, excluded.outputs);
         -- A new output gets a line of everybody who was ever assigned, not of the next one only.
