@@ -125,7 +125,7 @@ class Settings:
             DIRECTORY: str(self.directory),
             CATALOG_URL: self.catalog_url or "",
             EXCHANGE_NAME: self.exchange_name or "",
-            EXCHANGE_PORT: str(self.exchange_port or ""),  # 0 and nothing are a free port
+            EXCHANGE_PORT: str(self.exchange_port or ""),  # 0 and unset both mean a free port
         }
 
 

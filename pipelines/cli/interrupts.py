@@ -25,7 +25,7 @@ lose it may have handlers, too, which run for a moment."""
 
 
 def deferred_interrupts() -> Callable[[], None]:
-    """From now on either signal is remembered, and does not end the process.
+    """Remember SIGTERM and SIGINT from now on, instead of ending the process.
 
     Call the result within `interruptible`: it raises KeyboardInterrupt if a signal came before.
     """

@@ -72,7 +72,7 @@ def _take_up(options: argparse.Namespace) -> int:
 def _run(settings: Settings, jobs: PostgresSupervision, options: argparse.Namespace) -> int:
     process = own_process()
     failpoints.reached("job.started")
-    # Whoever sees the job begun may stop it at once, and its end has to be recorded then, too.
+    # A job may be stopped as soon as it is recorded as begun: its end must still be recorded.
     raise_deferred = deferred_interrupts()
     if not _is_mine(jobs, options.job, process):
         raise Conflict(f"job {options.job} is not for this process: it ends")

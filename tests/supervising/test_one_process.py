@@ -16,7 +16,7 @@ import pytest
 from medusa_core.commits import Lane
 from medusa_core.names import Participant
 from medusa_core.supervising import JOB_RESTARTS, GiveUp, JobPolicy, Kill, Start, Wait, lane_of
-from medusa_core.supervision import DesiredJob
+from medusa_core.supervision import DesiredJob, Job
 from pipelines.base.exit_codes import INTERRUPTED
 from pipelines.base.failpoints import FILE, POINT
 from pipelines.base.settings import Settings
@@ -72,6 +72,16 @@ def failing_at(point: str, announced: Path, monkeypatch: pytest.MonkeyPatch) -> 
         yield
 
 
+def begun_at(
+    supervised: Supervised, point: str, announced: Path, monkeypatch: pytest.MonkeyPatch
+) -> Job:
+    """A job that is desired, and whose process has begun; it stands still at a point."""
+    supervised.wants()
+    with failing_at(point, announced, monkeypatch):
+        supervised.tick()
+    return supervised.begun()
+
+
 def is_followed(supervised: Supervised, policy: JobPolicy = HURRIED) -> bool:
     return any(isinstance(one, Start) for one in look(supervised, policy).done)
 
@@ -82,10 +92,7 @@ def test_a_process_that_has_said_that_it_ended_is_waited_for(
 ) -> None:
     """As one whose JVM was killed: its job fails, and the process itself takes a while to end."""
     announced = tmp_path / "reached"
-    supervised.wants()
-    with failing_at("job.ended", announced, monkeypatch):
-        supervised.tick()
-    first = supervised.begun()
+    first = begun_at(supervised, "job.ended", announced, monkeypatch)
     supervised.wants(False)
     supervised.tick()
     until(announced.exists, "it has written down its end", SOON_S)
@@ -106,10 +113,7 @@ def test_a_process_that_is_stopped_as_soon_as_it_has_begun_records_its_end(
     supervised: Supervised, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     announced = tmp_path / "reached"
-    supervised.wants()
-    with failing_at("job.begun", announced, monkeypatch):
-        supervised.tick()
-    first = supervised.begun()
+    first = begun_at(supervised, "job.begun", announced, monkeypatch)
     until(announced.exists, "it has taken its job up", SOON_S)
     supervised.wants(False)
     supervised.tick()
@@ -125,10 +129,7 @@ def test_a_process_that_does_not_end_is_killed(
     supervised: Supervised, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     announced = tmp_path / "reached"
-    supervised.wants()
-    with failing_at("job.ended", announced, monkeypatch):
-        supervised.tick()
-    first = supervised.begun()
+    first = begun_at(supervised, "job.ended", announced, monkeypatch)
     supervised.wants(False)
     supervised.tick()
     until(announced.exists, "it has written down its end", SOON_S)
