@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from medusa_core.network import Aggregate, Box, Filter, Function, Map, Network, Union
+from medusa_core.network import Aggregate, Box, Filter, Function, Map, Network, Source, Union
 
 
 def describe_box(box: Box) -> str:
@@ -35,10 +35,15 @@ def _label(text: str) -> str:
     return " ".join(text.translate(_ENTITIES).split())
 
 
+def _source_text(source: Source) -> str:
+    """Its name, and the stream that it reads if that is another network's."""
+    return source.name if source.is_landed else f"{source.name}: {source.stream}"
+
+
 def draw(network: Network) -> str:
     """The flowchart, one line for each source, box, output and arrow."""
     lines = ["flowchart LR"]
-    lines += [f'  source_{s.name}[("{s.name}")]' for s in network.sources]
+    lines += [f'  source_{s.name}[("{_source_text(s)}")]' for s in network.sources]
     lines += [
         f'  box_{b.name}["<b>{b.name}</b><br>{_label(describe_box(b))}"]' for b in network.boxes
     ]

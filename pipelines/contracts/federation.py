@@ -30,7 +30,7 @@ from pipelines.contracts.composition import (
     read_stream,
     readers_of,
 )
-from pipelines.contracts.fields import Named
+from pipelines.contracts.fields import Named, listing
 from pipelines.contracts.folder import check_folder
 from pipelines.contracts.home_snapshot import READERS, READING, Grant
 from pipelines.contracts.imported_streams import (
@@ -38,6 +38,7 @@ from pipelines.contracts.imported_streams import (
     Reading,
     imported_network,
     imported_streams,
+    nothing_known,
 )
 from pipelines.contracts.participants import ParticipantContract, Run, Start, read_participants
 from pipelines.contracts.placed_network import PlacedNetwork
@@ -151,11 +152,12 @@ class _Shape:
         return equal_widths(self.network, self.fragments, self.width_us)
 
 
-def read_federation(contracts: Path, directory: Path, offers: Offers | None = None) -> Federation:
+def read_federation(contracts: Path, directory: Path, offers: Offers = nothing_known) -> Federation:
     """Read and check a contracts folder; `directory` is MEDUSA_DIR, where the engine is found.
 
-    `offers` tells what partners elsewhere offer; without it, their streams are taken as the
-    networks declare them. Raises Refused, naming file, line and field, and what `offers` raises.
+    `offers` tells what partners elsewhere offer; where it does not know, their streams are taken as
+    the networks declare them. Raises Refused, naming file, line and field, and what `offers`
+    raises.
     """
     check_folder(contracts)
     participants = read_participants(contracts)
@@ -283,7 +285,7 @@ def _imported(
     shapes: Sequence[_Shape],
     written: Mapping[StreamName, ReadStream],
     participants: Sequence[ParticipantContract],
-    offers: Offers | None,
+    offers: Offers,
     directory: Path,
 ) -> tuple[PlacedNetwork, ...]:
     """The networks that bring streams of partners elsewhere into the homes that read them."""
@@ -416,12 +418,18 @@ def _listed(
     return listed
 
 
+def _imported_names(networks: Sequence[PlacedNetwork]) -> set[StreamName]:
+    """The streams of partners elsewhere."""
+    return {s.name for n in networks if n.plan.network.is_imported for s in n.streams}
+
+
 def _check_readers(
     networks: Sequence[PlacedNetwork],
     contracts: Sequence[StreamContract],
     participants: Sequence[Participant],
 ) -> None:
     writers = {r.name: network.writers_of(r.name) for network in networks for r in network.streams}
+    imported = _imported_names(networks)
     for contract in contracts:
         for named in contract.readers:
             if named.name not in participants:
@@ -429,6 +437,11 @@ def _check_readers(
                 hint = did_you_mean(named.name, participants, to_do)
                 raise named.at.refused(
                     f"is {named.name}, who has no contract as participant: {hint}"
+                )
+            if contract.stream in imported:
+                raise named.at.refused(
+                    f"is to read {contract.stream}, which {listing(writers[contract.stream])} "
+                    "writes and grants: leave it out"
                 )
             if named.name in writers[contract.stream]:
                 raise named.at.refused(
@@ -440,7 +453,7 @@ def _check_contracts_of_streams(
     networks: Sequence[PlacedNetwork], contracts: Sequence[StreamContract], folder: Path
 ) -> None:
     kinds = {stream.name: stream.kind for network in networks for stream in network.streams}
-    imported = {s.name for n in networks if n.plan.network.is_imported for s in n.streams}
+    imported = _imported_names(networks)
     for contract in contracts:
         if contract.stream not in kinds:
             hint = did_you_mean(contract.stream, kinds, f"there is {', '.join(kinds) or 'none'}")
@@ -456,12 +469,14 @@ def _check_contracts_of_streams(
                 f"feeds {contract.stream}, which is computed: only a network's sources are fed"
             )
     for contract in contracts:
-        if contract.bound is not None and kinds[contract.stream] == "source":
+        is_read = kinds[contract.stream] == "source" or contract.stream in imported
+        if contract.bound is not None and is_read:
+            what = "a partner writes" if contract.stream in imported else "is a source"
             raise contract.lag_at.refused(
-                f"promises a bound of {contract.stream}, which is a source: declare it of what is "
+                f"promises a bound of {contract.stream}, which {what}: declare it of what is "
                 "computed from it"
             )
-        if contract.lag_ms is not None and kinds[contract.stream] != "source":
+        if contract.lag_ms is not None and not is_read:
             raise contract.lag_at.refused(
                 f"says how late {contract.stream} is due, which is computed: only a network's "
                 "sources have a lag of their own"

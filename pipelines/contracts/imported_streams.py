@@ -7,10 +7,12 @@ nothing, it brings the stream into every home that reads it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import gcd
 from pathlib import Path
 
+from medusa_core.columns import declare_columns
 from medusa_core.errors import Refused
 from medusa_core.fragments import Fragment
 from medusa_core.names import Participant, StreamName
@@ -18,7 +20,6 @@ from medusa_core.network import Network, Source
 from medusa_core.suggest import did_you_mean
 from pipelines.catalog.records import StreamRecord
 from pipelines.contracts.composition import Lineage, readers_of
-from pipelines.contracts.fields import listing
 from pipelines.contracts.participants import ParticipantContract
 from pipelines.contracts.placed_network import PlacedNetwork
 from pipelines.contracts.yaml_values import Value
@@ -38,8 +39,9 @@ class PartnerStream:
     lineage: Lineage = ()
 
 
-Offers = Callable[[Participant, StreamName, Participant], PartnerStream]
-"""What a partner offers of a stream to a reader, in this order; Refused if it does not."""
+Offers = Callable[[Participant, StreamName, Participant], PartnerStream | None]
+"""What a partner offers of a stream to a reader, in this order: None where that is not to be known
+now. Raises Refused if the partner does not offer it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,64 +64,76 @@ class Reading:
 def imported_streams(
     readings: Sequence[Reading],
     participants: Sequence[ParticipantContract],
-    offers: Offers | None,
+    offers: Offers,
 ) -> dict[str, PartnerStream]:
     """`partner/stream` -> what is offered of it, for every stream of a partner that is read.
 
-    Without offers a stream is taken as its readers declare it. Raises Refused for a participant
-    that nobody knows or that has no home elsewhere, and for two streams of one name.
+    A stream of which nothing is to be known now is taken as its readers declare it. Raises Refused
+    for a participant that nobody knows, and for two streams of one name.
     """
-    elsewhere = {one.participant: one for one in participants if one.public_key is not None}
-    found: dict[str, PartnerStream] = {}
+    elsewhere = {one.participant for one in participants if one.public_key is not None}
+    known = {one.participant for one in participants}
+    of_stream: dict[str, list[Reading]] = {}
     for reading in readings:
         source = reading.source
-        if source.writer is None or source.stream is None:
+        if source.stream is None or source.writer is None or source.writer in known - elsewhere:
             continue
-        writer = Participant(source.writer)
-        if writer not in elsewhere:
-            known = sorted({one.participant for one in participants})
-            if writer in known:
-                continue
-            to_do = f"join it, then write its file with medusa partner export {writer}"
-            hint = did_you_mean(writer, known, to_do)
-            raise reading.refused(f", and {writer} has no contract as participant: {hint}")
-        for other in found:
+        if source.writer not in known:
+            to_do = f"join it, then write its file with medusa partner export {source.writer}"
+            hint = did_you_mean(source.writer, sorted(known), to_do)
+            raise reading.refused(f", and {source.writer} has no contract as participant: {hint}")
+        for other in of_stream:
             if other != source.stream and other.endswith(f"/{source.stream_name}"):
                 raise reading.refused(
                     f", and another source reads {other}: a home holds one stream of a name; ask "
                     "one of the partners to rename its stream"
                 )
-        for offered in _offered(reading, writer, offers):
-            if found.setdefault(source.stream, offered) != offered:
+        of_stream.setdefault(source.stream, []).append(reading)
+    return {stream: _partner_stream(its, offers) for stream, its in of_stream.items()}
+
+
+def _partner_stream(readings: Sequence[Reading], offers: Offers) -> PartnerStream:
+    """What all readers of one stream are offered together, or what their networks declare."""
+    found: list[PartnerStream] = []
+    for reading in readings:
+        source = reading.source
+        assert source.writer is not None
+        for reader in reading.readers:
+            try:
+                offered = offers(Participant(source.writer), source.stream_name, reader)
+            except Refused as error:
+                raise reading.refused(f": {error}") from None
+            if offered is None:
+                continue
+            if found and found[0].record != offered.record:
                 raise reading.refused(
-                    f", which {writer} offers to {listing(reading.readers)} in different shapes: "
-                    "ask its operator"
+                    f", which {source.writer} offers in different shapes: ask its operator"
                 )
-    return found
+            found.append(offered)
+    if not found:
+        return _as_declared(readings)
+    return PartnerStream(
+        record=found[0].record,
+        replicas=tuple(sorted({number for its in found for number in its.replicas})),
+        lineage=tuple(sorted({edge for its in found for edge in its.lineage})),
+    )
 
 
-def _offered(
-    reading: Reading, writer: Participant, offers: Offers | None
-) -> Iterator[PartnerStream]:
-    """What each reader is offered, or what the network declares."""
-    if offers is None:
-        yield _as_declared(reading)
-        return
-    for reader in reading.readers:
-        try:
-            yield offers(writer, reading.source.stream_name, reader)
-        except Refused as error:
-            raise reading.refused(f": {error}") from None
-
-
-def _as_declared(reading: Reading) -> PartnerStream:
+def _as_declared(readings: Sequence[Reading]) -> PartnerStream:
+    """With buckets of which all readers have whole ones."""
+    source = readings[0].source
+    columns = declare_columns(f"source {source.name!r}", source.columns)
     record = StreamRecord(
-        name=reading.source.stream_name,
+        name=source.stream_name,
         kind="derived",
-        width_us=reading.width_us,
-        columns=reading.source.columns,
+        width_us=gcd(*(reading.width_us for reading in readings)),
+        columns={column.name: column.type for column in columns},
     )
     return PartnerStream(record=record, replicas=(0,))
+
+
+def nothing_known(writer: Participant, stream: StreamName, reader: Participant) -> None:
+    """Offers of partners that are not asked: see `Offers`."""
 
 
 def imported_network(

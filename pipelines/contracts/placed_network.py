@@ -61,10 +61,10 @@ class PlacedNetwork:
 
     @property
     def document(self) -> str:
-        """The plan's document, with the lineage that a partner has told."""
-        if not self.lineage:
+        """What a home stores of the network: its plan, or of an imported stream its lineage."""
+        if not self.plan.network.is_imported:
             return self.plan.document
-        return json.dumps({**json.loads(self.plan.document), "lineage": self.lineage})
+        return json.dumps({"stream": self.name, "lineage": self.lineage})
 
     def owners_for(self, home: Participant) -> Owners:
         """Of the fragments that this home must know; empty if it has no part in the network.

@@ -34,9 +34,13 @@ def check_replicas(
         fragment = network.fragment_of(contract.stream)
         for field in (contract.replicas, contract.verify):
             if field is not None and fragment is None:
+                is_imported = network.plan.network.is_imported
+                what = (
+                    "a partner writes" if is_imported else "is a source: one participant lands it"
+                )
                 raise field.at.refused(
-                    f"is declared for {contract.stream}, which is a source: one participant lands "
-                    f"it ({listing(writers)}); declare it for what is computed from it"
+                    f"is declared for {contract.stream}, which {what} ({listing(writers)}); "
+                    "declare it for what is computed from it"
                 )
         if contract.replicas is not None:
             _check_count(contract, writers, f"fragment {fragment}", participants)

@@ -135,7 +135,7 @@ def apply_contracts(
     }
     with open_homes(settings, alone=not request.explain) as homes:
         if any(network.plan.network.is_imported for network in federation.networks):
-            offers = PartnerOffers(homes, settings)
+            offers = PartnerOffers(homes, settings, chosen)
             federation = read_federation(contracts, settings.directory, offers)
         snapshots = _snapshots(homes, federation, chosen)
         decided = decide_changes(federation, snapshots, request.begins, chosen)

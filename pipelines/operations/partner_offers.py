@@ -6,8 +6,8 @@ contracts are applied also while the partner is away.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Collection, Mapping
+from contextlib import closing, suppress
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant, StreamName
@@ -23,22 +23,29 @@ from pipelines.participant.home_session import exchange_of
 
 
 class PartnerOffers:
-    """Looks for a partner's stream in the home of a reader, then asks the partner's server."""
+    """Looks for a partner's stream in the home of a reader, then asks the partner's server.
 
-    def __init__(self, homes: Homes, settings: Settings) -> None:
+    `chosen` are the homes that contracts are applied to; for others no partner is asked.
+    """
+
+    def __init__(self, homes: Homes, settings: Settings, chosen: Collection[Participant]) -> None:
         self._homes = homes
+        self._chosen = chosen
         self._directory = settings.directory
         self._snapshots: dict[Participant, HomeSnapshot] = {}
         self._offers: dict[tuple[Participant, Participant], Mapping[str, OfferedStream]] = {}
 
     def __call__(
         self, writer: Participant, stream: StreamName, reader: Participant
-    ) -> PartnerStream:
+    ) -> PartnerStream | None:
         """See `pipelines.contracts.imported_streams.Offers`.
 
         Raises Unavailable if the partner cannot be reached and the stream is not known here.
         """
-        url = self._homes.url(reader, as_it_is=True)
+        is_chosen = reader in self._chosen
+        url = self._homes.url(reader, as_it_is=not is_chosen)
+        if url is None and not is_chosen:
+            return None
         if url is None:
             raise Refused(
                 f"{reader} has no home yet in which {writer} is a partner: apply its contract "
@@ -46,11 +53,12 @@ class PartnerOffers:
                 "network"
             )
         if reader not in self._snapshots:
-            self._snapshots[reader] = read_home_snapshot(url, reader)
-        known = _known(self._snapshots[reader], writer, stream)
-        if known is not None:
+            with suppress(*(() if is_chosen else (Unavailable,))):
+                self._snapshots[reader] = read_home_snapshot(url, reader)
+        known = _known(self._snapshots.get(reader, HomeSnapshot()), writer, stream)
+        if known is not None or not is_chosen:
             return known
-        offered = self._asked(url, reader, writer)
+        offered = self._offered(url, reader, writer)
         if stream not in offered:
             hint = did_you_mean(stream, offered, f"it offers {', '.join(offered) or 'nothing'}")
             raise Refused(
@@ -59,7 +67,7 @@ class PartnerOffers:
             )
         return _stream_of(offered[stream])
 
-    def _asked(
+    def _offered(
         self, url: str, reader: Participant, writer: Participant
     ) -> Mapping[str, OfferedStream]:
         """What the partner offers to the reader; asked once."""

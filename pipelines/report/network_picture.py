@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from medusa_core.network import Aggregate, Box, Filter, Function, Map, Network, Union
+from medusa_core.network import Aggregate, Box, Filter, Function, Map, Network, Source, Union
 from pipelines.report.drawing import Edge, Node, draw
 from pipelines.report.markup import Markup
 
@@ -15,7 +15,7 @@ def draw_network(network: Network) -> Markup:
         Node(
             id=f"source {s.name}",
             heading=f"source {s.name}",
-            lines=(f"{', '.join(s.columns)}; time: {s.time}",),
+            lines=(f"{', '.join(s.columns)}; {_origin_of(s)}",),
             kind="source",
             hint=", ".join(f"{name} {type_}" for name, type_ in s.columns.items()),
         )
@@ -39,6 +39,11 @@ def draw_network(network: Network) -> Markup:
     text = f"{len(network.sources)} sources, {len(network.boxes)} boxes, and the outputs "
     outputs = ", ".join(o.name for o in network.outputs)
     return draw(nodes, edges, title=title, description=text + outputs)
+
+
+def _origin_of(source: Source) -> str:
+    """Where a source's event times come from."""
+    return f"time: {source.time}" if source.is_landed else f"stream: {source.stream}"
 
 
 def _node(box: Box) -> Node:

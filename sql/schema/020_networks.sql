@@ -65,7 +65,8 @@ CREATE TABLE medusa.network (
     document    text NOT NULL,
     deployed_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
-COMMENT ON TABLE medusa.network IS 'Query networks as last deployed here.';
+COMMENT ON TABLE medusa.network IS
+    'Query networks as last deployed here; of one that only imports a stream, its lineage.';
 
 CREATE TABLE medusa.plan (
     id        text COLLATE "C" PRIMARY KEY,

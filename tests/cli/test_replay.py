@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from medusa_core.errors import Refused
+from medusa_core.network import Network
 from pipelines.cli import main
 from pipelines.language import aggregates
 from pipelines.participant import replay
@@ -104,3 +106,29 @@ def test_a_result_that_is_wrong_ends_with_1_and_keeps_the_folder(
     monkeypatch.setenv("MEDUSA_DIR", str(kept))
     assert main.main(["read", "counted"]) == 0
     assert "10 rows of counted" in capsys.readouterr().out
+
+
+READS = """
+from medusa_core.network import Aggregate, Network, Output, Source
+
+network = Network(
+    name="small",
+    sources=(Source(name="s", columns={"at_us": "bigint"}, TIME stream="alpha/seen"),),
+    boxes=(Aggregate(name="counts", input="s", size="10s", columns={"n": "count(*)"}),),
+    outputs=(Output(name="counted", input="counts"),),
+)
+"""
+
+
+def test_files_are_replayed_in_the_place_of_a_stream_that_the_network_reads() -> None:
+    def made(time: str) -> Network:
+        values: dict[str, Any] = {}
+        exec(READS.replace("TIME", time), values)
+        network: Network = values["network"]
+        return network
+
+    network = replay.with_files(made('time="at_us",'))
+    assert network.source("s").is_landed
+    assert replay.with_files(network) == network
+    with pytest.raises(Refused, match="source s of network small reads stream alpha/seen: to rep"):
+        replay.with_files(made(""))

@@ -311,6 +311,45 @@ def test_a_partners_stream_is_deployed_with_the_replica_that_the_partner_has(
     assert all(home.is_same for home in decide_changes(federation, homes, None))
 
 
+@pytest.mark.parametrize(
+    ("contract", "sentence"),
+    [
+        ("readers: [beta]", "is to read seen, which delta writes and grants: leave it out"),
+        ("bound: 30s", "promises a bound of seen, which a partner writes"),
+        ("replicas: 2", "is declared for seen, which a partner writes (delta)"),
+        ("source: {kind: directory, path: x}", "feeds seen, which a partner writes"),
+    ],
+)
+def test_a_contract_does_not_say_what_only_the_writer_of_a_stream_can(
+    tmp_path: Path, contract: str, sentence: str
+) -> None:
+    with pytest.raises(Refused) as refused:
+        read_offered(tmp_path, (), {"streams/seen.yaml": f"stream: seen\n{contract}\n"})
+    assert sentence in str(refused.value)
+
+
+def test_a_copy_of_a_partners_stream_is_kept_and_due_as_the_readers_contract_says(
+    tmp_path: Path,
+) -> None:
+    contract = {"streams/seen.yaml": "stream: seen\nretention: 7d\nlag: 3s\n"}
+    federation = read_offered(tmp_path, (), contract)
+    (gamma,) = (d for d in decide_changes(federation, ALL, None) if d.participant == G)
+    assert gamma.retentions == {"seen": 7 * 86_400_000}
+    assert gamma.promises["seen"].lag_ms == gamma.promises["largest"].lag_ms == 3_000
+
+
+def test_without_an_offer_a_stream_has_buckets_that_suit_all_who_read_it(tmp_path: Path) -> None:
+    again = ELSEWHERE["reader.py"].replace('"reader"', '"again"').replace("largest", "larger")
+    files = COMPOSED | ELSEWHERE | {
+        "again.py": again.replace("outputs=", 'bucket="15s", outputs='),
+        "participants/gamma.yaml": READS.format(name="gamma")
+        + "  - {network: again.py, fragments: [main]}\n",
+    }  # fmt: skip
+    federation = read_federation(write_contracts(tmp_path / "c", files), tmp_path)
+    (imported,) = (n for n in federation.networks if n.name == "delta/seen")
+    assert imported.width_us == 5 * SECOND_US
+
+
 def test_two_networks_read_a_partners_stream_that_is_imported_once(tmp_path: Path) -> None:
     again = ELSEWHERE["reader.py"].replace('"reader"', '"again"').replace("largest", "larger")
     runs = READS.format(name="gamma") + "  - {network: again.py, fragments: [main]}\n"

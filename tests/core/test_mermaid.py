@@ -26,6 +26,17 @@ NETWORK = Network(
 )
 
 
+def test_a_source_that_reads_a_stream_names_it() -> None:
+    reads = Source(name="seen", columns={"n": "int"}, stream="alpha/suspects")
+    network = Network(
+        name="example",
+        sources=(reads,),
+        boxes=(Map(name="small", input="seen", columns={"n": "n"}),),
+        outputs=(Output(name="result", input="small"),),
+    )
+    assert '  source_seen[("seen: alpha/suspects")]' in draw(network).splitlines()
+
+
 def test_a_network_is_drawn_with_every_part_and_arrow() -> None:
     assert draw(NETWORK).splitlines() == [
         "flowchart LR",

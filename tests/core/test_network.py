@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from medusa_core.errors import Refused
+from medusa_core.fragments import fragments_of
 from medusa_core.network import (
     Aggregate,
     Arc,
@@ -20,6 +22,7 @@ from medusa_core.network import (
     Source,
     Union,
 )
+from medusa_core.plans import network_document, network_of_document
 
 READINGS = Source(name="readings", columns={"at_us": "bigint", "key": "string"}, time="at_us")
 PASS = Map(name="passed", input="readings", columns={"key": "key"})
@@ -186,3 +189,47 @@ def test_a_network_that_cannot_be_is_refused(
 def test_an_unknown_output_is_refused_with_those_that_are_there() -> None:
     with pytest.raises(Refused, match="network example has no output 'x': it has result"):
         a_network().output("x")
+
+
+SEEN = Source(name="seen", columns={"key": "string"}, stream="alpha/suspects")
+OWN = Source(name="seen", columns={"key": "string"}, stream="suspects")
+
+
+def test_a_source_reads_a_stream_by_its_name_or_by_its_writers() -> None:
+    assert (SEEN.stream_name, SEEN.writer, SEEN.is_landed) == ("suspects", "alpha", False)
+    assert (OWN.stream_name, OWN.writer, OWN.is_landed) == ("suspects", None, False)
+    assert (READINGS.stream_name, READINGS.writer, READINGS.is_landed) == ("readings", None, True)
+
+
+def test_a_fragment_reads_the_stream_that_its_source_names() -> None:
+    network = a_network(Map(name="passed", input="seen", columns={"key": "key"}), sources=(SEEN,))
+    (fragment,) = fragments_of(network)
+    assert fragment.input_streams == ("suspects",)
+
+
+@pytest.mark.parametrize("source", [READINGS, SEEN, OWN, replace(SEEN, time="key")])
+def test_a_network_is_read_back_from_its_document(source: Source) -> None:
+    network = a_network(
+        Map(name="passed", input=source.name, columns={"key": "key"}), sources=(source,)
+    )
+    document = network_document(network)
+    assert network_of_document(document) == network
+    (written,) = document["sources"]  # type: ignore[misc]
+    assert ("stream" in written) is not source.is_landed, "plans from before keep fingerprints"
+
+
+def test_a_network_of_sources_alone_lands_them() -> None:
+    network = a_network(boxes=(), outputs=())
+    assert fragments_of(network) == ()
+    assert not network.is_imported
+
+
+def test_a_network_of_one_partners_stream_has_its_name() -> None:
+    parts: dict[str, Any] = {"boxes": (), "outputs": ()}
+    network = a_network(name="alpha/suspects", sources=(SEEN,), **parts)
+    assert network.is_imported
+    for sources in ((OWN,), (READINGS,), (replace(SEEN, stream="beta/suspects"),)):
+        with pytest.raises(Refused, match="is not a name"):
+            a_network(name="alpha/suspects", sources=sources, **parts)
+    with pytest.raises(Refused, match="is read by no box"):
+        a_network(sources=(SEEN,), **parts)

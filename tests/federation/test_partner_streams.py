@@ -57,6 +57,7 @@ network = Network(
     boxes=(), outputs=(), bucket="1s",
 )
 """
+SAME_NAME = OFTEN.replace('name="often"', 'name="counts"')
 COUNTS_OF = COUNTS.replace('time="ts_us"', 'stream="connections"')
 READS_BACK = f"""
 from medusa_core.network import Aggregate, Filter, Network, Output, Source
@@ -136,7 +137,8 @@ def offices(
         write(alpha, "networks/lands.py", LANDS)
         write(alpha, "networks/counts.py", COUNTS_OF)
         lists(alpha, recorded)
-        write(beta, "networks/often.py", OFTEN)
+        # As partners may: both name a network alike.
+        write(beta, "networks/often.py", SAME_NAME)
         write(beta, "networks/total.py", TOTAL)
         yield alpha, beta
 
@@ -254,9 +256,9 @@ def test_what_the_partner_does_not_offer_is_refused(
 ) -> None:
     _, beta = offices
     write(beta, "participants/beta.yaml", BETA)
-    write(beta, "networks/often.py", OFTEN.replace(old, new))
+    write(beta, "networks/often.py", SAME_NAME.replace(old, new))
     assert sentence in refusal(beta)
-    write(beta, "networks/often.py", OFTEN)
+    write(beta, "networks/often.py", SAME_NAME)
 
 
 def test_what_a_stream_is_computed_from_is_told_also_of_other_homes(
