@@ -18,6 +18,7 @@ from medusa_core.names import Participant, StreamName
 from medusa_core.network import Network
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.homes.home import Home, open_home
+from pipelines.participant.kept_history import KeptHistory
 from pipelines.participant.replay import ReplayOrder, ReplayResult, replay
 from tests.home_pool import home_pool
 
@@ -56,14 +57,16 @@ class Replayer:
         limits: Limits | None = None,
         chunk_records: int = 250_000,
         export: Path | None = None,
+        histories: Mapping[str, KeptHistory] | None = None,
     ) -> ReplayResult:
-        """Replay files in the home."""
+        """Replay files, and the kept history of other homes' streams, in the home."""
         order = ReplayOrder(
             network=network,
             inputs={StreamName(name): tuple(paths) for name, paths in inputs.items()},
             width_us=width_s * SECOND_US,
             limits=limits or Limits(),
             chunk_records=chunk_records,
+            histories={StreamName(name): its for name, its in (histories or {}).items()},
         )
         return replay(order, home, export, sessions=self._session)
 

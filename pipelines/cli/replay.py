@@ -1,4 +1,4 @@
-"""`medusa replay`: recorded files in, stable outputs out."""
+"""`medusa replay`: recorded files, or the kept history of streams, in; stable outputs out."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from medusa_core.errors import Refused
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import table
 from pipelines.base.time_text import counted
-from pipelines.cli.arguments import add_json, positive
+from pipelines.cli.arguments import add_home, add_json, event_times, positive
 from pipelines.cli.terminal_progress import Progress
 
 if TYPE_CHECKING:
     from pipelines.operations.recorded_replay import CheckedReplay, ReplayRequest
 
-HELP = "run a network over recorded files to the end"
+HELP = "run a network over recorded files, or over kept streams, to the end"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,10 +29,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--input",
         action="append",
         nargs="+",
-        required=True,
+        default=[],
         metavar="[STREAM=]FILE",
         help="CSV or Parquet, gzip or not; STREAM= where there are several sources",
     )
+    history = "the final rows of a stream of a home instead; SOURCE= where there are several"
+    parser.add_argument(
+        "--stream", action="append", default=[], metavar="[SOURCE=]STREAM", help=history
+    )
+    parser.add_argument("--from", dest="from_", metavar="TIME", help="event time of --stream")
+    parser.add_argument("--to", metavar="TIME", help="event time of --stream, exclusive")
+    past = "--stream at a version, or at an ISO 8601 time by the home's clock"
+    parser.add_argument("--as-of", metavar="V|TIME", help=past)
+    add_home(parser)
     parser.add_argument("--export", type=Path, metavar="DIR", help="write outputs as CSV there")
     kept = "keep catalog and storage there; the same command continues after the last commit"
     parser.add_argument("--keep", type=Path, metavar="DIR", help=kept)
@@ -68,6 +78,10 @@ def _request(options: argparse.Namespace) -> ReplayRequest:
     from pipelines.operations.recorded_replay import ReplayRequest
     from pipelines.storage.file_limits import UNPACKED_RATIO_MAX
 
+    if not options.input and not options.stream:
+        raise Refused("give --input FILE, or --stream STREAM of a home")
+    if not options.stream and (options.from_ or options.to or options.as_of):
+        raise Refused("--from, --to and --as-of are of --stream: name the stream of a home")
     return ReplayRequest(
         network=options.network,
         inputs=tuple(word for words in options.input for word in words),
@@ -78,6 +92,10 @@ def _request(options: argparse.Namespace) -> ReplayRequest:
         unpacked_ratio_max=options.unpacked_ratio_max or UNPACKED_RATIO_MAX,
         report=options.report,
         checks=not options.no_check,
+        streams=tuple(options.stream),
+        participant=options.participant,
+        part=event_times(options.from_, options.to),
+        as_of=options.as_of,
     )
 
 

@@ -10,22 +10,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from medusa_core.columns import declare_columns
 from medusa_core.errors import CheckFailed, Refused
-from medusa_core.grid import parse_duration_us
+from medusa_core.grid import BEGINNING_US, FOREVER_US, Range, parse_duration_us
 from medusa_core.knowledge import RECORDS_PER_STEP_MAX, Limits
-from medusa_core.names import Participant, PlanId
+from medusa_core.names import Participant, PlanId, StreamName
 from medusa_core.network import Network
 from pipelines.base import clock
 from pipelines.base.settings import Settings
-from pipelines.homes.home import Home, make_home
+from pipelines.homes.home import Home, chosen_participant, make_home, open_home
 from pipelines.language.load import load_network
+from pipelines.participant.kept_history import KeptHistory, kept_history
 from pipelines.participant.replay import (
     ReplayOrder,
     ReplayResult,
     inputs_of_network,
     make_folder,
     replay,
-    with_files,
+    streams_of_network,
+    with_landed_sources,
 )
 from pipelines.report.page import write_page
 from pipelines.storage.file_limits import UNPACKED_RATIO_MAX, FileLimits
@@ -37,12 +40,18 @@ SOLO = Participant("solo")
 """The participant of a replay that nobody else takes part in."""
 
 
+ALL = Range(BEGINNING_US, FOREVER_US)
+"""All event times that are kept."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayRequest:
-    """Which network over which files.
+    """Which network over which files, or over which streams of a home.
 
     `network`: the name of a shipped one, or a file that defines one. `inputs`: files, as
-    STREAM=FILE where the network has several sources. `export`: folder for the outputs as CSV.
+    STREAM=FILE where the network has several sources. `streams`: of the home of `participant` (None
+    for the only one), as SOURCE=STREAM: their final rows in `part`, `as_of` a version or a time by
+    the home's clock. `export`: folder for the outputs as CSV.
     `keep`: folder of a home that stays, in which the same request continues after the last commit;
     None for a temporary one. `bucket`: width, None for the network's. `report`: HTML file to write.
     `checks`: recompute a sample of the result by another engine and compare.
@@ -57,6 +66,10 @@ class ReplayRequest:
     unpacked_ratio_max: int = UNPACKED_RATIO_MAX
     report: Path | None = None
     checks: bool = True
+    streams: Sequence[str] = ()
+    participant: str | None = None
+    part: Range = ALL
+    as_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,10 +99,13 @@ def run_replay(
     A home in which the check failed is kept. Raises Refused for a network, input or folder that
     cannot be used; see pipelines.participant.replay.
     """
-    network = with_files(load_network(request.network))
+    loaded = load_network(request.network)
+    histories = _histories(settings, loaded, request)
+    network = with_landed_sources(loaded, histories)
     order = ReplayOrder(
         network=network,
-        inputs=inputs_of_network(network, request.inputs),
+        inputs=inputs_of_network(network, request.inputs, histories),
+        histories=histories,
         width_us=parse_duration_us(request.bucket or network.bucket),
         limits=Limits(records_per_step_max=request.records_per_step_max),
         file_limits=FileLimits(unpacked_ratio_max=request.unpacked_ratio_max),
@@ -110,6 +126,33 @@ def run_replay(
         if done is None:
             raise
     return done
+
+
+def _histories(
+    settings: Settings, network: Network, request: ReplayRequest
+) -> dict[StreamName, KeptHistory]:
+    """What each source reads that reads a stream of a home; the home is not changed."""
+    streams = streams_of_network(network, request.streams)
+    if not streams:
+        return {}
+    with open_home(settings, chosen_participant(settings, request.participant)) as home:
+        found = {
+            source: kept_history(home, stream, request.part, request.as_of)
+            for source, stream in streams.items()
+        }
+    for name, history in found.items():
+        source = network.source(name)
+        declared = declare_columns(f"source {name!r} of network {network.name}", source.columns)
+        if declared != history.columns:
+            shown, its = (
+                ", ".join(f"{c.name} {c.type}" for c in columns)
+                for columns in (declared, history.columns)
+            )
+            raise Refused(
+                f"source {name} of network {network.name} has columns ({shown}), and stream "
+                f"{history.stream} has ({its}): declare these, in this order"
+            )
+    return found
 
 
 def _replayed(

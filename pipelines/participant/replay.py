@@ -9,7 +9,7 @@ commit.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
-from medusa_core.commits import LeaseKey
+from medusa_core.commits import Lease, LeaseKey
 from medusa_core.decide import ComputeStep, Decision
 from medusa_core.errors import Conflict, Refused, Unavailable
 from medusa_core.fragments import landing_fragment
 from medusa_core.grid import FOREVER_US, ceil_us, floor_us
 from medusa_core.knowledge import Limits
 from medusa_core.names import Epoch, StreamName
-from medusa_core.network import Network
+from medusa_core.network import Network, Source
 from medusa_core.plans import Plan
 from medusa_core.segments import Producer
 from medusa_core.states import Transition
@@ -40,6 +40,7 @@ from pipelines.homes.lease_renewer import LeaseRenewer
 from pipelines.language.check import CheckedNetwork, check_network, fragments_for
 from pipelines.participant.assigned_plans import AssignedPlan
 from pipelines.participant.driver import Applied, Driver
+from pipelines.participant.kept_history import KeptHistory
 from pipelines.sources.closing import BucketCloser
 from pipelines.sources.landing import landed_batch, log_batch
 from pipelines.sources.recorded.reader import check_named_once, read_recorded
@@ -53,13 +54,19 @@ if TYPE_CHECKING:
     from pipelines.spark.results import Verified
     from pipelines.spark.step import StepEngine
 
+HISTORY = "history"
+"""The query under which the kept history of a stream lands."""
+
 Say = Callable[[str], None]
 Sessions = Callable[[Home], "AbstractContextManager[Callable[[], SparkSession]]"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOrder:
-    """What to replay: a network, files for each source, bucket width, limits of steps and files."""
+    """What to replay: a network, bucket width, limits of steps and files, and what sources read.
+
+    `inputs` are files by source, `histories` streams of a home; each source has one or the other.
+    """
 
     network: Network
     inputs: Mapping[StreamName, tuple[Path, ...]]
@@ -67,6 +74,7 @@ class ReplayOrder:
     limits: Limits = field(default_factory=Limits)
     chunk_records: int = 250_000
     file_limits: FileLimits = field(default_factory=FileLimits)
+    histories: Mapping[StreamName, KeptHistory] = field(default_factory=dict)
 
     @property
     def fingerprint(self) -> str:
@@ -75,47 +83,89 @@ class ReplayOrder:
             name: [[str(p.resolve()), p.stat().st_size, p.stat().st_mtime_ns] for p in paths]
             for name, paths in sorted(self.inputs.items())
         }
-        text = json.dumps([files, self.width_us, self.chunk_records])
+        read: list[object] = [files, self.width_us, self.chunk_records]
+        if self.histories:
+            read.append({name: its.fingerprint for name, its in sorted(self.histories.items())})
+        text = json.dumps(read)
         return sha256(text.encode()).hexdigest()
 
 
-def with_files(network: Network) -> Network:
-    """The network with files in the place of the streams of others that it reads.
+def with_landed_sources(network: Network, histories: Collection[str] = ()) -> Network:
+    """The network with sources that land in the place of streams of others that it reads.
 
-    Raises Refused for a source of which nobody says which column has event time.
+    `histories` are the sources whose records come from a home, with their event time. Raises
+    Refused for another source of which nobody says which column has event time.
     """
+    landed: list[Source] = []
     for source in network.sources:
+        if source.name in histories:
+            # No column is parsed for event time; a source that lands has to name one.
+            time = source.time or next(iter(source.columns))
+            landed.append(replace(source, stream=None, time=time, key=()))
+            continue
         if not source.is_landed and not source.time:
             raise Refused(
                 f"source {source.name} of network {network.name} reads stream {source.stream}: "
                 "to replay files in its place, name its column with event time as time"
             )
-    landed = (replace(source, stream=None) for source in network.sources)
+        landed.append(replace(source, stream=None))
     return replace(network, sources=tuple(landed))
 
 
-def inputs_of_network(network: Network, given: Sequence[str]) -> dict[StreamName, tuple[Path, ...]]:
-    """Files by source, from `[STREAM=]FILE` words; Refused unless every source has one."""
+def streams_of_network(network: Network, given: Sequence[str]) -> dict[StreamName, str]:
+    """Streams of a home by source, from `[SOURCE=]STREAM` words; Refused for an unknown source."""
+    streams: dict[StreamName, str] = {}
+    names = [source.name for source in network.sources]
+    for word in given:
+        name, sign, stream = word.partition("=")
+        if not sign:
+            name, stream = _only_source(network, "--stream", "SOURCE=STREAM", word), word
+        if name not in names:
+            hint = did_you_mean(name, names, f"it has {', '.join(names)}")
+            raise Refused(f"network {network.name} has no source {name!r}: {hint}")
+        if streams.setdefault(StreamName(name), stream) != stream:
+            raise Refused(f"source {name} of network {network.name} is given two streams: give one")
+    return streams
+
+
+def _only_source(network: Network, option: str, form: str, word: str) -> str:
+    names = [source.name for source in network.sources]
+    if len(names) > 1:
+        raise Refused(
+            f"{option} {word!r} does not say which source of {network.name} it is for: "
+            f"write {form} with one of {', '.join(names)}"
+        )
+    return names[0]
+
+
+def inputs_of_network(
+    network: Network, given: Sequence[str], histories: Collection[str] = ()
+) -> dict[StreamName, tuple[Path, ...]]:
+    """Files by source, from `[STREAM=]FILE` words; Refused unless every source has one.
+
+    Sources of `histories` read a stream instead.
+    """
     files: dict[StreamName, list[Path]] = {StreamName(s.name): [] for s in network.sources}
     names = ", ".join(files)
     for word in given:
         name, sign, path = word.partition("=")
         if not sign or not name.isidentifier() or _is_there(Path(word)):
-            if len(files) > 1:
-                raise Refused(
-                    f"--input {word!r} does not say which source of {network.name} it is for: "
-                    f"write STREAM=FILE with one of {names}"
-                )
-            name, path = network.sources[0].name, word
+            name, path = _only_source(network, "--input", "STREAM=FILE", word), word
         if name not in files:
             hint = did_you_mean(name, files, f"it has {names}")
             raise Refused(f"network {network.name} has no source {name!r}: {hint}")
+        if name in histories:
+            raise Refused(
+                f"source {name} of network {network.name} has a file and a stream: give one"
+            )
         files[StreamName(name)].append(Path(path))
+    for name in histories:
+        del files[StreamName(name)]
     for source, paths in files.items():
         if not paths:
             raise Refused(
                 f"source {source} of network {network.name} has no input: give --input "
-                f"{source}=FILE"
+                f"{source}=FILE, or --stream {source}=STREAM"
             )
         for file in paths:
             if not _is_there(file):
@@ -228,7 +278,10 @@ def replay(
         before = len(catalog.steps())
         times.lap("open")
         for name in sources:
-            land(order, home, leases, name, producer, say)
+            if name in order.histories:
+                land_history(order, home, leases, name, producer, say)
+            else:
+                land(order, home, leases, name, producer, say)
         times.lap("land")
         engine = _LazyEngine(session, home.storage, checked)
         driver = Driver(
@@ -362,10 +415,36 @@ def land(
             log_batch(catalog, leases.lease(lease_key), batch)
             landed += chunk.records.num_rows
             say(f"landed {landed:,} records of {stream}")
+    promise_end(order, catalog, leases.lease(lease_key), stream)
+
+
+def land_history(
+    order: ReplayOrder,
+    home: Home,
+    leases: LeaseRenewer,
+    stream: StreamName,
+    producer: Producer,
+    say: Say,
+) -> None:
+    """Land the kept history of a stream, those parts that have not landed yet; promise its end."""
+    catalog, history = home.catalog, order.histories[stream]
+    lease_key = LeaseKey(fragment=landing_fragment(stream), producer=producer)
+    batches = catalog.landed_batches(stream, HISTORY)
+    landed = sum(batches.values())
+    for at, records in enumerate(history.tables(order.chunk_records)):
+        if at in batches:
+            continue
+        batch = landed_batch(home.storage, stream, HISTORY, at, records, order.width_us)
+        log_batch(catalog, leases.lease(lease_key), batch)
+        landed += records.num_rows
+        say(f"landed {landed:,} records of {stream}")
+    promise_end(order, catalog, leases.lease(lease_key), stream)
+
+
+def promise_end(order: ReplayOrder, catalog: Landing, lease: Lease, stream: StreamName) -> None:
+    """Say that all of a stream has landed."""
     origin_us, end_us = extent(catalog, stream, order.width_us)
-    catalog.promise(
-        leases.lease(lease_key), stream, origin_us=origin_us, boundary_us=FOREVER_US, end_us=end_us
-    )
+    catalog.promise(lease, stream, origin_us=origin_us, boundary_us=FOREVER_US, end_us=end_us)
 
 
 def extent(catalog: Landing, stream: StreamName, width_us: int) -> tuple[int, int]:

@@ -127,8 +127,8 @@ def test_files_are_replayed_in_the_place_of_a_stream_that_the_network_reads() ->
         network: Network = values["network"]
         return network
 
-    network = replay.with_files(made('time="at_us",'))
+    network = replay.with_landed_sources(made('time="at_us",'))
     assert network.source("s").is_landed
-    assert replay.with_files(network) == network
+    assert replay.with_landed_sources(network) == network
     with pytest.raises(Refused, match="source s of network small reads stream alpha/seen: to rep"):
-        replay.with_files(made(""))
+        replay.with_landed_sources(made(""))

@@ -7,26 +7,34 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from medusa_core.certificates import Suite
-from medusa_core.grid import ceil_us
+from medusa_core.errors import Refused
+from medusa_core.grid import BEGINNING_US, FOREVER_US, Range, ceil_us
 from medusa_core.names import Participant, StreamName
+from medusa_core.network import Network
 from pipelines.base.settings import Settings
 from pipelines.base.time_text import iso, parse_time_us
 from pipelines.catalog.records import LineStatus
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.assembly import has_ended
+from pipelines.participant.kept_history import KeptHistory, kept_history
+from pipelines.participant.replay import (
+    inputs_of_network,
+    streams_of_network,
+    with_landed_sources,
+)
 from pipelines.quality.check_run import run_checks
 from pipelines.quality.windows import WindowRequest
 from pipelines.storage.csv_export import export_stream
 from tests.federation.building import Running, rounds_until, seated
 from tests.home_pool import home_pool
-from tests.replaying import parquet_files
+from tests.replaying import Replayer, parquet_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,6 +48,7 @@ DELTA = Participant("delta")
 START_US = 1_700_000_000_000_000
 SECOND_US = 1_000_000
 RECORDS = 120
+EVERYTHING = Range(BEGINNING_US, FOREVER_US)
 TIMES = ("event_time", "window_start")
 
 COUNTS = """
@@ -292,3 +301,92 @@ def test_a_late_network_has_the_rows_from_its_start_on_that_it_had_from_the_orig
 def home_lines(running: Running, stream: str) -> list[LineStatus]:
     lines = running.home_session.home.catalog.lines()
     return [line for line in lines if line.stream.name == stream]
+
+
+def made(network: str) -> Network:
+    values: dict[str, Any] = {}
+    exec(network, values)
+    found: Network = values["network"]
+    return found
+
+
+def test_a_network_over_kept_history_gives_what_it_would_have_given(
+    three: dict[str, Running], replayer: Replayer, tmp_path: Path
+) -> None:
+    alpha = three["alpha"].home_session.home
+    history = kept_history(alpha, "counted", EVERYTHING, None)
+    network = with_landed_sources(made(OFTEN), {"hosts"})
+    exported = []
+    with replayer.home() as home:
+        # Pieces of seven rows, and the same again: what has landed lands once.
+        for _ in range(2):
+            result = replayer.run(
+                home, network, {}, width_s=1, histories={"hosts": history}, chunk_records=7,
+                export=tmp_path / "out",
+            )  # fmt: skip
+            exported.append((tmp_path / "out" / "busy_hosts.csv").read_bytes())
+        assert result.steps_resumed
+        other = kept_history(alpha, "counted", Range(START_US, START_US + 60 * SECOND_US), None)
+        with pytest.raises(Refused, match="holds another replay"):
+            replayer.run(home, network, {}, width_s=1, histories={"hosts": other}, chunk_records=7)
+    beta = three["beta"].home_session.home
+    export_stream(beta.catalog, beta.storage, StreamName("busy_hosts"), tmp_path / "beta.csv")
+    assert exported == [(tmp_path / "beta.csv").read_bytes()] * 2
+
+
+@pytest.mark.parametrize("seconds", [(0, 60), (7, 31), (59, 60)])
+def test_a_part_of_kept_history_has_the_rows_of_these_times(
+    three: dict[str, Running], seconds: tuple[int, int]
+) -> None:
+    part = Range(*(START_US + at * SECOND_US for at in seconds))
+    home = three["alpha"].home_session.home
+    whole = kept_history(home, "counted", EVERYTHING, None)
+
+    def times(history: KeptHistory) -> list[int]:
+        return sorted(at for table in history.tables(10) for at in table["_stime"].to_pylist())
+
+    found = times(kept_history(home, "counted", part, None))
+    assert found == [at for at in times(whole) if part.from_us <= at < part.to_us]
+
+
+def test_history_that_is_not_kept_or_not_there_yet_is_refused(three: dict[str, Running]) -> None:
+    home = three["alpha"].home_session.home
+    year_us = 365 * 86_400 * SECOND_US
+    for part, sentence in (
+        (Range(START_US - year_us, FOREVER_US), "is kept from .* on: give --from that, or later"),
+        (Range(BEGINNING_US, START_US + year_us), "is final through .*: give --to that at most"),
+    ):
+        with pytest.raises(Refused, match=sentence):
+            kept_history(home, "counted", part, None)
+    with pytest.raises(Refused, match="version 999 of counted is not there yet"):
+        kept_history(home, "counted", EVERYTHING, "999")
+    with pytest.raises(Refused, match="has no stream 'count': did you mean 'counted'"):
+        kept_history(home, "count", EVERYTHING, None)
+
+
+def test_history_at_a_version_has_the_rows_of_that_version(three: dict[str, Running]) -> None:
+    home = three["alpha"].home_session.home
+    (line,) = home.catalog.lines(StreamName("counted"))
+    rows_at = [
+        sum(table.num_rows for table in kept_history(home, "counted", EVERYTHING, str(v)).tables(9))
+        for v in range(1, line.version + 1)
+    ]
+    assert rows_at == sorted(rows_at)
+    whole = kept_history(home, "counted", EVERYTHING, None)
+    assert rows_at[-1] == sum(table.num_rows for table in whole.tables(9)) > 0
+
+
+def test_streams_of_sources_are_named_once_and_instead_of_files() -> None:
+    network = made(SUMS)
+    assert streams_of_network(network, ["busy=a", "all=b"]) == {"busy": "a", "all": "b"}
+    for given, sentence in (
+        (["a"], "--stream 'a' does not say which source of sums it is for"),
+        (["alll=b"], "network sums has no source 'alll': did you mean 'all'"),
+        (["all=a", "all=b"], "source all of network sums is given two streams"),
+    ):
+        with pytest.raises(Refused, match=sentence):
+            streams_of_network(network, given)
+    with pytest.raises(Refused, match="has a file and a stream: give one"):
+        inputs_of_network(network, ["all=x.csv"], ["all"])
+    with pytest.raises(Refused, match="source busy of network sums has no input"):
+        inputs_of_network(network, [], ["all"])
