@@ -92,6 +92,7 @@ runs:
   - {network: networks/often.py, fragments: [main]}
   - {network: networks/total.py, fragments: [main]}
 """
+LINEAGE = "SELECT lineage FROM medusa.lineage_of('{busy_hosts}')"
 ALPHA = """
 participant: alpha
 runs:
@@ -265,7 +266,7 @@ def test_what_a_stream_is_computed_from_is_told_also_of_other_homes(
     offices: tuple[Office, Office],
 ) -> None:
     _, beta = offices
-    ((edges,),) = beta.sql("SELECT medusa.lineage_edges('busy_hosts')")
+    ((edges,),) = beta.sql(LINEAGE)
     assert edges == [["alpha/connections", "alpha/counted"], ["alpha/counted", "beta/busy_hosts"]]
 
 
@@ -278,7 +279,7 @@ def test_a_document_that_a_partners_news_bring_says_nothing_of_lineage(
     _, beta = offices
     planted = "INSERT INTO medusa.network (name, document) VALUES ('alpha/other', :document)"
     beta.sql(planted, document=document)
-    ((edges,),) = beta.sql("SELECT medusa.lineage_edges('busy_hosts')")
+    ((edges,),) = beta.sql(LINEAGE)
     beta.sql("DELETE FROM medusa.network WHERE name = 'alpha/other'")
     assert len(edges) == 2
 
