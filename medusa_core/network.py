@@ -359,9 +359,10 @@ def check_stream(source: Source, where: str) -> None:
     """Refuse a source that names no stream, or reads one and says how records are landed."""
     if source.stream is None:
         return
-    for kind, name in (("participant", source.writer), ("stream", source.stream_name)):
-        if name is not None:
-            check_name(f"{kind} that source {source.name!r} {where} reads,", name)
+    owner = f"that source {source.name!r} {where} reads,"
+    if "/" in source.stream:
+        check_name(f"participant {owner}", source.stream.rpartition("/")[0])
+    check_name(f"stream {owner}", source.stream_name)
     if source.key or source.disorder != _NO_DISORDER:
         given = "key" if source.key else "disorder"
         raise Refused(

@@ -16,7 +16,7 @@ from medusa_core.columns import Column
 from medusa_core.errors import Refused
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range, ceil_us, floor_us
 from medusa_core.names import StreamName, Version
-from medusa_core.segments import Segment
+from medusa_core.segments import Segment, Stability
 from pipelines.base.time_text import iso
 from pipelines.changes.line_versions import line_of, version_of
 from pipelines.homes.home import Home
@@ -43,6 +43,12 @@ class KeptHistory:
         """The same for the same rows."""
         part = self.range
         return self.stream, self.producer, self.version, part.from_us, part.to_us
+
+    @property
+    def gaps(self) -> int:
+        """How many parts of the range are declared lost."""
+        inside = (s for s in self.segments if s.range.intersection(self.range) is not None)
+        return sum(segment.stability is Stability.GAP for segment in inside)
 
     def tables(self, rows_max: int) -> Iterator[pa.Table]:
         """The rows with `_stime`, in pieces of so many, the same ones at every call.

@@ -33,6 +33,7 @@ from medusa_core.suggest import did_you_mean
 from pipelines.base import clock
 from pipelines.base.files import write_atomically
 from pipelines.base.foreign_documents import parse_json
+from pipelines.base.time_text import counted
 from pipelines.catalog.processing_roles import LandedFiles, Landing
 from pipelines.catalog.reading_roles import Lines, Quarantine, StepHistory
 from pipelines.homes.home import Home
@@ -431,6 +432,8 @@ def land_history(
     lease_key = LeaseKey(fragment=landing_fragment(stream), producer=producer)
     batches = catalog.landed_batches(stream, HISTORY)
     landed = sum(batches.values())
+    if history.gaps:
+        say(f"stream {history.stream} has {counted(history.gaps, 'gap')}: rows there are lost")
     for at, records in enumerate(history.tables(order.chunk_records)):
         if at in batches:
             continue

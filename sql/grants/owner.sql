@@ -76,7 +76,7 @@ GRANT SELECT ON medusa_api.agreed_moves, medusa_api.answers, medusa_api.assignme
     medusa_api.partners, medusa_api.party_keys, medusa_api.published_boundaries,
     medusa_api.published_files,
     medusa_api.published_segments, medusa_api.quarantine, medusa_api.recalls, medusa_api.rounds,
-    medusa_api.segments, medusa_api.sinks, medusa_api.steps, medusa_api.streams, medusa_api.trading,
+    medusa_api.segments, medusa_api.sinks, medusa_api.steps, medusa_api.stream_grants, medusa_api.streams, medusa_api.trading,
     medusa_api.transitions TO :"role";
 GRANT EXECUTE ON FUNCTION medusa_api.accept_contract, medusa_api.add_partner,
     medusa_api.declare_readers, medusa_api.disown_key, medusa_api.grant_stream, medusa_api.invite_partner, medusa_api.learn_key,

@@ -26,3 +26,15 @@ CREATE VIEW medusa_api.partners WITH (security_invoker = true) AS
 COMMENT ON VIEW medusa_api.partners IS
     'The partners of this home, and who was removed, is invited, has joined without proving its key '
     'yet (unconfirmed), or has not done so in time (lapsed).';
+
+CREATE VIEW medusa_api.stream_grants WITH (security_invoker = true) AS
+    SELECT g.stream, g.partner, g.reason, NULL::text AS contract, g.granted_by,
+        g.granted_at AS since
+    FROM medusa.stream_grant AS g
+    UNION ALL
+    SELECT c.stream, c.payer, 'contract', c.contract, NULL, lower(c.validity)
+    FROM medusa_api.contract_in_force AS c JOIN medusa.home AS h ON h.participant = c.provider
+    WHERE c.kind = 'content';
+COMMENT ON VIEW medusa_api.stream_grants IS
+    'Which partner may read which stream of this home, why, and since when; a pair has a row for '
+    'each reason.';

@@ -172,3 +172,16 @@ def test_readers_that_cannot_be_are_refused(
     with pytest.raises(SqlRefused, match=sentence):
         beta.sql(DECLARE, reason, partners)
     assert not reads(partners[0])
+
+
+def test_the_owner_sees_who_may_read_what_and_why(alpha: Party, beta: Party, reads: Reads) -> None:
+    sell(alpha, beta)
+    beta.sql("SELECT medusa_api.grant_stream('sums', 'gamma')")
+    beta.sql(DECLARE, "readers", ["gamma"])
+    shown = beta.sql("SELECT stream, partner, reason, contract FROM medusa_api.stream_grants")
+    assert sorted(map(str, shown)) == [
+        "('sums', 'alpha', 'contract', 'sums_for_alpha')",
+        "('sums', 'gamma', 'owner', None)",
+        "('sums', 'gamma', 'readers', None)",
+    ]
+    assert reads("gamma")

@@ -233,3 +233,12 @@ def test_a_network_of_one_partners_stream_has_its_name() -> None:
             a_network(name="alpha/suspects", sources=sources, **parts)
     with pytest.raises(Refused, match="is read by no box"):
         a_network(sources=(SEEN,), **parts)
+
+
+@pytest.mark.parametrize("stream", ["", "/", "/suspects", "alpha/", "alpha/beta/suspects", "A/s"])
+def test_a_source_that_names_no_stream_is_refused(stream: str) -> None:
+    with pytest.raises(Refused, match=r"that source 'seen' of network example reads, .* is not a"):
+        a_network(
+            Map(name="passed", input="seen", columns={"key": "key"}),
+            sources=(replace(SEEN, stream=stream),),
+        )

@@ -75,6 +75,7 @@ def baseline(tmp_path: Path) -> Path:
     edit(folder / "grants/owner.sql", ", medusa.stream_grant", "")
     (folder / "views/160_access.sql").unlink()
     edit(folder / "grants/owner.sql", "medusa_api.partners, ", "")
+    edit(folder / "grants/owner.sql", "medusa_api.stream_grants, ", "")
     for grants in ("owner", "job"):
         edit(folder / f"grants/{grants}.sql", "medusa_market.partner, ", "")
     # What reads a column that a migration brings had none.
