@@ -29,8 +29,8 @@ OTHERS = ("job", "airflow", "analyst", "exchange")
 AGREED = {"contract", "contract_history", "contract_in_force", "contract_notices", "rounds",
           "desired_jobs", "jobs"}  # fmt: skip
 VIEWS = {
-    "job": {*AGREED, "contract_proposals", "contract_voids", "partners", "party_keys", "stream_grants", "inbox",
-            "audit", "outbox",
+    "job": {*AGREED, "contract_proposals", "contract_voids", "partners", "party_keys", "inbox",
+            "audit", "outbox", "stream_grants",
             "assignments", "certificates", "holds", "leases", "lineage", "published_boundaries",
             "published_files", "published_segments", "quarantine", "segments", "sinks", "steps",
             "streams", "transitions", "bounds", "cursors", "divergences", "disputed", "recalls",
