@@ -15,6 +15,7 @@ from pipelines.base.exit_codes import end_of
 from pipelines.base.settings import Settings
 from pipelines.cli import (
     apply,
+    branch,
     changes,
     completion,
     contract,
@@ -52,6 +53,7 @@ from pipelines.cli.usage import Command, UsageParser, add_commands
 COMMANDS: Mapping[str, Command] = {
     "demo": demo,
     "replay": replay,
+    "branch": branch,
     "generate": generate,
     "streams": streams,
     "read": read,

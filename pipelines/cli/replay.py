@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from medusa_core.errors import Refused
 from pipelines.base.settings import Settings
@@ -33,14 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="[STREAM=]FILE",
         help="CSV or Parquet, gzip or not; STREAM= where there are several sources",
     )
-    history = "the final rows of a stream of a home instead; SOURCE= where there are several"
-    parser.add_argument(
-        "--stream", action="append", default=[], metavar="[SOURCE=]STREAM", help=history
-    )
-    parser.add_argument("--from", dest="from_", metavar="TIME", help="event time of --stream")
-    parser.add_argument("--to", metavar="TIME", help="event time of --stream, exclusive")
-    past = "--stream at a version, or at an ISO 8601 time by the home's clock"
-    parser.add_argument("--as-of", metavar="V|TIME", help=past)
+    add_history(parser)
     add_home(parser)
     parser.add_argument("--export", type=Path, metavar="DIR", help="write outputs as CSV there")
     kept = "keep catalog and storage there; the same command continues after the last commit"
@@ -56,18 +49,55 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
+def add_history(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
+    """Declare which part of which streams of a home is read."""
+    history = "the final rows of a stream of a home; SOURCE= where there are several sources"
+    parser.add_argument(
+        "--stream",
+        action="append",
+        required=required,
+        default=None if required else [],
+        metavar="[SOURCE=]STREAM",
+        help=history,
+    )
+    parser.add_argument("--from", dest="from_", metavar="TIME", help="event time of --stream")
+    parser.add_argument("--to", metavar="TIME", help="event time of --stream, exclusive")
+    past = "--stream at a version, or at an ISO 8601 time by the home's clock"
+    parser.add_argument("--as-of", metavar="V|TIME", help=past)
+
+
+def history_of(options: argparse.Namespace) -> dict[str, Any]:
+    """These options as fields of a ReplayRequest."""
+    return {
+        "streams": tuple(options.stream),
+        "participant": options.participant,
+        "part": event_times(options.from_, options.to),
+        "as_of": options.as_of,
+    }
+
+
 def run(options: argparse.Namespace, settings: Settings) -> int:
     """Run the network over the files and print what was done."""
     from pipelines.operations.recorded_replay import run_replay
 
+    request = _request(options)
+    return followed(options, lambda progress: run_replay(settings, request, progress), options.keep)
+
+
+def followed(
+    options: argparse.Namespace,
+    replayed: Callable[[Progress], CheckedReplay],
+    keep: Path | None = None,
+) -> int:
+    """Show the progress of a replay, then its result; raises CheckFailed if its check failed."""
     progress = Progress()
-    done = run_replay(settings, _request(options), progress)
+    done = replayed(progress)
     progress.end()
     if options.json:
         checked = None if done.check is None else done.check.document()
         print(json.dumps({**done.result.document(), "checked": checked}, indent=1))
     else:
-        print("\n".join(_lines(done, options.keep)))
+        print("\n".join(_lines(done, keep)))
     if done.failure is not None:
         raise done.failure
     return 0
@@ -92,10 +122,7 @@ def _request(options: argparse.Namespace) -> ReplayRequest:
         unpacked_ratio_max=options.unpacked_ratio_max or UNPACKED_RATIO_MAX,
         report=options.report,
         checks=not options.no_check,
-        streams=tuple(options.stream),
-        participant=options.participant,
-        part=event_times(options.from_, options.to),
-        as_of=options.as_of,
+        **history_of(options),
     )
 
 

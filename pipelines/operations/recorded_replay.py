@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -74,11 +74,15 @@ class ReplayRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedReplay:
-    """A replay and the check of its sample; `directory` is that of its home."""
+    """A replay and the check of its sample; `directory` is that of its home.
+
+    `histories` are the streams that sources read in the place of files.
+    """
 
     result: ReplayResult
     check: SampleCheck | None
     directory: Path
+    histories: Mapping[StreamName, KeptHistory]
 
     @property
     def failure(self) -> CheckFailed | None:
@@ -163,7 +167,9 @@ def _replayed(
         result, check = _checked(home, result, order.network)
     if request.report is not None:
         write_page(request.report, home=home, network=order.network, result=result.document())
-    return CheckedReplay(result=result, check=check, directory=home.directory)
+    return CheckedReplay(
+        result=result, check=check, directory=home.directory, histories=order.histories
+    )
 
 
 def _checked(

@@ -6,7 +6,7 @@ Only final rows are read: of the stable prefix as it was at the version, and of 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,7 +27,10 @@ from pipelines.storage.stable_rows import stable_through_us
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptHistory:
-    """The final rows of a stream in a range, as they were at a version of the line read here."""
+    """The final rows of a stream in a range, as they were at a version of the line read here.
+
+    `is_from_origin`: nothing of the stream lies before the range.
+    """
 
     stream: StreamName
     producer: str
@@ -37,6 +40,12 @@ class KeptHistory:
     width_us: int
     root: Path
     segments: Sequence[Segment]
+    is_from_origin: bool
+
+    def within(self, part: Range) -> KeptHistory | None:
+        """What of it lies in a range; None if that is nothing."""
+        common = self.range.intersection(part)
+        return None if common is None else replace(self, range=common)
 
     @property
     def fingerprint(self) -> tuple[str, str, int, int, int]:
@@ -100,4 +109,5 @@ def kept_history(home: Home, stream: str, part: Range, as_of: str | None) -> Kep
         width_us=line.stream.width_us,
         root=home.storage,
         segments=tuple(sorted(segments, key=lambda its: its.range)),
+        is_from_origin=line.origin_us is not None and found.from_us <= line.origin_us,
     )
