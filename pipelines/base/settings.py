@@ -18,7 +18,9 @@ This module alone reads and sets the environment of this process. All variables 
 * `MEDUSA_DRIVER_MEMORY`: the heap of a driver's JVM, default 2g.
 * `MEDUSA_FAILPOINT`, `MEDUSA_FAILPOINT_FILE`: where a test stops the process (`failpoints.py`).
 
-Airflow's tasks also read `MEDUSA_CONTRACTS`; `medusa up` marks its processes with `MEDUSA_UP`.
+Declarations of sinks and of sources may name variables that begin with `SINK_VARIABLES` and
+`SOURCE_VARIABLES`. Airflow's tasks also read `MEDUSA_CONTRACTS`; `medusa up` marks its processes
+with `MEDUSA_UP`.
 """
 
 from __future__ import annotations
@@ -41,6 +43,9 @@ SPARK_MASTER, DRIVER_MEMORY = "MEDUSA_SPARK_MASTER", "MEDUSA_DRIVER_MEMORY"
 EXCHANGE_NAME, EXCHANGE_PORT = "MEDUSA_EXCHANGE_NAME", "MEDUSA_EXCHANGE_PORT"
 METRICS_PORT = "MEDUSA_METRICS_PORT"
 FAILPOINT, FAILPOINT_FILE = "MEDUSA_FAILPOINT", "MEDUSA_FAILPOINT_FILE"
+SINK_VARIABLES, SOURCE_VARIABLES = "MEDUSA_SINK_", "MEDUSA_SOURCE_"
+"""How the variables begin that the declaration of a sink, or of a source, may name: a declaration
+says where they are sent, so no other secret of the driver is in reach of who writes one."""
 _CLUSTER = re.compile(r"spark://[\w.,:\[\]-]+|yarn|k8s://[\w.:/\[\]-]+")
 _HOST_NAME = re.compile(r"[0-9A-Za-z]([0-9A-Za-z.-]{0,251}[0-9A-Za-z])?")
 _LOCAL = re.compile(r"local(\[[\w*]+(,\d+)?\])?|local-cluster\[\d+,\d+,\d+\]")

@@ -32,7 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     target = parser.add_argument_group("a sink of a home without contracts")
     target.add_argument("--parquet", type=Path, metavar="DIR", help="write Parquet files there")
     target.add_argument("--csv", type=Path, metavar="DIR", help="write CSV files there")
-    url = "write a table there; give secrets as '${NAME}', a variable of the environment"
+    url = (
+        "write a table there; give secrets as '${MEDUSA_SINK_NAME}', a variable of the environment"
+    )
     target.add_argument("--postgres", metavar="URL", help=url)
     target.add_argument("--table", metavar="SCHEMA.TABLE", help="the table; created if necessary")
     unique = "columns by which its rows are replaced (default: the stream's key)"

@@ -69,7 +69,7 @@ class FolderSink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSink:
-    """A table in a Postgres database; `url` names what is secret in it as `${NAME}`.
+    """A table in a Postgres database; `url` names what is secret in it as `${MEDUSA_SINK_NAME}`.
 
     `key` None is that of the stream. `stability` all: tentative rows too, until they are corrected.
     `nul` says whether U+0000 in a text, which Postgres does not hold, is refused or replaced.
@@ -243,7 +243,7 @@ def _table(kind: str, fields: SinkFields) -> TableSink:
     url = fields.take("url")
     if not isinstance(url, str) or not url.strip():
         raise Refused(f"the sink of {fields.stream} has no url: write the name of a variable that "
-                      "holds it, such as ${TARGET_URL}")  # fmt: skip
+                      "holds it, such as ${MEDUSA_SINK_URL}")  # fmt: skip
     check_address(fields.stream, url)
     given = fields.take("table")
     schema, dot, table = given.rpartition(".") if isinstance(given, str) else ("", "", "")

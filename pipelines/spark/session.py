@@ -31,6 +31,8 @@ SEMANTIC_SETTINGS = {
     "spark.sql.optimizer.excludedRules": (
         "org.apache.spark.sql.catalyst.optimizer.ReorderAssociativeOperator"
     ),
+    # `${env:HOME}` and `${name}` in a text would be replaced by what no plan records.
+    "spark.sql.variable.substitute": "false",
 }
 """Settings that give expressions their meaning: part of the plan."""
 
@@ -115,6 +117,9 @@ def open_session(
     if is_here:
         # Spark would listen on an address of the network; on a cluster, executors need one.
         conf.set("spark.driver.host", LOOPBACK).set("spark.driver.bindAddress", LOOPBACK)
+    if master.partition("[")[0] == "local":
+        # Every user of the machine reaches the driver's port; Spark draws the secret itself.
+        conf.set("spark.authenticate", "true")
     jvm_log = directory / "logs" / "jvm.log"
     launch: Callable[..., Any] = launch_gateway
     try:

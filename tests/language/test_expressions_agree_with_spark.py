@@ -120,6 +120,14 @@ def test_flag_is_true_exactly_where_plain_evaluation_raises(
     check(records, texts)
 
 
+@pytest.mark.parametrize(
+    "text", ["${env:HOME}", "${system:user.name}", "${spark:spark.app.name}", "cost ${price}", "${"]
+)
+def test_a_text_with_the_form_of_a_variable_is_only_text(records: SparkSession, text: str) -> None:
+    compiled = compile_expression(f"'{text}'", COLUMNS, where="map m")
+    assert records.sql(f"SELECT {compiled.sql}").toArrow()[0].to_pylist() == [text]
+
+
 LAZY = [
     "if(small = 0, 0, 100 / small)",
     "case when other > 0 then small div other when other < 0 then small % other else 1 end",

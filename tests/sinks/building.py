@@ -54,7 +54,7 @@ from tests.home_pool import home_pool
 WIDTH_US = 10_000_000
 READINGS, COPIES = StreamName("readings"), StreamName("copies")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-URL_VARIABLE = "SINKS_TARGET"
+URL_VARIABLE = "MEDUSA_SINK_TARGET"
 COLUMNS = {
     "at": "bigint", "id": "bigint", "name": "string", "ok": "boolean", "level": "int",
     "share": "double", "raw": "binary", "day": "date", "seen": "timestamp",

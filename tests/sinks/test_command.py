@@ -114,7 +114,7 @@ def test_a_sink_is_withdrawn(
         ("--parquet x", "give --stream S"),
         ("--stream readings --parquet x --csv y", "give one of"),
         ("--stream readings --parquet x --table t", "go with --postgres"),
-        ("--stream readings --postgres ${U}", "give --table"),
+        ("--stream readings --postgres ${MEDUSA_SINK_U}", "give --table"),
         ("--stream readings --postgres postgresql://u:secretword@h/d --table t", "a password"),
         ("--stream readings --key id", "goes with a target"),
         ("--stream reading --parquet x", "did you mean 'readings'?"),

@@ -13,6 +13,7 @@ from medusa_core.names import StreamName
 from pipelines.contracts.apply_changes import decide_changes
 from pipelines.contracts.comparison_rows import Mark
 from pipelines.contracts.federation import read_federation
+from pipelines.sinks.addresses import resolve_address
 from pipelines.sinks.sink_declaration import FolderSink, TableSink, parse_sink
 from tests.contracts.writing import FILES, TICKS, brought_in, nothing, write_contracts
 from tests.sinks.building import (
@@ -28,14 +29,14 @@ from tests.sinks.building import (
 )
 
 LAKE = {"kind": "parquet", "path": "/data/lake"}
-REPORTS = {"kind": "postgres", "url": "${TARGET_URL}", "table": "public.rows"}
+REPORTS = {"kind": "postgres", "url": "${MEDUSA_SINK_URL}", "table": "public.rows"}
 SINKS = """\
 sinks:
   - {kind: parquet, path: lake}
   - {kind: csv, path: /data/sheet, formulas: guard, every: 1h}
   - name: desk
     kind: postgres
-    url: postgresql://medusa:${TARGET_PASSWORD}@db.example:5432/reports?sslmode=require
+    url: postgresql://medusa:${MEDUSA_SINK_PASSWORD}@db.example:5432/reports?sslmode=require
     table: reports.ticks
     key: [n]
 """
@@ -81,11 +82,13 @@ def test_a_folder_and_a_table_are_read_with_their_defaults() -> None:
         ({**REPORTS, "url": 7}, "has no url"),
         ({**REPORTS, "url": "mysql://u@h/d"}, "not one of Postgres"),
         ({**REPORTS, "url": "postgresql://u:secretword@h/d"}, "a password in it"),
-        ({**REPORTS, "url": "postgresql://u:secretword${X}@h/d"}, "a password in it"),
+        ({**REPORTS, "url": "postgresql://u:secretword${MEDUSA_SINK_X}@h/d"}, "a password in it"),
         ({**REPORTS, "url": "postgresql://u@h/d?password=secretword"}, "a password in it"),
         ({**REPORTS, "url": "postgresql://u@h/d?passfile=/etc/secretword"}, "a password in it"),
         ({**REPORTS, "url": "postgresql://u:${a b}secretword@h/d"}, "names no variable"),
-        ({**REPORTS, "url": "$TARGET_URL"}, "names no variable"),
+        ({**REPORTS, "url": "$MEDUSA_SINK_URL"}, "names no variable"),
+        ({**REPORTS, "url": "${KAFKA_PASSWORD}"}, "export it as MEDUSA_SINK_KAFKA_PASSWORD"),
+        ({**REPORTS, "url": "postgresql://u:${HOME}@listener/d"}, "the variable HOME, but a sink"),
         ({**REPORTS, "table": None}, "a name of letters"),
         ({**REPORTS, "table": "a.b.c"}, "a name of letters"),
         ({**REPORTS, "table": 'rows"; DROP TABLE x; --'}, "a name of letters"),
@@ -111,6 +114,11 @@ def test_what_is_no_sink_is_refused_in_a_sentence(document: dict[str, Any], told
     assert "busy" in str(refused.value) or "key column" in str(refused.value)
     assert "secretword" not in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_a_variable_that_is_not_for_sinks_is_not_sent_either_where_a_home_names_it() -> None:
+    with pytest.raises(Refused, match="names the variable KAFKA_PASSWORD, but a sink"):
+        resolve_address("busy", "${KAFKA_PASSWORD}", {"KAFKA_PASSWORD": "postgresql://listener/d"})
 
 
 # ------------------------------------------------------------ contracts
@@ -173,8 +181,14 @@ def test_a_home_that_reads_the_stream_may_deliver_it(tmp_path: Path) -> None:
         ("sinks: [{kind: parquet, path: a}, {kind: csv, path: a/b}]", "a target of its own"),
         ("sinks: [{kind: parquet, path: a, every: 15s}]", "write a multiple of that"),
         ("sinks: [{kind: parquet, path: a, participant: beta}]", "does not hold ticks"),
-        ("sinks: [{kind: postgres, url: '${U}', table: t, key: [m]}]", "which is no column"),
-        ("sinks: [{kind: postgres, url: '${U}', table: t, stability: all}]", "has no key"),
+        (
+            "sinks: [{kind: postgres, url: '${MEDUSA_SINK_U}', table: t, key: [m]}]",
+            "which is no column",
+        ),
+        (
+            "sinks: [{kind: postgres, url: '${MEDUSA_SINK_U}', table: t, stability: all}]",
+            "has no key",
+        ),
     ],
 )
 def test_a_sink_that_cannot_be_is_refused_with_its_place(
@@ -189,7 +203,7 @@ def test_a_sink_that_cannot_be_is_refused_with_its_place(
 
 
 def test_two_streams_are_not_delivered_into_one_table(tmp_path: Path) -> None:
-    table_sink = "sinks: [{kind: postgres, url: '${U}', table: t}]\n"
+    table_sink = "sinks: [{kind: postgres, url: '${MEDUSA_SINK_U}', table: t}]\n"
     contracts = with_sinks(
         tmp_path, table_sink, **{"streams/large.yaml": f"stream: large\n{table_sink}"}
     )

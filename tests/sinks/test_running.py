@@ -101,10 +101,10 @@ def lands(postgres_server: EmbeddedServer, tmp_path: Path) -> Iterator[Lands]:
 def test_a_running_participant_delivers_to_the_end_of_the_stream(
     lands: Lands, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SINKS_TARGET", database.url)
+    monkeypatch.setenv("MEDUSA_SINK_TARGET", database.url)
     lands.apply(
         f"[{{kind: parquet, path: '{lands.lake}', rows_max: {RECORDS // 6}}}, "
-        "{kind: postgres, url: '${SINKS_TARGET}', table: seen}]"
+        "{kind: postgres, url: '${MEDUSA_SINK_TARGET}', table: seen}]"
     )
     with seated(lands.settings, "alpha", no_spark) as running:
         lands.run(running)
@@ -136,10 +136,10 @@ def parquet_rows_of(folder: Path) -> list[Mapping[str, Any]]:
 def test_a_target_that_is_away_holds_up_neither_steps_nor_other_sinks(
     lands: Lands, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SINKS_TARGET", "postgresql://who:s3cret-word@127.0.0.1:9/none")
+    monkeypatch.setenv("MEDUSA_SINK_TARGET", "postgresql://who:s3cret-word@127.0.0.1:9/none")
     lands.apply(
         f"[{{kind: parquet, path: '{lands.lake}'}}, "
-        "{kind: postgres, url: '${SINKS_TARGET}', table: seen}]"
+        "{kind: postgres, url: '${MEDUSA_SINK_TARGET}', table: seen}]"
     )
     with seated(lands.settings, "alpha", no_spark) as running:
         catalog = running.home_session.home.catalog
@@ -159,7 +159,7 @@ def test_a_target_that_is_away_holds_up_neither_steps_nor_other_sinks(
         assert "s3cret-word" not in repr(table_sink)
         (hold,) = (h for h in catalog.holds(SEEN) if h.holder == holder_of("postgres"))
         assert hold.from_us == table_sink.from_us, "what it has yet to deliver is kept"
-        monkeypatch.setenv("SINKS_TARGET", database.url)
+        monkeypatch.setenv("MEDUSA_SINK_TARGET", database.url)
         lands.run(running)
     assert database.run("SELECT count(*) FROM seen") == [(RECORDS,)]
 

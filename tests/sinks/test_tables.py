@@ -303,13 +303,13 @@ def test_two_sinks_into_one_table_are_refused(home: SinkHome, database: Database
     home.declare_table(COPIES)
     with pytest.raises(Refused, match="already: give each sink a target"):
         home.declare_table(READINGS)
-    home.declare(
-        READINGS, "other", kind="postgres", url="${OTHER}", table="rows", key=["id", "name"]
-    )
+    other = {"kind": "postgres", "url": "${MEDUSA_SINK_OTHER}", "table": "rows"}
+    home.declare(READINGS, "other", **other, key=["id", "name"])
     home.write(COPIES, 0, 1, [a_row(1, 0)])
     home.write(READINGS, 0, 1, [a_row(2, 0)])
     home.deliver("desk")
-    assert isinstance(problem := deliver_with(home, "other", {"OTHER": home.target_url}), Refused)
+    problem = deliver_with(home, "other", {"MEDUSA_SINK_OTHER": home.target_url})
+    assert isinstance(problem, Refused)
     assert "give each sink a target of its own" in str(problem)
     assert database.rows() == [a_row(1, 0)]
 

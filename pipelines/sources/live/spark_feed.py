@@ -3,7 +3,9 @@
 Options are stored in the catalog as they are written, so none may carry a secret: `${NAME}` in a
 value refers to a variable of the driver's environment and is replaced when the source is opened.
 A key that is known to carry a secret, a password in a URL or in a list of settings is refused
-unless it is written so. Limit: a secret under a name of another kind is not recognised.
+unless it is written so. Limit: a secret under a name of another kind is not recognised. Only
+variables for sources may be named (`SOURCE_VARIABLES`): the options also name the host that
+receives them.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from pathlib import Path
 from medusa_core.errors import Refused
 from medusa_core.frozen import freeze
 from medusa_core.names import StreamName
+from pipelines.base.settings import SOURCE_VARIABLES
 from pipelines.sources.live.declared_fields import RECORDS_PER_S_MAX, Fields, Timing, Where
 
 EVERY_US = 2_000_000
@@ -105,11 +108,17 @@ def resolved_options(
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """The options with variables put in, and the values of these, which nothing may show.
 
-    Raises Refused, naming the variable, if it is not set.
+    Raises Refused, naming the variable, if it is not set or not for sources.
     """
     secrets: set[str] = set()
 
     def value_of(match: re.Match[str]) -> str:
+        if not match[1].startswith(SOURCE_VARIABLES):
+            raise Refused(
+                f"the source of {stream} names the variable {match[1]}, but a source receives only "
+                f"variables that begin with {SOURCE_VARIABLES}: export it as "
+                f"{SOURCE_VARIABLES}{match[1]}, and write that name"
+            )
         if match[1] not in environment:
             raise Refused(
                 f"the source of {stream} reads ${{{match[1]}}}, which is not set in the driver's "
@@ -142,8 +151,14 @@ def _options(fields: Fields) -> dict[str, str]:
         if _is_secret(key, text):
             # The value is not shown: it may be what should not have been written.
             raise fields.refused(
-                f"options.{key}", "…", "${NAME}, a variable of the driver's environment: what is "
-                "written here is kept in the catalog for all to read"
+                f"options.{key}", "…", f"${{{SOURCE_VARIABLES}NAME}}, a variable of the driver's "
+                "environment: what is written here is kept in the catalog for all to read"
+            )  # fmt: skip
+        if any(not name.startswith(SOURCE_VARIABLES) for name in _REFERENCE.findall(text)):
+            raise fields.refused(
+                f"options.{key}", "…",
+                f"only variables that begin with {SOURCE_VARIABLES}, such as "
+                f"${{{SOURCE_VARIABLES}PASSWORD}}: a source receives no others",
             )  # fmt: skip
         found[key] = text
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,9 @@ KAFKA: dict[str, Any] = {
         "failOnDataLoss": True,
         "kafka.sasl.jaas.config": (
             'org.apache.kafka.common.security.plain.PlainLoginModule required username="medusa" '
-            'password="${KAFKA_PASSWORD}";'
+            'password="${MEDUSA_SOURCE_KAFKA}";'
         ),
-        "kafka.ssl.truststore.password": "${STORE_PASSWORD}",
+        "kafka.ssl.truststore.password": "${MEDUSA_SOURCE_STORE}",
     },
     "columns": {"ts_us": "unix_micros(timestamp)"},
     "order": ["offset"],
@@ -63,13 +64,25 @@ def test_files_are_named_by_path_and_not_by_an_option() -> None:
 def test_variables_are_put_in_from_the_environment_and_known_as_secrets() -> None:
     feed = parse_declaration(STREAM, KAFKA)
     assert isinstance(feed, SparkFeed)
-    environment = {"KAFKA_PASSWORD": "abc", "STORE_PASSWORD": "abcd"}
+    environment = {"MEDUSA_SOURCE_KAFKA": "abc", "MEDUSA_SOURCE_STORE": "abcd"}
     options, hidden = resolved_options(STREAM, feed, environment)
     assert options["kafka.sasl.jaas.config"].endswith('password="abc";')
     assert options["kafka.ssl.truststore.password"] == "abcd"
     assert hidden == ("abcd", "abc")
-    with pytest.raises(Refused, match=r"reads \$\{STORE_PASSWORD\}, which is not set"):
-        resolved_options(STREAM, feed, {"KAFKA_PASSWORD": "abc"})
+    with pytest.raises(Refused, match=r"reads \$\{MEDUSA_SOURCE_STORE\}, which is not set"):
+        resolved_options(STREAM, feed, {"MEDUSA_SOURCE_KAFKA": "abc"})
+
+
+def test_a_source_receives_no_variable_that_is_not_for_sources() -> None:
+    stolen = {"host": "listener", "x": "${MEDUSA_CATALOG_URL}"}
+    with pytest.raises(Refused, match="only variables that begin with MEDUSA_SOURCE_"):
+        parse_declaration(STREAM, {**KAFKA, "options": stolen})
+    # A home may hold a declaration from before they were refused.
+    declared = parse_declaration(STREAM, KAFKA)
+    assert isinstance(declared, SparkFeed)
+    feed = replace(declared, options=stolen)
+    with pytest.raises(Refused, match="names the variable MEDUSA_CATALOG_URL, but a source"):
+        resolved_options(STREAM, feed, {"MEDUSA_CATALOG_URL": "postgresql://u:secret@h/d"})
 
 
 SECRET = "hunter2"
@@ -95,7 +108,7 @@ IN_CLEAR = [
 
 @pytest.mark.parametrize(("key", "value"), IN_CLEAR)
 def test_a_secret_in_clear_is_refused_and_not_repeated(key: str, value: str) -> None:
-    with pytest.raises(Refused, match=r"write \$\{NAME\}, a variable") as refused:
+    with pytest.raises(Refused, match=r"write \$\{MEDUSA_SOURCE_NAME\}, a variable") as refused:
         parse_declaration(STREAM, {**KAFKA, "options": {key: value}})
     assert SECRET not in str(refused.value)
     assert key in str(refused.value)
@@ -104,9 +117,9 @@ def test_a_secret_in_clear_is_refused_and_not_repeated(key: str, value: str) -> 
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("kafka.ssl.truststore.password", "${NAME}"),
+        ("kafka.ssl.truststore.password", "${MEDUSA_SOURCE_NAME}"),
         ("kafka.ssl.truststore.password", ""),
-        ("url", "jdbc:postgresql://user:${PASSWORD}@host/db"),
+        ("url", "jdbc:postgresql://user:${MEDUSA_SOURCE_PASSWORD}@host/db"),
         ("url", "http://host:8080/path@x"),
         ("subscribe", "connections,flows"),
         ("startingOffsets", '{"connections":{"0":23,"1":-2}}'),

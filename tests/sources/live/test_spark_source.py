@@ -262,15 +262,17 @@ def test_variables_are_put_in_at_run_time_and_shown_nowhere(
     watching: Landing, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     secret = "sEcReT-4711"
-    declared = {**RATE, "options": {"rowsPerSecond": 50, "api.key": "${RATE_KEY}"}}
-    with pytest.raises(Refused, match=r"reads \$\{RATE_KEY\}, which is not set"):
+    declared = {**RATE, "options": {"rowsPerSecond": 50, "api.key": "${MEDUSA_SOURCE_KEY}"}}
+    with pytest.raises(Refused, match=r"reads \$\{MEDUSA_SOURCE_KEY\}, which is not set"):
         watching.open(**declared)
-    monkeypatch.setenv("RATE_KEY", secret)
-    monkeypatch.setenv("RATE_ROWS", secret)
+    monkeypatch.setenv("MEDUSA_SOURCE_KEY", secret)
+    monkeypatch.setenv("MEDUSA_SOURCE_ROWS", secret)
     source = watching.open(**declared)
     source.poll(NOW_MS)
     with pytest.raises((Refused, Unavailable)) as refused:
-        watching.open(**{**declared, "options": {"rowsPerSecond": "${RATE_ROWS}"}}).poll(NOW_MS)
+        watching.open(**{**declared, "options": {"rowsPerSecond": "${MEDUSA_SOURCE_ROWS}"}}).poll(
+            NOW_MS
+        )
     assert secret not in str(refused.value)
     written = [p for p in watching.folder.rglob("*") if p.is_file()]
     assert written
