@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from medusa_core.commits import LeaseKey
-from medusa_core.errors import MedusaError, OutcomeUnknown, Refused, Unavailable
+from medusa_core.errors import Conflict, MedusaError, OutcomeUnknown, Refused, Unavailable
 from medusa_core.exchange import (
     READER_LIMIT_MS,
     ImportStatus,
@@ -143,6 +143,10 @@ class Importer:
             except OutcomeUnknown:
                 raise
             except MedusaError as error:
+                if isinstance(error, Conflict):
+                    # A lease of this home that has run out is not the partner's problem.
+                    self._leases.renew()
+                    self._leases.check()
                 # Whatever is the matter with one partner is no reason to leave the others.
                 self._failed.add((status.stream, status.producer))
                 on_import(_imported(status, 0, str(error)))

@@ -1,7 +1,8 @@
 """Leases of a driver: taken once, renewed in the background, given back at the end.
 
 A driver that is frozen does not renew, so its leases expire and its next commit is refused; a
-driver that lost a lease learns it at the next commit or check.
+driver that lost a lease learns it at the next commit or check. If the thread that renews has
+ended, the next check ends the driver, which would run and commit nothing.
 """
 
 from __future__ import annotations
@@ -93,8 +94,15 @@ class LeaseRenewer:
                 raise Conflict(f"the lease of {key} was not taken: read the assignments again")
             return self._leases[key]
 
+    @property
+    def is_renewing(self) -> bool:
+        """Whether the thread is at work; true also before it begins and after it was to end."""
+        was_started = self._thread.ident is not None
+        return not was_started or self._thread.is_alive() or self._done.is_set()
+
     def check(self) -> None:
         """Raises Conflict if a lease was lost, as far as the last renewal could tell."""
+        assert self.is_renewing, "the thread that renews the leases has ended"
         with self._guard:
             for sentence in self._lost.values():
                 raise Conflict(sentence)

@@ -30,6 +30,7 @@ from pipelines.homes.home import known_homes, open_homes
 from pipelines.homes.signing_keys import has_key
 from pipelines.operations.findings import Finding, State, fail, ok, warn
 from pipelines.operations.partner_checks import partner_findings
+from pipelines.participant.notification_queue import USED_MAX, queue_sentence
 from pipelines.watching.log_fields import fragment_of
 
 CHANNEL = "medusa_progress"
@@ -50,14 +51,14 @@ def home_findings(settings: Settings) -> Iterator[Finding]:
                     yield fail(f"home of {name}", str(error))
                     continue
                 assert url is not None, "it is known"
-                yield from _findings(name, url)
+                yield from _findings(name, url, is_shared=settings.catalog_url is not None)
                 if has_key(settings.directory, name):
                     yield from partner_findings(settings, name)
         url = settings.catalog_url
         if not homes and url is not None and PARTICIPANT not in url:
             participant = _resident(url)
             if participant is not None:
-                yield from _findings(participant, url)
+                yield from _findings(participant, url, is_shared=True)
     except MedusaError as error:
         yield fail("homes", str(error))
 
@@ -88,14 +89,20 @@ def _connected(url: str) -> Iterator[tuple[Engine, Connection]]:
         engine.dispose()
 
 
-def _findings(name: str, url: str) -> Iterator[Finding]:
-    """In the order in which one needs the other: without its tables a home has no leases."""
+def _findings(name: str, url: str, *, is_shared: bool) -> Iterator[Finding]:
+    """In the order in which one needs the other: without its tables a home has no leases.
+
+    `is_shared`: the server is not Medusa's own.
+    """
     try:
         with _connected(url) as (engine, connection):
             migrated = _migrations(name, connection)
             yield migrated
             yield _clock(name, connection)
             yield _listens(name, engine, connection)
+            yield _notifications(name, connection)
+            if is_shared:
+                yield from _shared_databases(name, connection)
     except MedusaError as error:
         yield fail(f"home of {name}", str(error))
         return
@@ -171,6 +178,27 @@ def _listens(name: str, engine: Engine, connection: Connection) -> Finding:
     )
 
 
+def _notifications(name: str, connection: Connection) -> Finding:
+    check = f"notifications of {name}"
+    used = float(connection.execute(query("notifications_used")).scalar_one())
+    if used > USED_MAX:
+        return fail(check, queue_sentence(used))
+    return ok(check, f"{used:.0%} of the server's queue of notifications is in use")
+
+
+def _shared_databases(name: str, connection: Connection) -> Iterator[Finding]:
+    """What logins of a home can enter besides it; an embedded server lets them in nowhere else."""
+    check = f"databases of {name}"
+    entered = connection.execute(query("shared_databases")).scalars().all()
+    if entered:
+        yield warn(
+            check,
+            f"its logins may enter {' and '.join(entered)} of the server, where one session can "
+            "keep the notifications of all homes from being removed",
+            f"as the administrator: REVOKE CONNECT ON DATABASE {', '.join(entered)} FROM PUBLIC",
+        )
+
+
 def _leases(name: str, url: str) -> Finding:
     """Leases that ended a minute ago or more, of fragments for which there is something to do."""
     check = f"leases of {name}"
@@ -194,7 +222,7 @@ def _leases(name: str, url: str) -> Finding:
         return ok(check, f"{held} held, none left behind with work to do")
     since = duration(-max(record.expires_in_ms for record in stale) * 1_000)
     names = ", ".join(dict.fromkeys(record.lease.key.fragment for record in stale))
-    return warn(
+    return fail(
         check,
         f"nobody has computed {names} for {since} or longer, and there is work",
         f"run `medusa run --participant {name}`",

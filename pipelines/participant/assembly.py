@@ -36,6 +36,7 @@ from pipelines.participant.home_session import HomeSession
 from pipelines.participant.housekeeper import Housekeeper
 from pipelines.participant.loop import Inputs, LoopObserver, ParticipantLoop, Workers
 from pipelines.participant.market_door import MarketDoor, MarketTicker
+from pipelines.participant.notification_queue import NotificationQueue
 from pipelines.platform.drills.fault_injected_exchange import FaultInjectedExchange
 from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
 from pipelines.sinks.delivery_workers import Deliveries
@@ -171,6 +172,9 @@ def loop_of(
                 home_session.home.storage,
                 observer.error,
                 observer.trimmed,
+                check=NotificationQueue(
+                    home_session.home.catalog.notifications_used, observer.alarm
+                ).check,
             ),
             deliveries=Deliveries(
                 catalog=home_session.home.catalog,

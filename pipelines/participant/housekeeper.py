@@ -6,6 +6,8 @@ tick of the loop that finds nothing else to do; only if no tick was idle for a w
 a busy tick do a piece too. All progress is in the catalog: if it is cut short, the next round
 does the rest, and a crash leaves orphans.
 
+Each round begins with a check that the caller gives: of what fills up slowly.
+
 Compaction and the search for orphans are left to `medusa trim`: both read much at once.
 """
 
@@ -70,8 +72,8 @@ class TrimmedHome(Deployments, Lines, Trims, Protocol):
 class Housekeeper:
     """Trims the lines of one home by their retentions; `on_error` receives what went wrong.
 
-    `trimmed` hears of each line of which a round let something go. `now_s` is a clock that never
-    goes back.
+    `trimmed` hears of each line of which a round let something go. `check` is called when a round
+    begins. `now_s` is a clock that never goes back.
     """
 
     def __init__(
@@ -81,11 +83,13 @@ class Housekeeper:
         on_error: Callable[[Exception], None],
         trimmed: Callable[[TrimmedLine], None] = lambda line: None,
         *,
+        check: Callable[[], None] = lambda: None,
         every_s: float = EVERY_S,
         now_s: Callable[[], float] = clock.monotonic_s,
     ) -> None:
         self._catalog = catalog
         self._root = root
+        self._check = check
         self._on_error = on_error
         self._trimmed = trimmed
         self._every_s = every_s
@@ -118,6 +122,7 @@ class Housekeeper:
 
     def _pieces(self, until_s: float) -> Generator[None, None, bool]:
         """A round, piece by piece; returns whether it was cut short at `until_s`."""
+        self._check()
         retentions = self._catalog.retentions()
         if not retentions:
             return False

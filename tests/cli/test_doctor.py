@@ -86,7 +86,7 @@ def test_healthy_homes_are_reported_as_such(doctor: Doctor, watched: Watched) ->
     assert "was heard" in found["LISTEN in alpha"]["found"]
 
 
-def test_a_lease_left_behind_with_work_waiting_is_a_warning(
+def test_a_lease_left_behind_with_work_waiting_is_a_failure(
     doctor: Doctor, watched: Watched
 ) -> None:
     over = "UPDATE medusa.lease SET expires_at = clock_timestamp() - interval '{}'"
@@ -95,7 +95,7 @@ def test_a_lease_left_behind_with_work_waiting_is_a_warning(
     assert found["leases of alpha"]["state"] == "ok", "a driver may take it yet"
     watched.change(over.format("5 minutes"))
     code, found, _ = doctor(watched.environment())
-    assert (code, found["leases of alpha"]["state"]) == (0, "warn")
+    assert (code, found["leases of alpha"]["state"]) == (1, "fail")
     assert a.MAIN in found["leases of alpha"]["found"]
     assert "5 min" in found["leases of alpha"]["found"]
     assert found["leases of alpha"]["to_do"] == "run `medusa run --participant alpha`"

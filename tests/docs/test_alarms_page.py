@@ -53,7 +53,7 @@ def test_every_check_of_the_doctor_is_there() -> None:
     }
     of_machine = set(CHECK_OF_MACHINE.findall(source("pipelines/operations/machine_checks.py")))
     of_machine |= {"metrics port", "homes", "test data"}
-    assert len(of_homes) == 5
+    assert len(of_homes) == 7
     assert len(of_machine) == 10
     assert of_homes | of_machine <= first_cells()
 

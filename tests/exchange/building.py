@@ -33,9 +33,9 @@ def writing(stream: StreamName) -> str:
     return f"network/{stream}"
 
 
-def a_home(participant: Participant) -> MemoryCatalog:
+def a_home(participant: Participant, clock: ManualClock | None = None) -> MemoryCatalog:
     """A home of the federation in which delta imports everything."""
-    catalog = MemoryCatalog(participant, ManualClock())
+    catalog = MemoryCatalog(participant, clock or ManualClock())
     owners = {writing(s): w for s, w in WRITERS.items()}
     owners |= {import_fragment(s): DELTA for s in WRITERS}
     catalog.deploy(
@@ -153,10 +153,11 @@ class Reader:
 
     def __init__(self, root: Path, exchange: Told) -> None:
         self.root = root
-        self.catalog = a_home(DELTA)
+        self.clock = ManualClock()
+        self.catalog = a_home(DELTA, self.clock)
         self.copies = CountingCopies(root)
-        leases = LeaseRenewer(self.catalog, "reader", lease_ms=HOUR_MS)
-        leases.take((self._key(stream), EPOCH) for stream in WRITERS)
+        self.leases = leases = LeaseRenewer(self.catalog, "reader", lease_ms=HOUR_MS)
+        self.take_leases()
         self.now_s = 0.0
         self.importer = Importer(
             self.catalog,
@@ -166,6 +167,10 @@ class Reader:
             contents=AnyContents(),
             now_s=lambda: self.now_s,
         )
+
+    def take_leases(self) -> None:
+        """Take the leases of all imports."""
+        self.leases.take((self._key(stream), EPOCH) for stream in WRITERS)
 
     @staticmethod
     def _key(stream: StreamName) -> LeaseKey:

@@ -10,12 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from medusa_core.exchange import READER_LIMIT_MS
-from medusa_core.segments import SegmentFile
+from medusa_core.commits import LeaseKey
+from medusa_core.errors import Conflict
+from medusa_core.exchange import READER_LIMIT_MS, import_fragment
+from medusa_core.segments import Producer, SegmentFile
 from pipelines.exchange.importer import SEGMENTS_MIN
+from pipelines.homes.lease_renewer import LeaseRenewer
 from tests.exchange.building import (
     ALPHA,
     BETA,
+    DELTA,
+    EPOCH,
+    HOUR_MS,
     ONE,
     THREE,
     TWO,
@@ -23,7 +29,9 @@ from tests.exchange.building import (
     Reader,
     Told,
     Writer,
+    a_home,
 )
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -61,6 +69,17 @@ def test_a_file_that_a_thousand_segments_name_is_read_once(
     reader.poll()
     assert exchange.fetched == ["one/all.parquet"]
     assert reader.copies.looks == 2
+
+
+def test_an_own_lease_that_has_run_out_is_not_taken_for_a_partners_problem(
+    alpha: Writer, exchange: Told, reader: Reader
+) -> None:
+    alpha.commit(ONE, [alpha.file("one/a.parquet", b"first")])
+    reader.clock.advance(2 * HOUR_MS)
+    with pytest.raises(Conflict, match="lease"):
+        reader.poll()
+    reader.take_leases()
+    assert [told.problem for told in reader.poll()] == [None]
 
 
 def test_imported_files_are_acknowledged_and_complete(
@@ -270,3 +289,18 @@ def test_a_partner_that_names_thousands_of_files_costs_a_value_for_each(
     assert told[ONE] is not None
     assert told[TWO] is None
     assert peak < 32 << 20
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_renews_no_more_ends_the_driver(tmp_path: Path) -> None:
+    catalog = a_home(DELTA)
+
+    def breaks(leases: object, ttl_ms: int) -> tuple[object, ...]:
+        raise RuntimeError("a bug")
+
+    catalog.renew_leases = breaks  # type: ignore[method-assign, assignment]
+    with LeaseRenewer(catalog, "reader", lease_ms=30) as leases:
+        leases.take([(LeaseKey(fragment=import_fragment(ONE), producer=Producer(DELTA)), EPOCH)])
+        until(lambda: not leases.is_renewing, "the thread has ended")
+        with pytest.raises(AssertionError, match="thread that renews the leases has ended"):
+            leases.check()

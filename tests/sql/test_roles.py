@@ -158,6 +158,48 @@ def test_a_login_of_one_home_does_not_reach_another(
         drop_home(admin_url, other.database)
 
 
+@pytest.mark.parametrize("role", ["owner", *OTHERS])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT pg_advisory_lock(n) FROM generate_series(1, 20000) AS n",
+        "SELECT pg_try_advisory_lock_shared(n) FROM generate_series(1, 20000) AS n",
+        "SELECT pg_advisory_xact_lock(n, n) FROM generate_series(1, 20000) AS n",
+        "SELECT lo_create(0) FROM generate_series(1, 20000)",
+        "SELECT lo_from_bytea(0, 'x')",
+    ],
+)
+def test_no_login_fills_the_lock_table_of_the_server(
+    session_of: LogIn, role: str, statement: str
+) -> None:
+    assert is_refused(session_of, role, statement)
+
+
+@pytest.mark.parametrize("database", ["postgres", "template1"])
+@pytest.mark.parametrize("role", ["owner", *OTHERS])
+def test_no_login_enters_a_database_that_is_nobodys_home(
+    attacked_urls: HomeUrls, role: str, database: str
+) -> None:
+    url = make_url(getattr(attacked_urls, role)).set(drivername="postgresql", database=database)
+    with pytest.raises(psycopg2.OperationalError, match="rejects connection"):
+        psycopg2.connect(url.render_as_string(hide_password=False))
+
+
+def test_a_login_keeps_no_settings_of_its_own_when_the_home_is_made_again(
+    postgres_server: EmbeddedServer, attacked_urls: HomeUrls, session_of: LogIn
+) -> None:
+    lifted = "statement_timeout = 0"
+    run(session_of, "analyst", f"ALTER ROLE CURRENT_USER SET {lifted}")
+    name = attacked_urls.database
+    run(session_of, "analyst", f"ALTER ROLE CURRENT_USER IN DATABASE {name} SET {lifted}")
+    run(session_of, "analyst", "ALTER ROLE CURRENT_USER PASSWORD 'mine'")
+    create_home(postgres_server.superuser_url(), a.ALPHA, attacked_urls.database, PASSWORDS)
+    again = psycopg2.connect(attacked_urls.analyst.replace("+psycopg2", ""))
+    with closing(again), again.cursor() as cursor:
+        cursor.execute("SHOW statement_timeout")
+        assert cursor.fetchone() == ("15min",)
+
+
 def test_creating_a_home_again_changes_nothing(
     postgres_server: EmbeddedServer, attacked_urls: HomeUrls
 ) -> None:
@@ -239,8 +281,9 @@ def test_a_creator_need_not_be_a_superuser(postgres_server: EmbeddedServer) -> N
     superuser.autocommit = True
     with superuser.cursor() as cursor:
         cursor.execute("CREATE ROLE medusa_creator LOGIN CREATEDB CREATEROLE PASSWORD 'secret'")
+        cursor.execute("CREATE DATABASE medusa_creators")
         try:
-            creator_url = postgres_server.url("postgres", "medusa_creator", "secret")
+            creator_url = postgres_server.url("medusa_creators", "medusa_creator", "secret")
             urls = create_home(creator_url, a.ALPHA, "medusa_created")
             again = create_home(creator_url, a.ALPHA, "medusa_created")
             assert again != urls, "other passwords"
@@ -260,6 +303,7 @@ def test_a_creator_need_not_be_a_superuser(postgres_server: EmbeddedServer) -> N
             assert cursor.fetchall() == []
         finally:
             drop_home(postgres_server.superuser_url(), "medusa_created")
+            cursor.execute("DROP DATABASE medusa_creators WITH (FORCE)")
             cursor.execute("DROP ROLE medusa_creator")
     superuser.close()
 

@@ -99,6 +99,10 @@ class HomeDatabase:
         """The catalog's clock."""
         return int(self._value("read_clock"))
 
+    def notifications_used(self) -> float:
+        """How much of the server's queue of notifications is in use, from 0 to 1."""
+        return float(self._value("notifications_used"))
+
     def _connect(self) -> AbstractContextManager[Connection]:
         return self._engine.connect()
 

@@ -65,6 +65,14 @@ USERS_MS_MAX = 15_000
 _STARTUP = struct.pack("!ii", 41, 0x30000) + b"user\0postgres\0database\0postgres\0\0"
 _CANNOT_CONNECT_NOW = b"\0C57P03\0"
 
+_HBA = f"""\
+# A session in a database that is nobody's home can hold up the notifications of all homes.
+host  all                 {SUPERUSER}  {HOST}/32  scram-sha-256
+host  postgres,template1  all       {HOST}/32  reject
+host  all                 all       {HOST}/32  scram-sha-256
+"""
+"""Who may log in where (pg_hba.conf): the administrator everywhere, the others in their homes."""
+
 SETTINGS = {
     "listen_addresses": HOST,
     "unix_socket_directories": "",
@@ -332,6 +340,8 @@ class EmbeddedServer:
             raise Unavailable(
                 f"The embedded catalog server cannot be made ({reason}); its log is {self.log}."
             )
+        # Its owner is that of the file that initdb wrote.
+        (draft / "data" / "pg_hba.conf").write_text(_HBA)
         rename(draft / "data", cluster / "data")
         shutil.rmtree(draft)
 

@@ -61,6 +61,7 @@ def migrate(
     )
     try:
         with errors_of_catalog(), engine.connect() as connection:
+            pending(connection, files)  # who may not migrate is refused for what the home is first
             # The lock goes with the connection, which is closed below and not given back.
             connection.execute(query("hold_lock"), {"key": _ADVISORY_LOCK})
             missing = pending(connection, files)

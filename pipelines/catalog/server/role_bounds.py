@@ -1,8 +1,9 @@
 """Limits of a home's logins: connections, and times of transactions and statements.
 
 An open transaction keeps rows that others wait for, and an open connection is one that others
-lack. Settings are a login's defaults, which it may change itself; the number of connections it may
-not change. The role of jobs has no such limits here: its programs set their own.
+lack. Settings are a login's defaults, which it may change itself until the home is migrated again;
+the number of connections it may not change. The role of jobs has no such limits here: its programs
+set their own.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ SETTINGS: Mapping[str, Mapping[str, str]] = MappingProxyType({
 def bounds_of(database: str, kind: str) -> Iterator[Composed]:
     """The statements that bound a login of a home, as the administrator makes them."""
     role = Identifier(role_name(database, kind))
+    # A login may have changed its own settings, and left them to the sessions after it.
+    yield SQL("ALTER ROLE {} RESET ALL").format(role)
+    yield SQL("ALTER ROLE {} IN DATABASE {} RESET ALL").format(role, Identifier(database))
     if kind in CONNECTIONS_MAX:
         connections = Literal(CONNECTIONS_MAX[kind])
         yield SQL("ALTER ROLE {} CONNECTION LIMIT {}").format(role, connections)
