@@ -1,6 +1,7 @@
 """`medusa contract login`: the URL with which the owner of a home logs in, to edit contracts.
 
-The URL holds the password, which is stored in the secret file of this login.
+The URL names a file that holds the password: a password in it could be read in the list of
+processes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from medusa_core.errors import Refused
 from pipelines.base.settings import Settings
 from pipelines.cli.arguments import add_home
 
-HELP = "print the URL with which the owner of a home logs in, with the password: for psql"
+HELP = "print the URL with which the owner of a home logs in: for psql"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,6 +30,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
         known_homes,
         open_homes,
     )
+    from pipelines.homes.home_logins import write_password_file
 
     chosen = chosen_participant(settings, options.participant)
     if chosen not in known_homes(settings.directory):
@@ -40,7 +42,9 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
         owner = homes.url(chosen, "owner")
     assert owner is not None, "it is known"
     url = catalog_url(owner).set(drivername="postgresql")
-    print(url.render_as_string(hide_password=False))
+    passfile = write_password_file(settings.directory, chosen, "owner", url)
+    shown = url._replace(password=None).update_query_dict({"passfile": str(passfile.resolve())})
+    print(shown.render_as_string())
     if address_of_server(settings, chosen) is None:
         print("it can be reached while a participant of the folder runs", file=sys.stderr)
     return 0

@@ -11,7 +11,10 @@ from pipelines.contracts.participants import ParticipantContract
 from pipelines.contracts.yaml_values import Value
 from pipelines.homes.home import default_storage, known_homes, storage_of
 
-OWN = ("postgres", "spark", "logs", "java", "networks")
+OWN = (
+    "airflow", "branches", "drivers", "exchange", "java", "keys", "logs", "networks", "postgres",
+    "running", "spark",
+)  # fmt: skip
 """Folders of MEDUSA_DIR that are Medusa's own."""
 
 

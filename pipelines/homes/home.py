@@ -347,7 +347,7 @@ def open_homes(settings: Settings, *, alone: bool) -> Iterator[Homes]:
 def _make_folder(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        (directory / "lock").touch()
+        (directory / "lock").touch(mode=0o600)
     except (FileExistsError, NotADirectoryError) as error:
         raise Refused(f"{directory} is not a folder: choose another") from error
     except OSError as error:
@@ -373,7 +373,7 @@ def _opened(
     storage = storage_of(directory, participant)
     try:
         if makes:
-            storage.mkdir(parents=True, exist_ok=True)
+            storage.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise Unavailable(
             f"storage root {storage} of {participant} cannot be made ({error.strerror}): make room "

@@ -1,6 +1,7 @@
 """The passwords of a home's logins, each in a secret file `keys/<participant>/logins/<role>`.
 
-A process reads only the file of the role that it logs in as.
+A process reads only the file of the role that it logs in as. For psql the password is in a file
+`<role>.pgpass` beside it: in an address it could be read in the list of processes.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
+
+from sqlalchemy.engine import URL
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
@@ -50,6 +53,20 @@ def read_password(directory: Path, participant: Participant, role: str) -> str:
             "again as the administrator of its server"
         )
     return password
+
+
+def write_password_file(directory: Path, participant: Participant, role: str, login: URL) -> Path:
+    """The file from which libpq reads the password of a login, written for its present address."""
+    read_password(directory, participant, role)  # its folder is there, and nobody else enters it
+    file = _file(directory, participant, f"{role}.pgpass")
+    file.write(pgpass_line(login))
+    return file.path
+
+
+def pgpass_line(login: URL) -> str:
+    """A login as a line of a password file of libpq."""
+    parts = (login.host, login.port or 5432, login.database, login.username, login.password)
+    return ":".join(str(part).replace("\\", "\\\\").replace(":", "\\:") for part in parts)
 
 
 def _file(directory: Path, participant: Participant, role: str) -> SecretFile:

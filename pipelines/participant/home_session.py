@@ -56,7 +56,7 @@ def session_at(server: HomeServer) -> Iterator[HomeSession]:
     url = server.login_url("job")
     storage = storage_of(directory, participant)
     try:
-        storage.mkdir(parents=True, exist_ok=True)
+        storage.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise Unavailable(
             f"storage root {storage} cannot be made ({error.strerror}): mend the folder, then try "

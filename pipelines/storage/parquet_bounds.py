@@ -26,6 +26,9 @@ PART_BYTES_MAX = 64 << 20
 """Of text that is unpacked at once."""
 
 _READ_BYTES = 1 << 20
+_INT96_UNIT = "us"
+"""Times of the old type INT96, which Spark writes: in nanoseconds, years before 1678 and after 2261
+would become other dates."""
 _TAIL_BYTES = 8  # the footer's length and the magic number
 
 
@@ -41,7 +44,12 @@ class PagesFound:
 def open_footer(file: Path, stream: BufferedReader) -> pq.ParquetFile:
     """A reader of a file of which the footer has been read; Refused for too many columns."""
     # Read through a small buffer: a row group of millions of rows must not be held whole.
-    reader = pq.ParquetFile(stream, buffer_size=_READ_BYTES, pre_buffer=False)
+    reader = pq.ParquetFile(
+        stream,
+        buffer_size=_READ_BYTES,
+        pre_buffer=False,
+        coerce_int96_timestamp_unit=_INT96_UNIT,
+    )
     check_counts(file, reader.metadata)
     return reader
 
@@ -65,6 +73,7 @@ def open_pages(
             read_dictionary=packed,
             buffer_size=_READ_BYTES,
             pre_buffer=False,
+            coerce_int96_timestamp_unit=_INT96_UNIT,
         )
     return reader, found.batch_rows
 

@@ -18,6 +18,7 @@ from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
 from pipelines.cli.main import main
+from pipelines.homes.home_logins import read_password
 from pipelines.homes.signing_keys import make_key
 from tests.agreements.backups import in_time
 from tests.agreements.building import ALPHA, BETA, Login, a_movement, some_terms
@@ -130,11 +131,14 @@ def test_a_participant_without_a_key_is_refused_with_a_remedy(
 
 
 def test_the_owners_login_is_printed_as_psql_takes_it(
-    homes: Homes, capsys: pytest.CaptureFixture[str]
+    homes: Homes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["contract", "login", "--participant", ALPHA]) == 0
     url = capsys.readouterr().out.strip()
-    assert url.startswith("postgresql://medusa_rounds_alpha_owner:")
+    assert url.startswith("postgresql://medusa_rounds_alpha_owner@")
+    assert read_password(tmp_path, ALPHA, "owner") not in url, (
+        "it would be in the list of processes"
+    )
     owner = Login(url)
     assert owner("SELECT current_user") == [("medusa_rounds_alpha_owner",)]
     owner.connection.close()

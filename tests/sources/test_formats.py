@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,18 @@ ROWS = st.lists(
     min_size=1,
     max_size=8,
 )
+
+
+def test_times_of_the_type_int96_keep_their_years(tmp_path: Path) -> None:
+    years = [datetime(year, 1, 1, 0, 0, 0, 123_456) for year in (1, 1500, 2024, 3000, 9999)]  # noqa: DTZ001
+    table = pa.table(
+        {"t_us": range(1_000_000, 1_000_005), "z": pa.array(years, pa.timestamp("us"))}
+    )
+    pq.write_table(table, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
+    source = Source(name="s", columns={"t_us": "bigint", "z": "timestamp"}, time="t_us")
+    records, unusable = read(tmp_path / "a.parquet", source)
+    assert unusable == []
+    assert [z.replace(tzinfo=None) for z in records["z"].to_pylist()] == years
 
 
 def read(file: Path, source: Source) -> tuple[pa.Table, list[tuple[str, str]]]:

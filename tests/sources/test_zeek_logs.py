@@ -210,8 +210,20 @@ def test_bad_lines_are_quarantined_and_the_others_are_read(tmp_path: Path) -> No
         (12, "", "carriage return without a line feed"),
         (13, "", "record is longer than 1 MiB"),
         (14, "ts_us", "has no time"),
+        (15, "", "1 field where the header has 2"),
         (17, "", "1 field where the header has 2"),
     ]
+
+
+def test_a_record_that_begins_like_a_header_is_read_or_counted(tmp_path: Path) -> None:
+    source = Source(name="short", columns={"note": "string", "ts_us": "bigint"}, time="ts_us")
+    log = (
+        b"#separator \\x09\n#fields\tnote\tts_us\n#types\tstring\tcount\n"
+        b"#1 of them\t1000001\nplain\t2000001\n# a remark\n#closed\t3000001\n#close\tnow\n"
+    )
+    chunks = read(tmp_path, log, source)
+    assert [row["note"] for row in rows(chunks)] == ["#1 of them", "plain", "#closed"]
+    assert [position for position, _, _ in problems(chunks)] == [6]
 
 
 def test_a_log_of_nothing_but_its_header_has_no_records(tmp_path: Path) -> None:

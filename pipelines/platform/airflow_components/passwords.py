@@ -16,6 +16,7 @@ from medusa_core.errors import Refused, Unavailable
 from pipelines.base.settings import Settings
 from pipelines.catalog.server.server_programs import installed_programs
 from pipelines.homes.home import address_of_server, known_homes, role_url
+from pipelines.homes.home_logins import pgpass_line
 from pipelines.platform.airflow_components.airflow_folder import PlatformFolder
 
 
@@ -34,7 +35,7 @@ def write_passwords(
             logins.append(make_url(url))
     if not logins:
         return None
-    folder.write_pgpass([_line(login) for login in logins])
+    folder.write_pgpass([pgpass_line(login) for login in logins])
     return _command(folder.pgpass, logins[0])
 
 
@@ -42,11 +43,6 @@ def _command(pgpass: Path, login: URL) -> str:
     words = [_psql(), "-h", str(login.host), "-p", str(login.port or 5432)]
     words += ["-U", str(login.username), str(login.database)]
     return f"PGPASSFILE={shlex.quote(str(pgpass))} {shlex.join(words)}"
-
-
-def _line(login: URL) -> str:
-    parts = (login.host, login.port or 5432, login.database, login.username, login.password)
-    return ":".join(str(part).replace("\\", "\\\\").replace(":", "\\:") for part in parts)
 
 
 def _psql() -> str:

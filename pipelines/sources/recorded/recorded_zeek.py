@@ -25,7 +25,12 @@ from pipelines.sources.recorded.recorded_csv import settle_layout
 from pipelines.sources.recorded.recorded_rows import Problem, Rows, Target
 from pipelines.sources.recorded.text_chunks import Records, read_chunks
 from pipelines.sources.recorded.text_lines import split_lines
-from pipelines.sources.recorded.zeek_header import SEPARATOR_BYTES_MAX, ZeekHeader, header_behind
+from pipelines.sources.recorded.zeek_header import (
+    SEPARATOR_BYTES_MAX,
+    ZeekHeader,
+    header_behind,
+    is_zeek,
+)
 from pipelines.storage.arrow_schema import arrow_type
 from pipelines.storage.file_limits import check_column_count
 
@@ -152,6 +157,9 @@ def _runs(block: Block) -> Iterator[tuple[list[bytes], range]]:
     starts = block.starts
     array = np.frombuffer(block.text, np.uint8)
     is_header = (array[starts] == _HASH) if len(array) else np.zeros(0, np.bool_)
+    for i in np.flatnonzero(is_header).tolist():
+        # Any other line that begins so is a record: it must not vanish without being counted.
+        is_header[i] = is_zeek(block.text[int(starts[i]) : int(block.ends[i])])
     edges = np.flatnonzero(np.diff(is_header.astype(np.int8)))
     cuts = [0, *(int(edge) + 1 for edge in edges), len(starts)]
     lines: list[bytes] = []

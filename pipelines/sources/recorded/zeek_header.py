@@ -1,7 +1,8 @@
 """The header of a Zeek log: its `#` lines describe the lines after them.
 
 A log begins with `#separator` and names its fields and their types; concatenated logs do so
-again. Unknown header lines (`#open`, `#close`) are ignored.
+again. Some of its lines say nothing about records (`#open`, `#close`). A line that begins with
+`#` and another word is no line of a header.
 """
 
 from __future__ import annotations
