@@ -400,10 +400,10 @@ def test_parts_of_a_url_may_be_named(home: SinkHome, database: Database) -> None
         "desk",
         kind="postgres",
         table="rows",
-        url=f"postgresql://sinks_login:${{PW}}@{address}",
+        url=f"postgresql://sinks_login:${{MEDUSA_SINK_PW}}@{address}",
     )
     home.write(COPIES, 0, 1, [a_row(1, 0)])
-    assert deliver_with(home, "desk", {"PW": database.password}) is None
+    assert deliver_with(home, "desk", {"MEDUSA_SINK_PW": database.password}) is None
     assert database.rows() == home.rows(COPIES)
     assert database.password not in str(home.sink("desk"))
 
