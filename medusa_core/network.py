@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import Any, assert_never, get_args
 
 from medusa_core.columns import declare_columns
 from medusa_core.errors import Refused
@@ -216,6 +216,7 @@ class Network:
     """Every arrow that ends at an output, in the order of the outputs."""
 
     def __post_init__(self) -> None:
+        check_parts(self)
         object.__setattr__(self, "_box_of", {box.name: box for box in self.boxes})
         object.__setattr__(self, "_source_of", {source.name: source for source in self.sources})
         if not self.is_imported:
@@ -304,6 +305,30 @@ def ports_of(box: Box) -> tuple[str, ...]:
         case Map() | Union() | Aggregate() | Function():
             return ("",)
     assert_never(box)
+
+
+def check_parts(network: Network) -> None:
+    """Refuse sources, boxes and outputs that are no tuples, or hold something else."""
+    kinds = {"sources": (Source,), "boxes": get_args(Box), "outputs": (Output,)}
+    for field_name, expected in kinds.items():
+        parts = getattr(network, field_name)
+        names = " or ".join(kind.__name__ for kind in expected)
+        if isinstance(parts, expected):
+            raise Refused(
+                f"{field_name} of network {network.name} are one {type(parts).__name__}: write a "
+                f"comma behind it, {field_name}=({type(parts).__name__}(…),)"
+            )
+        if not isinstance(parts, tuple):
+            raise Refused(
+                f"{field_name} of network {network.name} are a value of type "
+                f"{type(parts).__name__}: write a tuple of {names}"
+            )
+        for part in parts:
+            if not isinstance(part, expected):
+                raise Refused(
+                    f"{field_name} of network {network.name} hold a value of type "
+                    f"{type(part).__name__}: write a tuple of {names}"
+                )
 
 
 def check_names(network: Network) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 
 from pipelines.base.exit_codes import end_of
 from pipelines.base.settings import Settings
@@ -17,6 +18,7 @@ from pipelines.cli import (
     apply,
     branch,
     changes,
+    check,
     completion,
     contract,
     cursor,
@@ -52,6 +54,7 @@ from pipelines.cli.usage import Command, UsageParser, add_commands
 
 COMMANDS: Mapping[str, Command] = {
     "demo": demo,
+    "check": check,
     "replay": replay,
     "branch": branch,
     "generate": generate,
@@ -116,6 +119,7 @@ def parser() -> UsageParser:
         epilog="MEDUSA_DIR (default .medusa) holds catalog, storage, logs and reports; "
         "MEDUSA_CATALOG_URL names another Postgres.",
     )
+    top.add_argument("--version", action="version", version=f"medusa {version('medusa')}")
     add_commands(top, COMMANDS, dest="command")
     return top
 

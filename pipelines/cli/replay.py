@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="[STREAM=]FILE",
-        help="CSV or Parquet, gzip or not; STREAM= where there are several sources",
+        help="CSV, JSON lines, Zeek (gzip or not) or Parquet; STREAM= if there are several sources",
     )
     add_history(parser)
     add_home(parser)
@@ -147,6 +147,8 @@ def _lines(done: CheckedReplay, keep: Path | None) -> Iterator[str]:
     if result.quarantined:
         kept = "" if keep else "; --keep DIR keeps them to be looked at"
         yield f"{result.quarantined:,} records in quarantine{kept}"
+    if done.warning is not None:
+        yield f"warning: {done.warning}"
     yield from (f"warning: {difference}" for difference in result.differences)
     if keep is not None:
         stream = next(iter(result.exported), None) or next(iter(result.streams))

@@ -16,6 +16,7 @@ from medusa_core.errors import Refused
 from medusa_core.network import Network
 from medusa_core.suggest import did_you_mean
 from pipelines.language.function_text import function_sources
+from pipelines.language.network_mistakes import mistake_in_a_network
 
 __all__ = ["SHIPPED", "function_sources", "load_network"]
 
@@ -78,7 +79,8 @@ def _network_of_file(path: Path) -> Network:
             "packages only"
         ) from None
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a user's own code raises
-        raise Refused(f"{_place(path, error)}: {_sentence_of(error)}") from None
+        sentence = mistake_in_a_network(error) or _sentence_of(error)
+        raise Refused(f"{_place(path, error)}: {sentence}") from None
     finally:
         del sys.modules[_MODULE]
     return _value(path, module)

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 SOLO = Participant("solo")
 """The participant of a replay that nobody else takes part in."""
 
+QUARANTINED_PART_MAX = 0.1
+"""Of all records: with more in quarantine a replay warns."""
 
 ALL = Range(BEGINNING_US, FOREVER_US)
 """All event times that are kept."""
@@ -76,17 +78,35 @@ class ReplayRequest:
 class CheckedReplay:
     """A replay and the check of its sample; `directory` is that of its home.
 
-    `histories` are the streams that sources read in the place of files.
+    `histories` are the streams that sources read in the place of files. `landed` counts the records
+    of all sources; `reason` is the most frequent one for which a record is in quarantine.
     """
 
     result: ReplayResult
     check: SampleCheck | None
     directory: Path
     histories: Mapping[StreamName, KeptHistory]
+    landed: int
+    reason: str | None = None
+
+    @property
+    def warning(self) -> str | None:
+        """A sentence about many records in quarantine, if there are many."""
+        quarantined = self.result.quarantined
+        share = quarantined / max(quarantined + self.landed, 1)
+        if share <= QUARANTINED_PART_MAX:
+            return None
+        return f"{share:.0%} of the records are in quarantine, most of them because: {self.reason}"
 
     @property
     def failure(self) -> CheckFailed | None:
-        """Why the check failed, and what to do; None if it passed or was not requested."""
+        """Why there is no result, or a wrong one, and what to do; None if neither."""
+        if self.result.quarantined and not self.landed:
+            return CheckFailed(
+                f"all {self.result.quarantined:,} records are in quarantine, most of them because: "
+                f"{self.reason}; they are kept in {self.directory}: correct the network's source, "
+                "or the files"
+            )
         if self.check is None or not self.check.mismatches:
             return None
         return CheckFailed(
@@ -100,8 +120,8 @@ def run_replay(
 ) -> CheckedReplay:
     """Replay and check a sample; `progress` is called with a sentence whenever more is done.
 
-    A home in which the check failed is kept. Raises Refused for a network, input or folder that
-    cannot be used; see pipelines.participant.replay.
+    A home in which the check failed, or in which no record landed, is kept. Raises Refused for a
+    network, input or folder that cannot be used; see pipelines.participant.replay.
     """
     loaded = load_network(request.network)
     histories = _histories(settings, loaded, request)
@@ -167,8 +187,15 @@ def _replayed(
         result, check = _checked(home, result, order.network)
     if request.report is not None:
         write_page(request.report, home=home, network=order.network, result=result.document())
+    reasons = home.catalog.quarantine_reasons(limit=1)
+    sources = [result.streams.get(source.stream_name, {}) for source in order.network.sources]
     return CheckedReplay(
-        result=result, check=check, directory=home.directory, histories=order.histories
+        result=result,
+        check=check,
+        directory=home.directory,
+        histories=order.histories,
+        landed=sum(figures.get("rows", 0) for figures in sources),
+        reason=reasons[0].reason if reasons else None,
     )
 
 

@@ -108,6 +108,26 @@ def test_a_result_that_is_wrong_ends_with_1_and_keeps_the_folder(
     assert "10 rows of counted" in capsys.readouterr().out
 
 
+def test_a_replay_of_which_no_record_lands_ends_with_1_and_says_why(
+    arguments: list[str], folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad.csv").write_text("at_us\nnever\nnor now\n")
+    assert main.main([*arguments[:2], "--input", str(tmp_path / "bad.csv"), "--json"]) == 1
+    (kept,) = folder.glob("medusa-replay-*")
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "medusa: all 2 records are in quarantine, most of them because: is no whole number; they "
+        f"are kept in {kept}: correct the network's source, or the files"
+    )
+
+
+def test_a_replay_warns_of_many_records_in_quarantine(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "half.csv").write_text("at_us\n1000000\nnever\n")
+    assert main.main([*arguments[:2], "--input", str(tmp_path / "half.csv")]) == 0
+    assert "warning: 50% of the records are in quarantine" in capsys.readouterr().out
+
+
 READS = """
 from medusa_core.network import Aggregate, Network, Output, Source
 

@@ -59,7 +59,7 @@ BAD_FILES: list[tuple[str, str]] = [
     (OWN.replace("network =", "mine ="), "at its top level; rename 'mine'"),
     ("network = {}\n", "own.py: `network` is 'dict'; write network = Network("),
     (OWN.replace('"ticks", cases', '"tick", cases'), "own.py, line 4: box big of network mine"),
-    (OWN.replace('cases={"yes"', 'casess={"yes"'), "own.py, line 7: TypeError"),
+    (OWN.replace('cases={"yes"', 'casess={"yes"'), "own.py, line 7: Filter has no field casess"),
     ("\0", "own.py"),
 ]
 
@@ -147,3 +147,42 @@ def test_a_function_that_remembers_what_no_plan_can_hold_is_refused(tmp_path: Pa
 
 def test_networks_without_functions_have_no_sources() -> None:
     assert function_sources(load_network("netmon")) == {}
+
+
+PARTS = """
+from medusa_core.network import Aggregate, Network, Output, Source
+
+network = Network(
+    name="small",
+    sources=(Source(name="s", columns={"at_us": "bigint"}, time="at_us"),),
+    boxes=(Aggregate(name="counts", input="s", size="10s", columns={"n": "count(*)"}),),
+    outputs=(Output(name="counted", input="counts"),),
+)
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "sentence"),
+    [
+        ("size=", "sise=", "Aggregate has no field sise: did you mean 'size'?"),
+        ('name="counts", ', "", "Aggregate lacks name: write name=value for each"),
+        ('"count(*)"}),)', '"count(*)"}))', r"write a comma behind it, boxes=(Aggregate(…),)"),
+        ("Aggregate, N", "Aggregate, Join, N", "there is no Join in a network: its parts are"),
+        (
+            'name="counted", input="counts"',
+            '"counted", "counts"',
+            "Output takes its fields by name",
+        ),
+        ('(Output(name="counted", input="counts"),)', "['a']", "write a tuple of Output"),
+        ('Output(name="counted", input="counts")', "'a'", "hold a value of type str"),
+    ],
+)
+def test_a_mistake_in_a_part_is_named_in_the_words_of_a_network(
+    right: str, wrong: str, sentence: str, tmp_path: Path
+) -> None:
+    assert right in PARTS
+    (tmp_path / "mine.py").write_text(PARTS.replace(right, wrong))
+    with pytest.raises(Refused) as refused:
+        load_network(str(tmp_path / "mine.py"))
+    assert sentence in str(refused.value)
+    assert "mine.py, line" in str(refused.value)
