@@ -32,7 +32,8 @@ SUCCESSIONS_MAX = 16
 
 SUCCESSION_BYTES_MAX = 1_024
 INTRODUCTION_BYTES_MAX = 24_576
-URL = TextField(270, r"https://[0-9A-Za-z.:\[\]-]{1,260}", "the URL of an exchange server")
+_HOST = r"(?:[0-9A-Za-z](?:[0-9A-Za-z.-]{0,251}[0-9A-Za-z])?|\[[0-9A-Fa-f:.]{2,45}\])"
+URL = TextField(270, rf"https://{_HOST}(?::[0-9]{{1,5}})?", "the URL of an exchange server")
 SIGNED = r"[0-9A-Za-z_-]+\.[0-9A-Za-z_-]+\.[0-9A-Za-z_-]+"
 KEY = TextField(64, "[0-9a-f]{64}", "a key in 64 hexadecimal digits")
 

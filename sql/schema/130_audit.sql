@@ -17,6 +17,10 @@ COMMENT ON TABLE medusa_market.audit IS
 COMMENT ON COLUMN medusa_market.audit.who IS
     'The login of the action.';
 
+CREATE INDEX audit_moves ON medusa_market.audit (subject, at)
+    WHERE what IN ('partner', 'moved partner');
+COMMENT ON INDEX medusa_market.audit_moves IS 'How often a partner joins or moves.';
+
 CREATE TABLE medusa_market.audit_head (
     is_only  boolean PRIMARY KEY DEFAULT true CHECK (is_only),
     audit_id bigint NOT NULL,

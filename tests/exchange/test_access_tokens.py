@@ -6,6 +6,7 @@ import base64
 import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from hashlib import sha256
 from typing import Any
@@ -16,6 +17,8 @@ import psycopg2.errors
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sqlalchemy import Engine, text
 
 from medusa_core.errors import Refused, Unavailable
@@ -36,6 +39,9 @@ from pipelines.exchange.server.access_tokens import AccessTokens
 from pipelines.exchange.signed_assertions import NOT_SIGNED, sign_claims
 from tests.agreements.backups import in_time
 from tests.catalog.homes_under_test import watcher_of
+from tests.protocol import drawn_documents as drawn
+from tests.protocol.test_documents import assert_is_one_sentence
+from tests.sweeps import examples
 
 ALPHA, BETA, GAMMA = map(Participant, ("alpha", "beta", "gamma"))
 KEYS = {
@@ -168,6 +174,19 @@ def with_own_key_in_the_header(home: ExchangeHome) -> str:
     return jwt.encode(claims, KEYS[GAMMA], algorithm="EdDSA", headers={"jwk": jwk, "kid": "../x"})
 
 
+def with_header(home: ExchangeHome, **changes: Any) -> str:
+    """What beta has signed with its key, whatever the header says."""
+    header = {"alg": "EdDSA", "typ": "JWT", **changes}
+    claims = claims_of(BETA, AUDIENCE, secrets.token_urlsafe(24), now_ms(home))
+    words = (
+        base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=")
+        for part in ({k: v for k, v in header.items() if v != "missing"}, claims)
+    )
+    text_ = b".".join(words)
+    signature = base64.urlsafe_b64encode(KEYS[BETA].sign(text_)).rstrip(b"=")
+    return (text_ + b"." + signature).decode()
+
+
 PUBLIC = KEYS[BETA].public_key()
 PEM = PUBLIC.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 FORGED: Mapping[str, Callable[[ExchangeHome], str]] = {
@@ -199,6 +218,27 @@ FORGED: Mapping[str, Callable[[ExchangeHome], str]] = {
     "deeply nested claims": lambda home: jwt.api_jws.encode(
         b"[" * 1_500, KEYS[BETA], algorithm="EdDSA"
     ),
+    **{
+        f"the header says {name} {value!r}": lambda home, name=name, value=value: with_header(
+            home, **{name: value}
+        )
+        for name, value in (
+            ("alg", "none"),
+            ("alg", "eddsa"),
+            ("alg", "HS256"),
+            ("alg", "RS256"),
+            ("alg", "ES256K"),
+            ("alg", ["EdDSA"]),
+            ("alg", None),
+            ("alg", "missing"),
+            ("alg", 7),
+            ("b64", False),
+            ("crit", ["exp"]),
+            ("crit", ["b64"]),
+            ("crit", []),
+            ("kid", 7),
+        )
+    },
     "another signature": lambda home: an_assertion(home)[:-8] + "AAAAAAAA",
     "changed claims": lambda home: _swapped(an_assertion(home), an_assertion(home)),
 }
@@ -290,6 +330,80 @@ def test_an_assertion_is_remembered_for_as_long_as_it_could_be_accepted(
         watcher, "SELECT extract(epoch FROM expires_at) FROM medusa_market.used_assertion"
     )
     assert claims["exp"] + CLOCK_SKEW_S <= float(until_s) < claims["exp"] + CLOCK_SKEW_S + 30
+
+
+@pytest.mark.parametrize(
+    "header",
+    [{"jku": "http://127.0.0.1:1/"}, {"x5u": "file:///etc/passwd"}, {"x5c": ["AAAA"]},
+     {"kid": "../../etc/passwd"}, {"zip": "DEF"}, {"cty": "JWT"}, {"typ": "x" * 900}],
+    ids=lambda header: next(iter(header)),
+)  # fmt: skip
+def test_what_a_header_says_of_keys_and_contents_decides_nothing(
+    home: ExchangeHome, tokens: AccessTokens, header: dict[str, Any]
+) -> None:
+    assert tokens.holder(tokens.issue(with_header(home, **header)).token) == BETA
+
+
+@pytest.mark.parametrize(("first", "last"), [(GAMMA, BETA), (BETA, GAMMA), (ALPHA, BETA)])
+def test_claims_that_are_named_twice_are_nobodys_but_the_signers(
+    home: ExchangeHome, tokens: AccessTokens, first: Participant, last: Participant
+) -> None:
+    content = json.dumps(claims_of(last, AUDIENCE, "n" * 32, now_ms(home)))
+    twice = f'{{"iss":"{first}","sub":"{first}",{content[1:]}'.encode()
+    assertion = jwt.api_jws.encode(twice, KEYS[BETA], algorithm="EdDSA")
+    if last == BETA:
+        assert tokens.holder(tokens.issue(assertion).token) == BETA
+        return
+    with pytest.raises(Refused) as caught:
+        tokens.issue(assertion)
+    assert str(caught.value) == NOT_SIGNED
+
+
+@pytest.mark.sweep
+def test_altered_claims_are_refused_or_the_signers(
+    home: ExchangeHome, tokens: AccessTokens, watcher: Engine
+) -> None:
+    @settings(max_examples=examples(25, 600), deadline=None, database=None)
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        nonce = secrets.token_urlsafe(24)
+        claims = json.dumps(claims_of(BETA, AUDIENCE, nonce, now_ms(home))).encode()
+        altered = data.draw(drawn.altered(claims))
+        try:
+            issued = tokens.issue(jwt.api_jws.encode(altered, KEYS[BETA], algorithm="EdDSA"))
+        except Refused as refused:
+            assert_is_one_sentence(refused)
+            return
+        assert tokens.holder(issued.token) == BETA
+
+    check()
+    holders = run(watcher, "SELECT DISTINCT partner FROM medusa_market.access_token")
+    assert set(holders) <= {BETA}
+
+
+def test_of_many_at_once_with_one_assertion_one_receives_a_token(
+    home: ExchangeHome, tokens: AccessTokens, watcher: Engine
+) -> None:
+    assertion = an_assertion(home)
+    with ThreadPoolExecutor(8) as threads:
+        tries = [threads.submit(tokens.issue, assertion) for _ in range(16)]
+        refused = [error for one in tries if (error := one.exception(60)) is not None]
+    assert [str(error) for error in refused] == [
+        "beta has used this assertion before: sign another"
+    ] * 15
+    assert run(watcher, "SELECT count(*) FROM medusa_market.access_token") == [1]
+
+
+def test_a_nonce_of_one_partner_is_not_used_up_by_another(
+    home: ExchangeHome, tokens: AccessTokens, watcher: Engine
+) -> None:
+    run(
+        watcher,
+        "INSERT INTO medusa_market.used_assertion (partner, nonce, expires_at) "
+        "VALUES ('gamma', :nonce, clock_timestamp() + interval '5 min')",
+        nonce="n" * 32,
+    )
+    assert tokens.holder(tokens.issue(an_assertion(home, jti="n" * 32)).token) == BETA
 
 
 def test_a_long_assertion_is_refused_before_it_is_read(tokens: AccessTokens) -> None:

@@ -21,6 +21,7 @@ from medusa_core.protocol.call_documents import (
     LineProgress,
     OfferedStream,
 )
+from medusa_core.protocol.invitations import Joining
 from medusa_core.protocol.news_documents import path_of
 from medusa_core.recalls import LineRecall
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
@@ -151,6 +152,41 @@ PROGRESS = st.lists(
     max_size=4,
     unique_by=lambda line: (line.stream, line.replica),
 ).map(tuple)
+
+
+SIGNED = st.from_regex(
+    r"[0-9A-Za-z_-]{1,9}\.[0-9A-Za-z_-]{1,9}\.[0-9A-Za-z_-]{1,9}", fullmatch=True
+)
+JOININGS = st.builds(
+    Joining,
+    public_key=st.binary(min_size=32, max_size=32),
+    assertion=SIGNED,
+    introduction=SIGNED,
+    secret=st.text("abcXYZ019_-", min_size=32, max_size=64),
+)
+DELIVERIES = st.lists(st.text("abc: äö", max_size=20), min_size=2, max_size=2).map(tuple)
+TIMES_S = st.integers(0, 2**40)
+URLS = st.sampled_from(["https://a.example", "https://[::1]:8443", "https://192.0.2.1:1"])
+ASSERTION_CLAIMS = st.fixed_dictionaries(
+    {
+        "iss": NAMES, "sub": NAMES, "aud": st.just("urn:medusa:exchange:alpha:00"),
+        "jti": st.text("abc019_-", min_size=16, max_size=64), "iat": TIMES_S, "exp": TIMES_S,
+    }
+)  # fmt: skip
+INTRODUCTION_CLAIMS = st.fixed_dictionaries(
+    {
+        "use": st.just("introduction"), "iss": NAMES, "iat": TIMES_S, "exp": TIMES_S,
+        "url": st.none() | URLS, "pin": st.none() | HASHES,
+        "successions": st.lists(SIGNED, max_size=3),
+    }
+)  # fmt: skip
+SUCCESSION_CLAIMS = st.fixed_dictionaries(
+    {
+        "use": st.just("succession"), "iss": NAMES, "iat": TIMES_S, "before": HASHES,
+        "key": HASHES,
+    }
+)  # fmt: skip
+SIGNED_INTRODUCTIONS = st.fixed_dictionaries({"introduction": SIGNED})
 
 
 @st.composite

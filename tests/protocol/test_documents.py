@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,8 +14,15 @@ from hypothesis import strategies as st
 
 from medusa_core.errors import Diverged, MedusaError, Refused, Unavailable
 from medusa_core.names import Participant
+from medusa_core.protocol import (
+    assertions,
+    envelope_documents,
+    introductions,
+    invitations,
+    news_documents,
+    problems,
+)
 from medusa_core.protocol import call_documents as calls
-from medusa_core.protocol import envelope_documents, news_documents, problems
 from medusa_core.protocol.document_fields import Document, RecordField
 from tests.protocol import drawn_documents as drawn
 from tests.sweeps import examples
@@ -28,6 +36,12 @@ class Kind:
     values: st.SearchStrategy[Any]
     write: Callable[[Any], bytes]
     read: Callable[[bytes], Any]
+
+
+def _fields_of(document: Document, content: bytes) -> dict[str, Any]:
+    """The fields that are declared."""
+    fields = document.read(content)
+    return {name: fields[name] for name in document.record.fields}
 
 
 KINDS: Mapping[str, Kind] = {
@@ -57,6 +71,27 @@ KINDS: Mapping[str, Kind] = {
     ),
     "progress": Kind(calls.PROGRESS, drawn.PROGRESS, calls.write_progress, calls.read_progress),
     "token": Kind(calls.TOKEN, drawn.TOKENS, calls.write_token, calls.read_token),
+    "joining": Kind(
+        invitations.JOINING,
+        drawn.JOININGS,
+        invitations.write_joining,
+        invitations.read_joining,
+    ),
+    "answers about envelopes": Kind(
+        envelope_documents.DELIVERIES,
+        drawn.DELIVERIES,
+        envelope_documents.write_deliveries,
+        lambda content: envelope_documents.read_deliveries(content, 2),
+    ),
+    **{
+        name: Kind(document, values, document.write, partial(_fields_of, document))
+        for name, document, values in (
+            ("claims of an assertion", assertions.CLAIMS, drawn.ASSERTION_CLAIMS),
+            ("claims of an introduction", introductions.CLAIMS, drawn.INTRODUCTION_CLAIMS),
+            ("a succession", introductions.SUCCESSION, drawn.SUCCESSION_CLAIMS),
+            ("introduction", introductions.INTRODUCTION, drawn.SIGNED_INTRODUCTIONS),
+        )
+    },
     "health": Kind(calls.HEALTH, drawn.HEALTHS, calls.write_health, calls.read_health),
 }
 

@@ -68,12 +68,13 @@ _SESSION_ENDS = ("FATAL", "PANIC")
 
 
 def error_of(
-    error: psycopg2.Error, *, committing: bool = False, of: str = CATALOG
+    error: psycopg2.Error, *, committing: bool = False, of: str = CATALOG, is_quoted: bool = True
 ) -> MedusaError | None:
     """The error to raise for one of the driver's; None for a mistake of ours that it found itself.
 
     `committing`: if the session was lost, the commit may have been made all the same. `of` names
-    the database.
+    the database. `is_quoted`: the sentence ends with the database's own words, which name hosts,
+    logins and tables.
     """
     state, sentence = error.pgcode, _sentence(error)
     if state is None and isinstance(error, psycopg2.ProgrammingError | psycopg2.NotSupportedError):
@@ -87,18 +88,20 @@ def error_of(
                 f"the connection to {of} broke during a commit: send the same commit again"
             )
         if state is None or state[:2] == "08":
-            return Unavailable(f"{of} cannot be reached: {sentence}")
-    return error_of_answer(state or "none", sentence, of=of)
+            return Unavailable(f"{of} cannot be reached" + (f": {sentence}" if is_quoted else ""))
+    return error_of_answer(state or "none", sentence, of=of, is_quoted=is_quoted)
 
 
-def error_of_answer(state: str, message: str, *, of: str = CATALOG) -> MedusaError:
+def error_of_answer(
+    state: str, message: str, *, of: str = CATALOG, is_quoted: bool = True
+) -> MedusaError:
     """The error for a SQLSTATE and message, as an answer to several requests carries them."""
     sentence = " ".join(message.split())
     if state in _OURS:
         return _OURS[state](sentence)
     kind, what = _OF_POSTGRES.get(state) or _CLASSES.get(state[:2]) or (Unavailable, _UNKNOWN)
     what = what.format(state=state).replace(CATALOG, of)
-    return kind(f"{what} ({sentence})")
+    return kind(f"{what} ({sentence})" if is_quoted else what)
 
 
 def _is_lost(error: psycopg2.Error) -> bool:
@@ -109,9 +112,15 @@ def _is_lost(error: psycopg2.Error) -> bool:
     return error.diag.severity_nonlocalized in _SESSION_ENDS
 
 
-def errors_of_catalog(*, committing: bool = False) -> AbstractContextManager[None]:
+def errors_of_catalog(
+    *, committing: bool = False, is_quoted: bool = True
+) -> AbstractContextManager[None]:
     """Raise Medusa's errors instead of those of this home's database."""
-    return _translated(lambda error: error_of(error, committing=committing), CATALOG)
+
+    def ours_of(error: psycopg2.Error) -> MedusaError | None:
+        return error_of(error, committing=committing, is_quoted=is_quoted)
+
+    return _translated(ours_of, CATALOG)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ What is not granted to it and what does not exist have the same answer: nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from medusa_core.exchange import LineNews
 from medusa_core.names import Participant, StreamName, Version
@@ -26,7 +26,10 @@ class ExchangeHome(HomeDatabase):
     """Access of partners to one home, and what the home publishes to each.
 
     Raises Unavailable while the home cannot be reached, and Refused for what its functions refuse.
+    The sentences are read by partners, and by anybody who requests a token.
     """
+
+    quotes_database: ClassVar[bool] = False
 
     def partner_keys(self, partner: Participant) -> tuple[bytes, ...]:
         """The keys that a partner's assertions are verified with, the newest first."""

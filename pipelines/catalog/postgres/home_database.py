@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlalchemy import Connection, Engine, RowMapping, create_engine, make_url, text
 from sqlalchemy.engine import URL
@@ -67,6 +67,9 @@ def in_snapshot(connection: Connection) -> Iterator[None]:
 class HomeDatabase:
     """The Postgres database of one participant's home, and how statements are sent to it."""
 
+    quotes_database: ClassVar[bool] = True
+    """Whether errors of its statements end with the database's own words."""
+
     def __init__(self, url: str, participant: Participant) -> None:
         self._participant = participant
         self._engine = catalog_engine(url)
@@ -112,11 +115,12 @@ class HomeDatabase:
             yield connection
 
     def _rows(self, name: str, *, committing: bool = False, **values: Any) -> Sequence[RowMapping]:
-        with errors_of_catalog():
+        is_quoted = self.quotes_database
+        with errors_of_catalog(is_quoted=is_quoted):
             opened = self._connect()
             connection = opened.__enter__()
         try:
-            with errors_of_catalog(committing=committing):
+            with errors_of_catalog(committing=committing, is_quoted=is_quoted):
                 return connection.execute(query(name), values).mappings().all()
         finally:
             opened.__exit__(None, None, None)

@@ -86,9 +86,13 @@ class PartnerAddress:
     pin: str | None = None
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        is_plain = parts.scheme == "http" and self.pin is None and is_loopback(parts.hostname or "")
-        if not (is_plain or parts.scheme == "https"):
+        try:
+            parts = urlsplit(self.url)
+            scheme, host, _ = parts.scheme, parts.hostname or "", parts.port
+        except ValueError:  # a port that is no number, a bracket without another one
+            scheme, host = "", ""
+        is_plain = scheme == "http" and self.pin is None and is_loopback(host)
+        if not host or not (is_plain or scheme == "https"):
             raise Refused(
                 f"{self.url} is no address of an exchange server: give one that begins with "
                 "https://"

@@ -20,12 +20,14 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from medusa_core.names import Participant
+from medusa_core.protocol.problems import MEDIA_TYPE, ProblemKind, write_problem
 from pipelines.exchange.server.partner_budgets import ServerLimits
 
 HANDSHAKE_S, SHUTDOWN_S = 5.0, 1.0
 _KEY = "medusa.connection"
 _VERSIONS = ("1.0", "1.1")
 _AMBIGUOUS = {b"content-length", b"transfer-encoding"}
+NOT_VALID = "this is no valid request of HTTP/1.1: send another"
 
 log = logging.getLogger(__name__)
 
@@ -144,10 +146,19 @@ class Connection(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """See `H11Protocol`; in the middle of a request nothing more can be sent."""
-        if self.conn.our_state is h11.IDLE:
-            super().send_400_response(msg)
-        else:
+        if self.conn.our_state is not h11.IDLE:
             self.end()
+            return
+        content = write_problem(ProblemKind.REFUSED, NOT_VALID)
+        headers = [
+            ("Content-Type", MEDIA_TYPE),
+            ("Content-Length", str(len(content))),
+            ("Connection", "close"),
+        ]
+        response = h11.Response(status_code=ProblemKind.REFUSED.status, headers=headers)
+        for event in (response, h11.Data(data=content), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event))
+        self.transport.close()
 
     def timeout_keep_alive_handler(self) -> None:
         """See `H11Protocol`; a client that does not read would be waited for otherwise."""
@@ -165,6 +176,10 @@ class Connection(H11Protocol):
         is_ambiguous = {name for name, _ in scope["headers"]} >= _AMBIGUOUS
         if is_ambiguous or scope["http_version"] not in _VERSIONS:
             # A proxy may see another end of this request: what follows is not to be trusted.
+            self.end()
+            return
+        if _header_bytes(scope) > self.connections_of_server.limits.header_bytes_max:
+            # h11 limits a header that arrives in parts; this one arrived at once.
             self.end()
             return
         scope[_KEY] = self
@@ -231,6 +246,12 @@ class Handshake(asyncio.Protocol):
         protocol.connection_made(transport)
         if self._early:
             protocol.data_received(b"".join(self._early))
+
+
+def _header_bytes(scope: Scope) -> int:
+    """The length of a request's target and of its headers, which h11 has parsed."""
+    target = len(scope["raw_path"]) + len(scope["query_string"])
+    return target + sum(len(name) + len(value) + 4 for name, value in scope["headers"])
 
 
 def connection_class(connections: Connections) -> type[Connection]:

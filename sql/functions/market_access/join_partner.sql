@@ -15,6 +15,10 @@ BEGIN
         RAISE EXCEPTION 'the invitation is not for %, or is over: let the operator of % invite it '
             'again', left(join_partner.partner, 63), medusa_market.here() USING ERRCODE = 'MD001';
     END IF;
+    IF medusa_market.moves_of(join_partner.partner) >= 64 THEN
+        RAISE EXCEPTION '% has joined or moved 64 times within a day: try again tomorrow',
+            join_partner.partner USING ERRCODE = 'MD001';
+    END IF;
     PERFORM medusa_market.learn_key(join_partner.partner, join_partner.public_key,
         'joined by invitation', open_one.replaces_key);
     PERFORM medusa_market.set_partner(join_partner.partner, join_partner.url, join_partner.pin,

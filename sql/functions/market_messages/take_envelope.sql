@@ -34,8 +34,6 @@ BEGIN
             WHERE i.state = 'received' AND i.sender = sender_name
                 AND medusa_market.room_of(i.kind) = room AND i.came_from = address)
         OR sender_name || '/' || room = ANY (crowded)
-        OR (SELECT count(*) >= 2048 OR sum(i.bytes) > 67108864 FROM medusa_market.inbox AS i
-            WHERE i.state = 'received' AND i.came_from = address)
         OR (SELECT count(*) >= 32768 OR sum(i.bytes) > 1073741824 FROM medusa_market.inbox AS i
             WHERE i.state = 'received')
         OR too_long AND (SELECT count(*) >= 200 FROM medusa_market.inbox AS i
@@ -56,8 +54,10 @@ BEGIN
         CASE WHEN too_long THEN 'it is longer than 96 KiB' END,
         CASE WHEN too_long THEN clock_timestamp() END, octet_length(content), address)
     ON CONFLICT (hash) DO NOTHING RETURNING inbox.envelope_id INTO found_id;
-    IF found_id IS NULL
-        AND (SELECT count(*) FROM (SELECT FROM medusa_market.inbox_repeat LIMIT 10000) AS r) < 10000
+    IF found_id IS NOT NULL THEN
+        -- Only what is new: each notification wakes all requests that wait here.
+        PERFORM pg_notify('medusa_progress', '');
+    ELSIF (SELECT count(*) FROM (SELECT FROM medusa_market.inbox_repeat LIMIT 10000) AS r) < 10000
     THEN
         INSERT INTO medusa_market.inbox_repeat (envelope_id)
         SELECT i.envelope_id FROM medusa_market.inbox AS i WHERE i.hash = whole;

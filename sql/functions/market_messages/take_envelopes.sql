@@ -22,7 +22,6 @@ BEGIN
     FOR given IN SELECT e FROM jsonb_array_elements(envelopes) AS e LOOP
         answers := answers || medusa_market.take_envelope(given, crowded);
     END LOOP;
-    PERFORM pg_notify('medusa_progress', '');
     RETURN answers;
 END $$;
 COMMENT ON FUNCTION medusa_market.take_envelopes(jsonb) IS
