@@ -2,7 +2,7 @@
 
     python -m bench [--quick] [--only steps|growth] [--json FILE]
     python -m bench soak|recovery|backlog|long-replay|sliding|streams|quality|panes|dpc|metering
-                    |market|headroom [--help]
+                    |market|headroom|exchange [--help]
 
 Exit code 0 also where a promise is missed: a busy machine is not a fault. 1 where results differ.
 """
@@ -111,6 +111,7 @@ MEASUREMENTS = (
     "market",
     "metering",
     "headroom",
+    "exchange",
 )
 """What is measured apart from the comparisons, each by a module of its own."""
 

@@ -27,7 +27,7 @@ from medusa_core.exchange import (
     import_fragment,
 )
 from medusa_core.grid import BEGINNING_US
-from medusa_core.names import Participant, StreamName
+from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer, SegmentFile
 from pipelines.base import clock
 from pipelines.base.failpoints import reached
@@ -49,6 +49,9 @@ without it, which kept the machine busy."""
 
 SEGMENT_MS = 5.0
 """What a segment costs to import, before any has been."""
+
+Marks = Mapping[tuple[StreamName, int], str]
+"""Of the lines of a partner by stream and replica: each changes when the line's news do."""
 
 IMPORTED = "imported"
 SUFFIX = ".parquet"
@@ -84,7 +87,8 @@ class NoImports:
 class Importer:
     """Imports the lines that this home is assigned to import.
 
-    `segments_max`: how much news of a line is requested at once, at most.
+    `segments_max`: how much news of a line is requested at once, at most. `line_marks` returns the
+    marks of a partner's lines, by which is known what has news, or None: then all are requested.
     """
 
     def __init__(
@@ -96,6 +100,7 @@ class Importer:
         *,
         contents: Contents,
         segments_max: int = SEGMENTS_PER_NEWS_MAX,
+        line_marks: Callable[[Participant], Marks | None] = lambda partner: None,
         now_s: Callable[[], float] = clock.monotonic_s,
     ) -> None:
         self._catalog = catalog
@@ -104,7 +109,9 @@ class Importer:
         self._leases = leases
         self._contents = contents
         self._segments_max = segments_max
+        self._line_marks = line_marks
         self._now_s = now_s
+        self._seen: dict[tuple[StreamName, Producer], tuple[str, Version]] = {}
         self._acknowledged: dict[tuple[StreamName, Producer], tuple[int, float]] = {}
         self._failed: set[tuple[StreamName, Producer]] = set()
         self._paths_ms: Mapping[StreamName, int] = {}
@@ -129,8 +136,12 @@ class Importer:
         stopped: set[tuple[StreamName, Producer]] = set()
         statuses = self._catalog.imports()
         self._read_s = self._now_s()
+        marks: dict[Participant, Marks | None] = {}
         for status in statuses:
             if status.producer.participant in away:
+                continue
+            mark = self._mark(status, marks)
+            if mark is not None and self._is_seen(status, mark):
                 continue
             news: LineNews | None = None
             began_s = self._now_s()
@@ -157,6 +168,7 @@ class Importer:
                 if isinstance(error, Unavailable) and news is None:
                     away.add(status.producer.participant)
                 continue
+            self._note_seen(status, news, mark)
             segments = len(news.segments) if news is not None and is_new else 0
             if is_new:
                 moved += 1
@@ -175,6 +187,28 @@ class Importer:
             if status.producer.participant not in away and not is_stopped:
                 self._acknowledge(status)
         return moved
+
+    def _mark(self, status: ImportStatus, marks: dict[Participant, Marks | None]) -> str | None:
+        """The mark of a line's news at its partner; None if it is not known."""
+        partner = status.producer.participant
+        if partner not in marks:
+            marks[partner] = self._line_marks(partner)
+        known = marks[partner]
+        return None if known is None else known.get((status.stream, status.producer.replica))
+
+    def _is_seen(self, status: ImportStatus, mark: str) -> bool:
+        """Whether all that the mark stands for is here."""
+        line = (status.stream, status.producer)
+        return line not in self._failed and self._seen.get(line) == (mark, status.version)
+
+    def _note_seen(self, status: ImportStatus, news: LineNews | None, mark: str | None) -> None:
+        """All that happened up to the mark is here, unless a page was full."""
+        line = (status.stream, status.producer)
+        is_full = news is not None and len(news.segments) >= SEGMENTS_MIN
+        if mark is None or is_full:
+            self._seen.pop(line, None)
+        else:
+            self._seen[line] = mark, status.version if news is None else news.version
 
     def _note_cost(self, segments: int, began_s: float) -> None:
         """Learn what a segment costs, by halves: the last news says most."""

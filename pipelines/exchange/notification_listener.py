@@ -98,6 +98,11 @@ class NotificationListener:
         self._heard: dict[str, ListenerConnection] = {}
         self._tried_s = -TRY_AGAIN_S
 
+    @property
+    def hears_all(self) -> bool:
+        """Whether there is a connection to each place, as far as is known."""
+        return all(place in self._heard for place in self._places)
+
     def wait(self, limit_ms: int) -> bool:
         """Return when one of the places has notified, or after the limit; whether one may have.
 

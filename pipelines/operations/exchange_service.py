@@ -114,7 +114,12 @@ def serve_exchange(
             write_address(settings.directory, participant, listing.address)
             observer(ServerStarted(participant=participant, address=listing.address))
 
-        with progress.listening(), _repeated(revive), _repeated(listing.keep):
+        def revive_lost() -> None:
+            # A look at a server that runs costs more than everything else while nothing happens.
+            if not progress.is_connected:
+                revive()
+
+        with progress.listening(), _repeated(revive_lost), _repeated(listing.keep):
             server.serve_until_ended(ready, listing.end)
 
 

@@ -13,14 +13,15 @@ from medusa_core.commits import Lane, LeaseKey
 from medusa_core.errors import Conflict, Unavailable
 from medusa_core.fragments import landing_fragment
 from medusa_core.knowledge import Limits
-from medusa_core.names import StreamName
+from medusa_core.names import Participant, StreamName
 from medusa_core.network import Network
 from pipelines.base import clock
 from pipelines.base.cpu_meter import NO_METER, CpuMeter, Meter
 from pipelines.exchange.chooser import Chooser, chooses
 from pipelines.exchange.contents import FileContents
 from pipelines.exchange.copies import FileCopies
-from pipelines.exchange.importer import Importer, NoImports
+from pipelines.exchange.exchange_port import Exchange
+from pipelines.exchange.importer import Importer, Marks, NoImports
 from pipelines.exchange.nonblocking import NonBlockingExchange, NonBlockingTransport
 from pipelines.homes.lease_renewer import LeaseRenewer
 from pipelines.homes.network_files import network_of_plan
@@ -121,7 +122,7 @@ def loop_of(
     links = FaultInjectedLinks(
         home_session.home.directory, home_session.home.participant, observer.error
     )
-    exchange = NonBlockingExchange(FaultInjectedExchange(home_session.exchange, links))
+    exchange = loop_exchange(home_session, links)
     stack.callback(exchange.close)
     engine_of = (engines or Engines(home_session, session)).engine_of
     meter = CpuMeter(
@@ -149,13 +150,7 @@ def loop_of(
             home_session, assigned_plans, leases, engine_of, limits, observer, meter
         ),
         inputs=Inputs(
-            importer=Importer(
-                home_session.home.catalog,
-                FileCopies(home_session.home.storage),
-                exchange,
-                leases,
-                contents=FileContents(home_session.home.storage, home_session.home.catalog),
-            ),
+            importer=importer_of(home_session, leases, exchange, links),
             chooser=(
                 Chooser(home_session.home.catalog, leases, observer.error)
                 if chooses(assignments)
@@ -189,6 +184,34 @@ def loop_of(
     )
     stack.callback(loop.close)
     return loop
+
+
+def loop_exchange(home_session: HomeSession, links: FaultInjectedLinks) -> NonBlockingExchange:
+    """The exchange with partners as a loop calls it: without blocking, over links with faults."""
+    return NonBlockingExchange(FaultInjectedExchange(home_session.exchange, links))
+
+
+def importer_of(
+    home_session: HomeSession,
+    leases: LeaseRenewer,
+    exchange: Exchange,
+    links: FaultInjectedLinks,
+) -> Importer:
+    """The importer of a home; over a link with a fault nothing is known without a request."""
+    home = home_session.home
+
+    def line_marks(partner: Participant) -> Marks | None:
+        is_heard = links.carries_notification(partner)
+        return home_session.exchange.line_marks(partner) if is_heard else None
+
+    return Importer(
+        home.catalog,
+        FileCopies(home.storage),
+        exchange,
+        leases,
+        contents=FileContents(home.storage, home.catalog),
+        line_marks=line_marks,
+    )
 
 
 def market_of(home_session: HomeSession, observer: LoopObserver) -> MarketDoor:

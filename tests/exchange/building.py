@@ -159,12 +159,14 @@ class Reader:
         self.leases = leases = LeaseRenewer(self.catalog, "reader", lease_ms=HOUR_MS)
         self.take_leases()
         self.now_s = 0.0
+        self.marks: dict[tuple[StreamName, int], str] | None = None
         self.importer = Importer(
             self.catalog,
             self.copies,
             exchange,
             leases,
             contents=AnyContents(),
+            line_marks=lambda partner: self.marks,
             now_s=lambda: self.now_s,
         )
 

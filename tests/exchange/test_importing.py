@@ -92,6 +92,55 @@ def test_imported_files_are_acknowledged_and_complete(
     assert exchange.acknowledged == {ONE: 2 * WIDTH_US}
 
 
+def test_only_lines_whose_marks_have_changed_are_requested(
+    alpha: Writer, exchange: Told, reader: Reader
+) -> None:
+    reader.marks = {(stream, 0): "0" for stream in (ONE, TWO, THREE)}
+    reader.poll()
+    exchange.asked.clear()
+    reader.poll()
+    assert exchange.asked == []
+    alpha.commit(ONE, [alpha.file("one/a.parquet", b"first")])
+    reader.poll()
+    assert exchange.asked == [], "its partner has not said so yet"
+    reader.marks = {**reader.marks, (ONE, 0): "1"}
+    assert [(imported.stream, imported.segments) for imported in reader.poll()] == [(ONE, 1)]
+    assert exchange.asked == [ONE]
+    reader.poll()
+    assert exchange.asked == [ONE]
+    reader.marks = None
+    reader.poll()
+    assert sorted(exchange.asked[1:]) == [ONE, THREE, TWO]
+
+
+def test_what_failed_is_requested_again_though_its_mark_is_the_same(
+    alpha: Writer, exchange: Told, reader: Reader
+) -> None:
+    reader.marks = {(stream, 0): "0" for stream in (ONE, TWO, THREE)}
+    reader.poll()
+    file = alpha.file("one/a.parquet", b"first")
+    alpha.commit(ONE, [file])
+    (alpha.storage / file.path).write_bytes(b"torn!")
+    reader.marks = {**reader.marks, (ONE, 0): "1"}
+    assert reader.poll()[0].problem is not None
+    (alpha.storage / file.path).write_bytes(b"first")
+    exchange.asked.clear()
+    assert [imported.problem for imported in reader.poll()] == [None]
+    assert exchange.asked == [ONE]
+
+
+def test_a_page_that_is_full_is_followed_by_the_next_one(
+    alpha: Writer, exchange: Told, reader: Reader
+) -> None:
+    reader.marks = {(stream, 0): "0" for stream in (ONE, TWO, THREE)}
+    for number in range(40):
+        alpha.commit(ONE, [alpha.file(f"one/{number}.parquet", b"%d" % number)])
+    reader.importer.set_headroom(0)
+    while reader.poll():
+        pass
+    assert len(reader.files(ONE)) == 40
+
+
 def test_a_reader_of_an_idle_stream_says_again_in_time_that_it_is_there(
     alpha: Writer, exchange: Told, reader: Reader
 ) -> None:

@@ -13,11 +13,18 @@ from pathlib import Path
 import pytest
 
 from medusa_core.errors import Unavailable
-from medusa_core.names import Participant, Version
+from medusa_core.names import Participant, StreamName, Version
+from medusa_core.protocol.call_documents import LineProgress, write_progress
 from medusa_core.segments import Producer
 from pipelines.base import clock
 from pipelines.catalog.partner_records import KnownPartner
-from pipelines.exchange.client.https_exchange import LARGE_S, WATCH_MS, WATCH_S_MIN, HttpsExchange
+from pipelines.exchange.client.https_exchange import (
+    LARGE_S,
+    WATCH_BURST,
+    WATCH_MS,
+    WATCH_S_MIN,
+    HttpsExchange,
+)
 from pipelines.exchange.client.partner_addresses import KNOWN_S_MAX, MISSES_S_MAX, PartnerAddresses
 from pipelines.exchange.client.partner_link import PartnerAddress, PartnerLink
 from pipelines.exchange.client.progress_listener import ProgressListener
@@ -31,6 +38,8 @@ from tests.exchange.served import (
     request_with_token,
     scripted,
 )
+
+LINES = (LineProgress(stream=StreamName("sums"), replica=0, mark="3.1"),)
 
 
 class Pauses:
@@ -63,7 +72,9 @@ def answering(etags: list[str | None]) -> Iterator[tuple[str, list[str]]]:
             requests.append(head.splitlines()[0])
             etag = left.popleft()
             named = "" if etag is None else f"ETag: {etag}\r\n"
-            connection.sendall(f"HTTP/1.1 200 OK\r\n{named}Content-Length: 2\r\n\r\n{{}}".encode())
+            content = write_progress(LINES)
+            head = f"HTTP/1.1 200 OK\r\n{named}Content-Length: {len(content)}\r\n\r\n"
+            connection.sendall(head.encode() + content)
 
     with scripted(answer) as url:
         yield url, requests
@@ -88,11 +99,29 @@ def now_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.mark.usefixtures("now_s")
 def test_a_partner_with_ever_new_keys_is_asked_at_intervals() -> None:
-    pauses, heard = Pauses(5), list[int]()
-    with answering([f'"{n}"' for n in range(9)]) as (url, requests):
+    pauses, heard = Pauses(WATCH_BURST + 2), list[int]()
+    with answering([f'"{n}"' for n in range(20)]) as (url, requests):
         watched(address_for(url), pauses, lambda: heard.append(1))
-    assert len(requests) == len(heard) == 5
-    assert pauses.seconds == pytest.approx([WATCH_S_MIN] * 5)
+    assert len(requests) == len(heard) == WATCH_BURST + 2
+    # By a clock that stands still.
+    at_once = [0.0] * WATCH_BURST
+    assert pauses.seconds == pytest.approx([*at_once, WATCH_S_MIN, 2 * WATCH_S_MIN])
+
+
+def test_the_marks_of_a_partner_are_known_while_it_is_watched_and_answers() -> None:
+    pauses, found = Pauses(2), list[object]()
+    with (
+        answering(['"a"', None]) as (url, _),
+        closing(
+            HttpsExchange(BETA, address_for(url), KeyIdentity(BETA), answer_s=60, pause=pauses)
+        ) as one,
+    ):
+        assert one.line_marks(ALPHA) is None
+        end = one.watch(ALPHA, lambda: found.append(one.line_marks(ALPHA)))
+        assert pauses.are_over.wait(120)
+        assert found == [{("sums", 0): "3.1"}]
+        assert one.line_marks(ALPHA) is None, "it has failed to answer"
+        end()
 
 
 @pytest.mark.usefixtures("now_s")
@@ -101,7 +130,7 @@ def test_an_answer_without_a_key_is_a_failure_and_pauses_grow_until_a_success() 
     etags = [None, '""', *[None] * 5, '"a"', '"a"', None]
     with answering(etags) as (url, requests):
         watched(address_for(url), pauses, lambda: heard.append(1))
-    assert pauses.seconds == pytest.approx([1, 2, 4, 8, 16, 30, 30, WATCH_S_MIN, WATCH_S_MIN, 1])
+    assert pauses.seconds == pytest.approx([1, 2, 4, 8, 16, 30, 30, 0, 0, 1])
     assert len(heard) == 1
     assert [f"known=a&wait_ms={WATCH_MS} " in line for line in requests] == [
         *[False] * 8, True, True
@@ -126,7 +155,7 @@ def test_a_fault_does_not_end_a_watch() -> None:
             return address_of(url)
 
         watched(address, pauses, happened)
-    assert pauses.seconds == pytest.approx([1, 2, WATCH_S_MIN, WATCH_S_MIN])
+    assert pauses.seconds == pytest.approx([1, 2, 0, 0])
     assert len(heard) == 2, "what was not told is told again"
 
 

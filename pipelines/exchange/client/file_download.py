@@ -12,7 +12,7 @@ import asyncio
 import os
 import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -122,23 +122,24 @@ class Downloads:
                 await self._run(part.begin_again)  # the server need not know ranges
             missing = part.file.size_bytes - part.length
             began_s, received = clock.monotonic_s(), 0
-            collected = bytearray()
+            collected: list[bytes] = []
+            unwritten = 0
             try:
                 async for piece in link.pieces(response, missing):
-                    collected += piece
+                    collected.append(piece)
                     received += len(piece)
+                    unwritten += len(piece)
                     seconds = clock.monotonic_s() - began_s - SILENT_S
                     if received < seconds * BYTES_PER_S_MIN:
                         raise link.unavailable(
                             f"it sends fewer than {BYTES_PER_S_MIN} bytes a second"
                         )
-                    if len(collected) >= PIECE_BYTES:
-                        content = bytes(collected)
-                        collected.clear()
-                        await self._run(part.write, content)
+                    if unwritten >= PIECE_BYTES:
+                        pieces, collected, unwritten = collected, [], 0
+                        await self._run(part.write, pieces)
             finally:
                 if collected:
-                    part.write(bytes(collected))
+                    part.write(collected)
 
     async def _run(self, function: Callable[P, Value], *args: P.args, **kwargs: P.kwargs) -> Value:
         call = partial(function, *args, **kwargs)
@@ -197,11 +198,12 @@ class _PartFile:
         self._opened.truncate()
         self._digest, self.length, self.is_continued = sha256(), 0, False
 
-    def write(self, piece: bytes) -> None:
+    def write(self, pieces: Sequence[bytes]) -> None:
         """Append received bytes."""
-        self._opened.write(piece)
-        self._digest.update(piece)
-        self.length += len(piece)
+        for piece in pieces:
+            self._opened.write(piece)
+            self._digest.update(piece)
+            self.length += len(piece)
 
     def name(self, target: Path) -> None:
         """Give the file, which is complete, the target's name."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -39,12 +39,16 @@ ANSWER_S, LARGE_S = 10.0, 60.0
 WATCH_MS = 25_000
 """How long one request for progress waits: less than proxies wait for an answer."""
 
-WATCH_S_MIN = 0.1
-"""Time between the starts of two requests for progress.
+WATCH_S_MIN = 0.05
+WATCH_BURST = 10
+"""Time between the starts of two requests for progress, on average over so many.
 
-A partner that always answers at once costs 10 requests and ticks a second. A change is heard as
-soon as it would be without it, unless it follows another one in this time.
+A partner that always answers at once costs 20 requests and ticks a second. A change is heard as
+soon as it would be without it, unless too many others came just before.
 """
+
+INLINE_BYTES_MAX = 64 << 10
+"""A larger document is read in a thread, so that requests to other partners go on meanwhile."""
 
 WATCH_RETRIES = RestartPolicy(back_off_ms=1_000, back_off_ms_max=30_000)
 """Pauses after requests for progress that failed."""
@@ -56,6 +60,10 @@ ADDRESSES_MAX = 4
 """Addresses of partners that are watched which may be looked up at once."""
 
 Value = TypeVar("Value")
+
+
+LineMarks = Mapping[tuple[StreamName, int], str]
+"""Stream and replica -> mark."""
 
 
 def ignore(known_key: bytes, introduction: object) -> None:
@@ -79,6 +87,7 @@ class HttpsExchange:
         self._identity = identity
         self._learn = learn
         self._links: dict[Participant, PartnerLink] = {}
+        self._watched_marks: dict[Participant, LineMarks] = {}
         self._pause = pause
         self._downloads = Downloads()
         self._lookups = ThreadPoolExecutor(ADDRESSES_MAX, "medusa-addresses")
@@ -195,6 +204,13 @@ class HttpsExchange:
 
         return end
 
+    def line_marks(self, partner: Participant) -> LineMarks | None:
+        """The mark of each line of a partner that is watched: it changes when the line's news do.
+
+        None: it is not known now, because the partner is not watched, or does not answer.
+        """
+        return self._watched_marks.get(partner)
+
     def address_of(self, partner: Participant) -> PartnerAddress:
         """Where a partner is; raises Unavailable if that is not known."""
         return self._address(partner)
@@ -284,21 +300,33 @@ class HttpsExchange:
     async def _watched(self, partner: Participant, happened: Callable[[], object]) -> None:
         loop = asyncio.get_running_loop()
         known, failures = "", 0
-        while True:
-            began_s = clock.monotonic_s()
-            try:
-                # It may ask the own catalog, which the event loop must not wait for.
-                address = await loop.run_in_executor(self._lookups, self._address, partner)
-                call = partial(self._progress, known=known, wait_ms=WATCH_MS)
-                key, _ = await self._called(partner, address, call)
-                if key != known:
-                    happened()
-                known, failures = key, 0
-            except Exception:  # noqa: BLE001
-                # Also a fault of Medusa's own: nobody would learn that the watch has ended.
-                known, failures = "", failures + 1
-            left_s = began_s + WATCH_S_MIN - clock.monotonic_s()
-            await self._pause(max(left_s, WATCH_RETRIES.wait_ms(failures) / 1_000))
+        pace = _Pace(clock.monotonic_s())
+        try:
+            while True:
+                try:
+                    # It may ask the own catalog, which the event loop must not wait for.
+                    address = await loop.run_in_executor(self._lookups, self._address, partner)
+                    call = partial(self._progress, known=known, wait_ms=WATCH_MS)
+                    key, content = await self._called(partner, address, call)
+                    if key != known:
+                        self._watched_marks[partner] = await self._marks(content)
+                        happened()
+                    known, failures = key, 0
+                except Exception:  # noqa: BLE001
+                    # Also a fault of Medusa's own: nobody would learn that the watch has ended.
+                    known, failures = "", failures + 1
+                    self._watched_marks.pop(partner, None)
+                pause_s = pace.pause_s(clock.monotonic_s())
+                await self._pause(max(pause_s, WATCH_RETRIES.wait_ms(failures) / 1_000))
+        finally:
+            self._watched_marks.pop(partner, None)
+
+    async def _marks(self, content: bytes) -> LineMarks:
+        """The marks in a document; a large one is read in a thread."""
+        if len(content) > INLINE_BYTES_MAX:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._lookups, _marks_of, content)
+        return _marks_of(content)
 
     async def _progress(self, link: PartnerLink, known: str, wait_ms: int) -> tuple[str, bytes]:
         """A key of the lines of a partner, by which they are known until one changes; the lines."""
@@ -320,3 +348,20 @@ class HttpsExchange:
         await asyncio.gather(*others, return_exceptions=True)
         for link in self._links.values():
             await link.close()
+
+
+def _marks_of(content: bytes) -> LineMarks:
+    return {(one.stream, one.replica): one.mark for one in calls.read_progress(content)}
+
+
+class _Pace:
+    """When requests for progress may start: WATCH_BURST at once, then one in WATCH_S_MIN."""
+
+    def __init__(self, now_s: float) -> None:
+        self._free_s = now_s - WATCH_BURST * WATCH_S_MIN
+
+    def pause_s(self, now_s: float) -> float:
+        """How long to wait before the next one starts."""
+        earliest_s = now_s - WATCH_BURST * WATCH_S_MIN
+        self._free_s = max(self._free_s, earliest_s) + WATCH_S_MIN
+        return max(self._free_s - now_s, 0.0)

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -344,18 +344,20 @@ class ExchangeServer:
 
     async def _file(self, request: Request, partner: Participant) -> Response:
         digest = _named(HASH, request.path_params["sha256"])
-        file = await self._call(partner, self._home.published_file, partner, digest)
-        if file is None:
+        found = await self._call(partner, self._found_file, partner, digest)
+        if found is None:
             raise _Problem(ProblemKind.NOT_FOUND, NOT_FOUND)
+        file, opened = found
         part = range_of(request, file.size_bytes)
         first, end = part or (0, file.size_bytes)
         headers = {"Accept-Ranges": "bytes", "ETag": f'"{file.sha256}"'}
         if first >= end:
+            opened.close()
             headers["Content-Range"] = f"bytes */{file.size_bytes}"
             return Response(status_code=416, headers=headers)
         if part is not None:
             headers["Content-Range"] = f"bytes {first}-{end - 1}/{file.size_bytes}"
-        opened = await self._call(partner, opened_file, self._storage / file.path, file, first)
+        opened.seek(first)
         status = 200 if part is None else 206
 
         async def read(bytes_max: int) -> bytes:
@@ -365,6 +367,11 @@ class ExchangeServer:
             return await self._call(partner, opened.read, bytes_max)
 
         return file_response(opened, read, end - first, status, headers)
+
+    def _found_file(self, partner: Participant, digest: str) -> tuple[SegmentFile, BinaryIO] | None:
+        """The file with a hash, opened; None: none for this partner."""
+        file = self._home.published_file(partner, digest)
+        return None if file is None else (file, opened_file(self._storage / file.path, file))
 
     async def _acknowledge(self, request: Request, partner: Participant) -> Response:
         body = await body_of(request, calls.SMALL_BYTES_MAX, self._limits.body_s_max)

@@ -21,6 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from medusa_core.names import Participant
 from medusa_core.protocol.problems import MEDIA_TYPE, ProblemKind, write_problem
+from pipelines.exchange.server.admission import Admission
 from pipelines.exchange.server.partner_budgets import ServerLimits
 
 HANDSHAKE_S, SHUTDOWN_S = 5.0, 1.0
@@ -58,6 +59,7 @@ class Connections:
 
     def __init__(self, limits: ServerLimits) -> None:
         self.limits = limits
+        self.admission = Admission(limits.anonymous_per_s, limits.anonymous_burst)
         self._anonymous: dict[str, dict[Closable, None]] = {}
         self._addresses: dict[Closable, str] = {}
         self._counts: Counter[Participant] = Counter()
@@ -107,6 +109,8 @@ class Connection(H11Protocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.partner: Participant | None = None
+        self._address = ""
+        self._unseen: list[bytes] = []
         self._ends: asyncio.TimerHandle | None = None
         self._application = self.app
         self.app = self._answered
@@ -129,7 +133,8 @@ class Connection(H11Protocol):
         """See `asyncio.Protocol`."""
         super().connection_made(transport)
         self._expect_header_in(self.connections_of_server.limits.header_s_max)
-        self.connections_of_server.open(self, self.client[0] if self.client else "")
+        self._address = self.client[0] if self.client else ""
+        self.connections_of_server.open(self, self._address)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.Protocol`."""
@@ -142,7 +147,20 @@ class Connection(H11Protocol):
         is_idle = self.timeout_keep_alive_task is not None
         if is_idle:
             self._expect_header_in(self.connections_of_server.limits.header_s_max)
-        super().data_received(data)
+        if self.partner is not None and not self._unseen:
+            super().data_received(data)
+            return
+        self._unseen.append(data)
+        self.flow.pause_reading()
+        if len(self._unseen) == 1:
+            self.connections_of_server.admission.enter(self._address, self._look)
+
+    def _look(self) -> None:
+        """Look at what an unauthenticated client has sent; it was not read on meanwhile."""
+        unseen, self._unseen = self._unseen, []
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
+            super().data_received(b"".join(unseen))
 
     def send_400_response(self, msg: str) -> None:
         """See `H11Protocol`; in the middle of a request nothing more can be sent."""
@@ -217,8 +235,9 @@ class Handshake(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         transport.pause_reading()
-        self._connections.open(self, str((transport.get_extra_info("peername") or ("",))[0]))
-        self._task = asyncio.get_running_loop().create_task(self._shake())
+        address = str((transport.get_extra_info("peername") or ("",))[0])
+        self._connections.open(self, address)
+        self._connections.admission.enter(address, self._begin)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.Protocol`."""
@@ -227,6 +246,10 @@ class Handshake(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`; called with what arrives right behind the handshake."""
         self._early.append(data)
+
+    def _begin(self) -> None:
+        if not self._transport.is_closing():
+            self._task = asyncio.get_running_loop().create_task(self._shake())
 
     async def _shake(self) -> None:
         loop = asyncio.get_running_loop()

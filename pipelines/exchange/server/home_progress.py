@@ -21,9 +21,13 @@ connection was made."""
 
 
 class HomeProgress:
-    """Wakes the requests of one event loop whenever the home notifies."""
+    """Wakes the requests of one event loop whenever the home notifies.
+
+    `is_connected`: whether there is a connection to the home, as far as is known.
+    """
 
     def __init__(self, url: str) -> None:
+        self.is_connected = False
         self._url = url
         self._loop: asyncio.AbstractEventLoop | None = None
         self._happened: asyncio.Event | None = None
@@ -61,10 +65,13 @@ class HomeProgress:
         listener = NotificationListener([self._url], listener_io)
         try:
             while not readable([ended], 0):
-                if listener.wait(LOOK_AGAIN_MS) and self._loop is not None:
+                has_happened = listener.wait(LOOK_AGAIN_MS)
+                self.is_connected = listener.hears_all
+                if has_happened and self._loop is not None:
                     with suppress(RuntimeError):  # the loop is closed
                         self._loop.call_soon_threadsafe(self._wake)
         finally:
+            self.is_connected = False
             listener.close()
 
     def _wake(self) -> None:

@@ -21,6 +21,9 @@ from pipelines.exchange.server.partner_budgets import ServerLimits
 from pipelines.homes.exchange_addresses import is_loopback
 
 BACKLOG = 512
+TICK_S = 1.0
+"""How often the date of the answers' headers is renewed."""
+
 SHUTDOWN_S_MAX = 2
 """Time limit for open requests when the server ends: a partner repeats them."""
 
@@ -49,6 +52,7 @@ class HttpsServer(uvicorn.Server):
     """
 
     def __init__(self, application: ASGIApp, address: ListenAddress, limits: ServerLimits) -> None:
+        self._wakes: Callable[[], object] | None = None
         self._address = address
         self.connections = Connections(limits)
         self._connection = connection_class(self.connections)
@@ -72,6 +76,27 @@ class HttpsServer(uvicorn.Server):
             )
         )
         self._socket = _listening(address)
+
+    @property
+    def should_exit(self) -> bool:
+        """Whether the server is to end; it is set from any thread."""
+        return self._should_exit
+
+    @should_exit.setter
+    def should_exit(self, value: bool) -> None:
+        self._should_exit = value
+        wakes = self._wakes
+        if wakes is not None:
+            with suppress(RuntimeError):  # the event loop is closed
+                wakes()
+
+    async def main_loop(self) -> None:
+        """As uvicorn does it, but it wakes once a second and not ten times."""
+        wakes = asyncio.Event()
+        self._wakes = partial(asyncio.get_running_loop().call_soon_threadsafe, wakes.set)
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(wakes.wait(), TICK_S)
 
     @property
     def url(self) -> str:
@@ -121,7 +146,9 @@ class HttpsServer(uvicorn.Server):
 def _listening(address: ListenAddress) -> socket.socket:
     """A socket that listens there; raises Unavailable, naming the address."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    opened = socket.socket(family, socket.SOCK_STREAM)
+    # With its protocol: asyncio sends small packets at once only where it reads TCP there, and each
+    # answer would wait 40 ms for the client's delayed acknowledgement.
+    opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind((address.host, address.port))

@@ -31,6 +31,8 @@ class ServerLimits:
     `header_s_max`: time in which the header of a request must arrive; `idle_s_max`: time for which
     a connection without requests stays open; `body_s_max`, `token_s_max`: time for a body, and for
     that of a request for a token; `request_s_max`: time for a request with its answer.
+    `anonymous_per_s`: how often a second what unauthenticated clients send is looked at, handshakes
+    included, and `anonymous_burst` times at once.
     """
 
     connections_max: int = 64
@@ -38,6 +40,8 @@ class ServerLimits:
     memory_bytes_max: int = 128 << 20
     calls_max: int = 4
     anonymous_connections_max: int = 256
+    anonymous_per_s: float = 200.0
+    anonymous_burst: int = 100
     header_bytes_max: int = 16 << 10
     header_s_max: float = 10.0
     idle_s_max: float = 60.0

@@ -19,7 +19,7 @@ from medusa_core.errors import Unavailable
 from medusa_core.segments import SegmentFile
 
 PARQUET = "application/vnd.apache.parquet"
-PIECE_BYTES = 1 << 18
+PIECE_BYTES = 1 << 19
 
 
 class LimitedResponse(StreamingResponse):
@@ -67,12 +67,11 @@ def file_response(
     return response
 
 
-def opened_file(path: Path, file: SegmentFile, first: int) -> BinaryIO:
-    """A stored file from a byte on; Unavailable unless it is there with its size."""
+def opened_file(path: Path, file: SegmentFile) -> BinaryIO:
+    """A stored file; Unavailable unless it is there with its size."""
     try:
-        opened = path.open("rb")
+        opened = path.open("rb", buffering=0)
         if os.fstat(opened.fileno()).st_size == file.size_bytes:
-            opened.seek(first)
             return opened
         opened.close()
     except OSError:
