@@ -155,6 +155,7 @@ def loop_of(
                 exchange,
                 leases,
                 contents=FileContents(home_session.home.storage, home_session.home.catalog),
+                on_delay=home_session.exchange.links.note_delay,
             ),
             chooser=(
                 Chooser(home_session.home.catalog, leases, observer.error)
