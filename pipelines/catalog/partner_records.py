@@ -85,13 +85,9 @@ class LinkReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkStatus:
-    """One side of the link with a partner: the last report, and the sums of all.
-
-    `has_address`: the partner is elsewhere, and the address of its server is known.
-    """
+    """One side of the link with a partner: the last report, and the sums of all."""
 
     side: LinkSide
-    has_address: bool
     reported_ago_ms: int
     report: LinkReport
 

@@ -6,7 +6,7 @@ WITH partner AS (
     WHERE NOT k.is_past AND k.participant <> h.participant
         AND medusa_market.is_current_key(k.participant, k.public_key)
 ), now AS (SELECT clock_timestamp() AS at)
-SELECT p.participant AS partner, e.url IS NOT NULL AS has_address, l.side, l.state,
+SELECT p.participant AS partner, l.side, l.state,
     medusa.to_ms(now.at) - medusa.to_ms(l.state_since) AS state_ago_ms, l.error,
     medusa.to_ms(now.at) - medusa.to_ms(l.failed_at) AS failed_ago_ms,
     medusa.to_ms(now.at) - medusa.to_ms(l.answered_at) AS answered_ago_ms,
@@ -18,5 +18,4 @@ SELECT p.participant AS partner, e.url IS NOT NULL AS has_address, l.side, l.sta
 FROM partner AS p
 CROSS JOIN now
 LEFT JOIN medusa_market.link AS l ON l.partner = p.participant
-LEFT JOIN medusa_market.partner AS e ON e.participant = p.participant
 ORDER BY p.participant, l.side;

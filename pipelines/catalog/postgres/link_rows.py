@@ -46,7 +46,6 @@ def _status(row: RowMapping) -> LinkStatus:
     reported = {name: row[name] for name in REPORTED}
     return LinkStatus(
         side=LinkSide(row["side"]),
-        has_address=row["has_address"],
         reported_ago_ms=row["reported_ago_ms"],
         report=LinkReport(**{**reported, "state": LinkState(row["state"])}),
     )

@@ -294,6 +294,8 @@ class PartnerLink:
     async def _response(
         self, made: Callable[[httpx.AsyncClient, str], httpx.Request]
     ) -> httpx.Response:
+        if self._token is None:
+            self.is_refused = False  # another one is requested, if the server is reached
         for attempts_left in (2, 1, 0):
             client = await self._connected()
             token = None

@@ -62,6 +62,7 @@ from pipelines.exchange.server.request_parts import (
     text_of,
 )
 from pipelines.exchange.server.responses import (
+    PARQUET,
     LimitedResponse,
     document_response,
     file_response,
@@ -78,6 +79,8 @@ log = logging.getLogger(__name__)
 JSON = "application/json"
 
 NO_TOKEN = "there is no valid access token: request one"
+TOO_LARGE = "the body is too large: send less"
+TOO_MANY = "too many requests at once: wait for the answers to the others"
 NOT_FOUND = "there is nothing of this name for you: ask the operator for a grant"
 
 
@@ -205,10 +208,9 @@ class ExchangeServer:
             except _Problem as problem:
                 response = _problem(problem.kind, problem.detail)
             except BodyTooLarge:
-                response = _problem(ProblemKind.TOO_LARGE, "the body is too large: send less")
+                response = _problem(ProblemKind.TOO_LARGE, TOO_LARGE)
             except TooManyRequests:
-                detail = "too many requests at once: wait for the answers to the others"
-                response = _problem(ProblemKind.TOO_MANY_REQUESTS, detail)
+                response = _problem(ProblemKind.TOO_MANY_REQUESTS, TOO_MANY)
             except MedusaError as error:
                 response = _problem(kind_of(error), str(error))
             if response.status_code == ProblemKind.UNAUTHORIZED.status:
@@ -248,10 +250,11 @@ class ExchangeServer:
         try:
             response = await call(request, partner)
         except (MedusaError, _Problem, TooManyRequests, BodyTooLarge) as error:
-            self._links.note_failure(partner, error, LinkState.REACHABLE)
+            self._links.note_failure(partner, _sentence(error), LinkState.REACHABLE)
             raise
         took_s = clock.monotonic_s() - began_s - getattr(request.state, "waited_s", 0.0)
-        self._links.note_answer(partner, took_s=took_s)
+        is_file = response.media_type == PARQUET
+        self._links.note_answer(partner, took_s=None if is_file else took_s)
         if isinstance(response, LimitedResponse):
             response.on_sent = lambda sent: self._links.note_bytes(partner, sent=sent)
         return response
@@ -416,6 +419,16 @@ class ExchangeServer:
             participant=self._home.participant, version=self._version, clock_ms=clock_ms
         )
         return _document(calls.write_health(health))
+
+
+def _sentence(error: Exception) -> str:
+    """What is reported of an error."""
+    match error:
+        case BodyTooLarge():
+            return TOO_LARGE
+        case TooManyRequests():
+            return TOO_MANY
+    return str(error)
 
 
 def _read(
