@@ -110,8 +110,10 @@ class LineNews:
     known. A source that is known to end where its rows end has news without a new version.
     What of the line lies before `trimmed_us`, and came neither with this news nor before, is gone.
     `chain_after` and `chain` are the line's at `after` and at `version`, as 64 hexadecimal digits;
-    None where the home does not know them. The segments' `age_ms` are their ages when the news was
-    told; `requested_at_ms` is when it was requested, by the reader's clock, which the reader notes.
+    None where the home does not know them. `made_ago_ms` is the time since `version` was committed,
+    by the sender's clock; it and the segments' `age_ms` are as of the moment at which the sender
+    read its home. `requested_at_ms` is when the news was requested, by the reader's clock, which
+    the reader notes; `read_after_ms` is a lower bound of the time from the request to that moment.
     `recalls` are all that the line went through after `after`, oldest first: of what one behind
     `version` takes back nothing is reported.
     """
@@ -128,6 +130,8 @@ class LineNews:
     chain_after: str | None = None
     chain: str | None = None
     requested_at_ms: int | None = field(default=None, compare=False)
+    read_after_ms: int = field(default=0, compare=False)
+    made_ago_ms: int | None = field(default=None, compare=False)
     recalls: tuple[LineRecall, ...] = ()
 
     def __post_init__(self) -> None:
@@ -153,8 +157,26 @@ class LineNews:
         return begins_again_us(self.recalls)
 
     def fresh_ms(self, segment: Segment) -> int | None:
-        """When a segment's age was 0, by the reader's clock: the time of transfer counts."""
-        return None if self.requested_at_ms is None else self.requested_at_ms - segment.age_ms
+        """When a segment's age was 0, by the reader's clock: the time of transfer counts.
+
+        It is never later than it was (S11): of the time for which the request was on its way,
+        which no clock measures alone, all counts as age.
+        """
+        read_at_ms = self._read_at_ms
+        return None if read_at_ms is None else read_at_ms - segment.age_ms
+
+    def delay_ms(self, now_ms: int) -> int | None:
+        """The time since the sender committed `version`; None if it is not known."""
+        read_at_ms = self._read_at_ms
+        if read_at_ms is None or self.made_ago_ms is None:
+            return None
+        return max(now_ms - read_at_ms, 0) + self.made_ago_ms
+
+    @property
+    def _read_at_ms(self) -> int | None:
+        """When the sender read its home, by the reader's clock, or earlier."""
+        requested_at_ms = self.requested_at_ms
+        return None if requested_at_ms is None else requested_at_ms + self.read_after_ms
 
     @property
     def key(self) -> str:

@@ -97,6 +97,7 @@ NEWS = Document(
             "trimmed_us": NullableField(TIME_US),
             "chain_after": NullableField(HASH),
             "chain": NullableField(HASH),
+            "made_ago_ms": NullableField(IntegerField(0, AGE_MS_MAX)),
             "segments": ListField(SEGMENT, SEGMENTS_MAX),
             "plans": ListField(
                 RecordField(
@@ -168,6 +169,7 @@ def news_fields(news: LineNews) -> Mapping[str, Any]:
         "trimmed_us": news.trimmed_us,
         "chain_after": news.chain_after,
         "chain": news.chain,
+        "made_ago_ms": news.made_ago_ms,
         "segments": [_segment_fields(published) for published in news.segments],
         "plans": [plan_fields(plan) for plan in news.plans],
         "recalls": [recall_fields(recall) for recall in news.recalls],
@@ -188,6 +190,7 @@ def news_from(fields: Mapping[str, Any]) -> LineNews:
         trimmed_us=fields["trimmed_us"],
         chain_after=fields["chain_after"],
         chain=fields["chain"],
+        made_ago_ms=fields["made_ago_ms"],
         segments=tuple(_segment_from(row, stream, producer) for row in fields["segments"]),
         plans=tuple(map(plan_from, fields["plans"])),
         recalls=tuple(map(recall_from, fields["recalls"])),

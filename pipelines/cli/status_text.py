@@ -32,6 +32,9 @@ LEASES = (Column("fragment", 29), Column("p", 2, True), Column("by", 9), Column(
 STREAMS = (Column("stream", 22), Column("by", 9), Column("stable through", 20),
            Column("tentative", 10), Column("behind by", 10), Column("version", 7, True),
            Column("rows", 10, True))  # fmt: skip
+LINKS = (Column("link", 12), Column("here", 6), Column("state", 18), Column("answers", 13, True),
+         Column("news later by", 13, True), Column("received", 8, True), Column("sent", 7, True),
+         Column("files", 6, True))  # fmt: skip
 CORRECTIONS = (Column("stream", 36), Column("by", 9), Column("tentative through", 25),
                Column("corrected through", 24))  # fmt: skip
 STATES = (Column("fragment", 29), Column("p", 2, True), Column("by", 9), Column("state", 13),
@@ -53,13 +56,17 @@ REASONS = (Column("stream", 22), Column("in quarantine because", 64), Column("re
 def status_text(document: Mapping[str, Any]) -> str:
     """The facts of `home_status` as text, at most 100 characters a line (but for paths)."""
     from pipelines.homes.headroom_file import headroom_sentence
+    from pipelines.watching.link_facts import broken_link
 
-    parts = [facts(_known(document))]
+    parts = [_wrapped(sentence, 0) for link in document["links"] if (sentence := broken_link(link))]
+    parts.append(facts(_known(document)))
     parts += [_alarm(alarm) for alarm in document["alarms"]]
     if document["leases"]:
         parts.append(fixed(LEASES, [_lease(lease) for lease in document["leases"]]))
     if document["streams"]:
         parts.append(fixed(STREAMS, [_stream(stream) for stream in document["streams"]]))
+    if document["links"]:
+        parts.append(fixed(LINKS, [_link(link) for link in document["links"]]))
     parts += [_wrapped(line, 0) for line in disputed_lines(document["streams"])]
     streams = [s for s in document["streams"] if _is_shown(s)]
     if streams:
@@ -166,6 +173,34 @@ def disputed_lines(streams: Iterable[Mapping[str, Any]]) -> list[str]:
         "from, disagree: see medusa explain diverged"
         for stream, from_ in found.items()
     ]
+
+
+def _link(link: Mapping[str, Any]) -> Sequence[str]:
+    is_client = link["side"] == "client"
+    since_ms = link["since_ago_ms"] if is_client else link["answered_ago_ms"]
+    state = f"{link['state']} {_span(since_ms)}" if since_ms is not None else link["state"]
+    if not is_client:
+        state = "" if since_ms is None else f"answered {_span(since_ms)} ago"
+    return (
+        link["partner"],
+        "reads" if is_client else "serves",
+        state,
+        _pair(link["answer_ms"], link["answer_ms_max"]),
+        _pair(link["delay_ms"], link["delay_ms_max"]),
+        size_of(link["bytes_received"]),
+        size_of(link["bytes_sent"]),
+        f"{link['files']:,}",
+    )
+
+
+def _pair(median_ms: int | None, max_ms: int | None) -> str:
+    """A median and a maximum."""
+    return "" if median_ms is None or max_ms is None else f"{_short(median_ms)}/{_short(max_ms)}"
+
+
+def _short(length_ms: int) -> str:
+    seconds = length_ms / 1_000
+    return f"{length_ms} ms" if length_ms < 1_000 else f"{seconds:.1f} s"
 
 
 def _is_shown(stream: Mapping[str, Any]) -> bool:

@@ -7,7 +7,7 @@ fault.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -26,10 +26,11 @@ class Exchange(Protocol):
                   segments_max: int) -> LineNews:  # fmt: skip
         """What happened to a producer's line after a version (see `Readers.line_news`)."""
 
-    def fetch(self, partner: Participant, file: SegmentFile, target: Path) -> None:
-        """A copy of a partner's file, durable under another path, with the given size and hash.
+    def fetch_all(self, partner: Participant, files: Mapping[SegmentFile, Path]) -> None:
+        """Copies of a partner's files under other paths, durable, with the given sizes and hashes.
 
-        Raises Unavailable if there is no such copy; then the target does not exist.
+        They are transferred side by side. Raises Unavailable if one of them cannot be copied; then
+        its target does not exist, and those of others may.
         """
 
     def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
@@ -46,6 +46,9 @@ SEGMENTS_MIN = 16
 """So much news of a line may always be requested. With one segment a tick, on a busy machine an
 input that its partner has published in time was imported later and later, and answers were made
 without it, which kept the machine busy."""
+
+FILES_AT_ONCE = 64
+"""Files that are requested together: a partner that is slow to send them is waited for once."""
 
 SEGMENT_MS = 5.0
 """What a segment costs to import, before any has been."""
@@ -89,6 +92,7 @@ class Importer:
 
     `segments_max`: how much news of a line is requested at once, at most. `line_marks` returns the
     marks of a partner's lines, by which is known what has news, or None: then all are requested.
+    `on_delay` receives the time between a commit of a partner and that of its copy.
     """
 
     def __init__(
@@ -102,8 +106,10 @@ class Importer:
         segments_max: int = SEGMENTS_PER_NEWS_MAX,
         line_marks: Callable[[Participant], Marks | None] = lambda partner: None,
         now_s: Callable[[], float] = clock.monotonic_s,
+        on_delay: Callable[[Participant, int], object] = lambda partner, delay_ms: None,
     ) -> None:
         self._catalog = catalog
+        self._on_delay = on_delay
         self._copies = copies
         self._exchange = exchange
         self._leases = leases
@@ -173,6 +179,7 @@ class Importer:
             if is_new:
                 moved += 1
                 self._note_cost(segments, began_s)
+                self._note_delay(status, news)
             if is_new or (status.stream, status.producer) in self._failed:
                 # Also without news: what was the matter with the line is over.
                 self._failed.discard((status.stream, status.producer))
@@ -215,6 +222,16 @@ class Importer:
         cost_ms = (self._now_s() - began_s) * 1_000 / max(segments, 1)
         self._segment_ms = (self._segment_ms + cost_ms) / 2
 
+    def _note_delay(self, status: ImportStatus, news: LineNews | None) -> None:
+        """Report how long ago the partner committed what has been committed here now."""
+        delay_ms = None if news is None else news.delay_ms(self._now_ms(status))
+        if delay_ms is not None:
+            self._on_delay(status.producer.participant, delay_ms)
+
+    def _now_ms(self, status: ImportStatus) -> int:
+        """This home's clock."""
+        return status.read_at_ms + int((self._now_s() - self._read_s) * 1_000)
+
     def _fits(self) -> int:
         """How many segments may be requested now."""
         if self._room_ends_s is None:
@@ -245,7 +262,7 @@ class Importer:
     def _news(self, status: ImportStatus) -> LineNews | None:
         """What is new of a line; None if nothing is."""
         # Its age grows while it is transferred: from the request on, by this home's clock.
-        requested_at_ms = status.read_at_ms + int((self._now_s() - self._read_s) * 1_000)
+        requested_at_ms = self._now_ms(status)
         news = self._exchange.line_news(
             status.stream,
             status.producer,
@@ -274,7 +291,7 @@ class Importer:
         files = dict.fromkeys(
             file for p in news.segments if p.end_version is None for file in p.segment.files
         )
-        here = {file: self._fetched(partner, file) for file in files}
+        here = self._fetched(partner, files)
         segments = tuple(_with_copies(published, here) for published in news.segments)
         self._copies.sync(here.values())
         self._check(status, replace(news, segments=segments))
@@ -296,11 +313,16 @@ class Importer:
         if live:
             self._contents.check(status.stream, live)
 
-    def _fetched(self, partner: Participant, file: SegmentFile) -> SegmentFile:
-        """The file as it lies here, fetched unless it is here whole."""
-        here = replace(file, path=str(_place_of(partner, file)))
-        if not self._copies.holds(here):
-            self._exchange.fetch(partner, file, self._copies.place(here))
+    def _fetched(
+        self, partner: Participant, files: Iterable[SegmentFile]
+    ) -> Mapping[SegmentFile, SegmentFile]:
+        """The copies of files in this home, fetched unless they are complete here already."""
+        here = {file: replace(file, path=str(_place_of(partner, file))) for file in files}
+        missing = [file for file, copy in here.items() if not self._copies.holds(copy)]
+        for first in range(0, len(missing), FILES_AT_ONCE):
+            some = missing[first : first + FILES_AT_ONCE]
+            targets = {file: self._copies.place(here[file]) for file in some}
+            self._exchange.fetch_all(partner, targets)
         return here
 
 

@@ -7,7 +7,8 @@ includes the delay.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLate
 from dataclasses import dataclass, replace
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 MOMENT_S = 0.5
 FETCH_S = 2.0
-"""How long a file is waited for; the copy continues, and is there when it is requested again."""
+"""How long files are waited for; the copies continue, and are there with the next request."""
 
 Answer = TypeVar("Answer")
 
@@ -127,15 +128,15 @@ class NonBlockingExchange(NonBlocking):
             lambda: self._exchange.line_news(stream, producer, after, segments_max=segments_max),
             self._moment_s,
         )
-        late_ms = int((asks_s - began_s) * 1_000)
+        late_ms = math.ceil((asks_s - began_s) * 1_000)  # an age is never too small
         return news if late_ms <= 0 else _aged(news, late_ms)
 
-    def fetch(self, partner: Participant, file: SegmentFile, target: Path) -> None:
-        """See `Exchange.fetch`."""
+    def fetch_all(self, partner: Participant, files: Mapping[SegmentFile, Path]) -> None:
+        """See `Exchange.fetch_all`."""
         self._ask(
             partner,
-            ("file", file, target),
-            lambda: self._exchange.fetch(partner, file, target),
+            ("files", tuple(files.items())),
+            lambda: self._exchange.fetch_all(partner, files),
             max(self._moment_s, FETCH_S),
         )
 
@@ -178,6 +179,7 @@ def _aged(news: LineNews, late_ms: int) -> LineNews:
     """The news, its segments older by what the answer was late."""
     return replace(
         news,
+        made_ago_ms=None if news.made_ago_ms is None else news.made_ago_ms + late_ms,
         segments=tuple(
             replace(p, segment=replace(p.segment, age_ms=p.segment.age_ms + late_ms))
             for p in news.segments

@@ -15,6 +15,7 @@ from pipelines.base import clock
 from pipelines.base.files import FileLock
 from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.exchange_home import ExchangeHome
+from pipelines.exchange.link_recorder import LinkRecorder, reported_links
 from pipelines.exchange.own_identity import OwnIdentity
 from pipelines.exchange.server.application import ExchangeServer
 from pipelines.exchange.server.home_progress import HomeProgress
@@ -103,7 +104,10 @@ def serve_exchange(
         progress = HomeProgress(login_url)
         storage = storage_of(settings.directory, participant)
         identity = OwnIdentity(settings.directory, participant)
-        exchange = ExchangeServer(home, storage, identity, version("medusa"), progress, limits)
+        links = LinkRecorder()
+        exchange = ExchangeServer(
+            home, storage, identity, version("medusa"), progress, limits, links
+        )
         server = HttpsServer(exchange.application, listen, limits)
         url = server.url
         if name is not None and not is_loopback(host):
@@ -119,7 +123,12 @@ def serve_exchange(
             if not progress.is_connected:
                 revive()
 
-        with progress.listening(), _repeated(revive_lost), _repeated(listing.keep):
+        with (
+            progress.listening(),
+            _repeated(revive_lost),
+            _repeated(listing.keep),
+            reported_links(links, home.report_links),
+        ):
             server.serve_until_ended(ready, listing.end)
 
 

@@ -17,6 +17,7 @@ from medusa_core.errors import Conflict, Unavailable
 from medusa_core.knowledge import Limits
 from medusa_core.names import Participant
 from pipelines.base.settings import CATALOG_URL, Settings, child_environment
+from pipelines.exchange.link_recorder import reported_links
 from pipelines.homes.home import (
     HomeServer,
     chosen_participant,
@@ -231,6 +232,8 @@ def _running(
             observer(ServesMetrics(url=watcher.metrics_url))
         if exchange is not None:
             exchange.on_alarm = partial(watcher.alarm, "exchange")
+        links = home_session.exchange.links
+        stack.enter_context(reported_links(links, home_session.home.catalog.report_links))
         # What is opened from here on is closed before the end of the JVM is reported.
         stack.enter_context(jvm_errors(watcher.error))
         holder = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"

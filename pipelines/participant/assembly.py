@@ -211,6 +211,7 @@ def importer_of(
         leases,
         contents=FileContents(home.storage, home.catalog),
         line_marks=line_marks,
+        on_delay=home_session.exchange.links.note_delay,
     )
 
 

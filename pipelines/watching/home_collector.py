@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from medusa_core.errors import MedusaError
@@ -19,6 +19,7 @@ from medusa_core.loads import WINDOW_MS, ActivityKind, Load, RecordedSample, loa
 from medusa_core.segments import Producer
 from medusa_core.sinks import SinkRecord
 from medusa_core.states import State, Transition
+from pipelines.catalog.partner_records import LinkState, PartnerLinks
 from pipelines.catalog.processing_roles import Deployments
 from pipelines.catalog.records import LeaseRecord, StreamStatus
 from pipelines.sinks.sink_facts import SinkFacts, sink_facts
@@ -28,10 +29,20 @@ from pipelines.watching.home_status import (
     fragment_states,
     is_finished,
 )
+from pipelines.watching.link_facts import present_state
 
 LINE = ("participant", "stream", "producer")
 STATE = ("participant", "fragment", "producer", "partition", "state")
 SINK = ("participant", "stream", "sink")
+PARTNER = ("participant", "partner")
+LINK = (*PARTNER, "side")
+LINK_COUNTERS = {
+    "requests": ("requests", "Requests over a link."),
+    "failures": ("failures", "Requests that failed."),
+    "files": ("files", "Files that were transferred."),
+    "bytes_received": ("received_bytes", "Bytes of bodies that arrived."),
+    "bytes_sent": ("sent_bytes", "Bytes of bodies that were sent."),
+}
 FRAGMENT = ("participant", "fragment", "partition", "cause")
 
 
@@ -42,6 +53,7 @@ class WatchedHome(Deployments, Protocol):
     def streams(self) -> tuple[StreamStatus, ...]: ...
     def sinks(self) -> tuple[SinkRecord, ...]: ...
     def states(self) -> tuple[Transition, ...]: ...
+    def links(self) -> tuple[PartnerLinks, ...]: ...
     def loads_since(self, window_ms: int = WINDOW_MS) -> tuple[RecordedSample, ...]: ...
 
 
@@ -57,7 +69,7 @@ class HomeCollector(Collector):
         """Nothing: to be registered must not need the catalog."""
         return iter(())
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         """One look at the catalog."""
         reachable = self._gauge("catalog_reachable", "1 if the catalog answers, else 0.")
         try:
@@ -66,6 +78,7 @@ class HomeCollector(Collector):
             states = fragment_states(
                 self._catalog.assignments(), self._catalog.states(), self._catalog.participant
             )
+            links = self._catalog.links()
             load = load_of(self._catalog.loads_since(), clock_ms)
         except MedusaError:
             reachable.add_metric((self._participant,), 0)
@@ -77,6 +90,7 @@ class HomeCollector(Collector):
         yield from self._lines(streams, clock_ms)
         yield self._states(states)
         yield from self._sinks(sink_facts(sinks, streams, self._catalog.participant))
+        yield from self._links(links)
         if load is not None:
             yield from self._loads(load)
 
@@ -141,6 +155,39 @@ class HomeCollector(Collector):
             rows.add_metric(labels, sink.rows)
             stuck.add_metric(labels, 0 if sink.problem is None else 1)
         yield from (behind, rows, stuck)
+
+    def _links(self, links: Iterable[PartnerLinks]) -> Iterator[Metric]:
+        """Two series for each partner; counters are sums over all processes of the home."""
+        reachable = self._gauge(
+            "link_reachable",
+            "1 if the partner's server answers, else 0.",
+            ("participant", "partner"),
+        )
+        counters = {
+            name: CounterMetricFamily(f"medusa_link_{metric}", text, labels=LINK)
+            for name, (metric, text) in LINK_COUNTERS.items()
+        }
+        answer = self._gauge("link_answer_seconds", "Median time until an answer.", LINK)
+        delay = self._gauge(
+            "link_news_delay_seconds",
+            "Median time from commit to copy.",
+            ("participant", "partner"),
+        )
+        for one in links:
+            partner = self._safe(one.partner)
+            for status in (one.client, one.server):
+                if status is None:
+                    continue
+                labels, report = (self._participant, partner, status.side.value), status.report
+                for name, counter in counters.items():
+                    counter.add_metric(labels, getattr(report, name))
+                if report.answer_ms is not None:
+                    answer.add_metric(labels, report.answer_ms / 1_000)
+            if one.client is not None and (state := present_state(one.client)) is not None:
+                reachable.add_metric(labels[:2], 1 if state is LinkState.REACHABLE else 0)
+            if one.client is not None and one.client.report.delay_ms is not None:
+                delay.add_metric(labels[:2], one.client.report.delay_ms / 1_000)
+        yield from (reachable, *counters.values(), answer, delay)
 
     def _loads(self, load: Load) -> Iterator[GaugeMetricFamily]:
         """What costs it, and above what it is too much, is not for all who reach the port."""

@@ -23,6 +23,7 @@ from pipelines.homes.home import Home
 from pipelines.sinks.sink_facts import SinkFacts, sink_facts
 from pipelines.watching.alarms import alarm_facts
 from pipelines.watching.backlog import backlog_facts
+from pipelines.watching.link_facts import link_facts
 from pipelines.watching.load_facts import load_facts
 
 REASONS_MAX = 20
@@ -56,6 +57,7 @@ def home_status(home: Home) -> dict[str, Any]:
         "clock": iso(clock_ms * 1_000),
         "clock_ms": clock_ms,
         "alarms": alarm_facts(home.directory, home.participant),
+        "links": link_facts(catalog.links()),
         "participants": _participants(home, assignments, streams),
         "networks": [{"network": p.network, "plan": p.id} for p in catalog.plans()],
         "leases": [_lease(record) for record in leases],

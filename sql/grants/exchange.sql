@@ -9,4 +9,4 @@ GRANT EXECUTE ON FUNCTION medusa.acknowledge_as, medusa.published_file, medusa.p
     medusa.published_progress, medusa.published_streams, medusa.to_ms TO :"role";
 GRANT EXECUTE ON FUNCTION medusa_market.deliver_envelopes, medusa_market.issue_token,
     medusa_market.join_partner, medusa_market.note_introduction, medusa_market.partner_keys,
-    medusa_market.token_holder TO :"role";
+    medusa_market.report_links, medusa_market.token_holder TO :"role";

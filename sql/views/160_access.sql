@@ -38,3 +38,12 @@ CREATE VIEW medusa_api.stream_grants WITH (security_invoker = true) AS
 COMMENT ON VIEW medusa_api.stream_grants IS
     'Which partner may read which stream of this home, why, and since when; a pair has a row for '
     'each reason.';
+
+CREATE VIEW medusa_api.links WITH (security_invoker = true) AS
+    SELECT l.partner, l.side, l.state, l.state_since, l.error, l.failed_at, l.answered_at,
+        l.requests, l.failures, l.files, l.bytes_received, l.bytes_sent, l.answer_ms,
+        l.answer_ms_max, l.delay_ms, l.delay_ms_max, l.counted_since, l.reported_at
+    FROM medusa_market.link AS l;
+COMMENT ON VIEW medusa_api.links IS
+    'What was sent and received over the links with partners, also with those that were removed; '
+    'client: requests of this home, server: requests of the partner.';

@@ -10,17 +10,21 @@ import sys
 import time
 import unicodedata
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from medusa_core.errors import Refused, Unavailable
+from medusa_core.names import Participant
+from pipelines.catalog.partner_records import LinkReport, LinkState
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.cli.main import main
+from pipelines.homes.home import open_home
 from pipelines.sources.live.live_source import Polled
 from pipelines.watching.backlog import BacklogFile
 from tests.catalog import building as a
-from tests.cli.watched import BETA, Watched, own_watched_homes
+from tests.cli.watched import BETA, RED, Watched, own_watched_homes
 from tests.waiting import until
 
 Status = Callable[..., tuple[int, str, str]]
@@ -101,6 +105,44 @@ def test_the_text_has_the_facts_in_lines_of_a_hundred_characters(status: Status)
     assert any("ends in" in line and a.MAIN in line for line in lines)
     assert any("not begun" in line and a.BIG in line for line in lines)
     assert "it would do next:" in lines
+
+
+def test_links_show_which_partner_is_dead_or_slow_before_all_else(
+    status: Status, watched: Watched
+) -> None:
+    keys = ((name, sha256(name.encode()).hexdigest()) for name in ("bank", "shop"))
+    for name, key in keys:
+        watched.change(
+            "INSERT INTO medusa_market.party_key (participant, public_key, learned_by, because) "
+            f"VALUES ('{name}', '\\x{key}', 'me', 'a test')"
+        )
+    bank = a_link("bank", LinkState.UNREACHABLE, error=f"no {RED} route", state_ago_ms=12_000)
+    with open_home(watched.settings, a.ALPHA) as home:
+        home.catalog.report_links([bank, a_link("shop", delay_ms=2_300, delay_ms_max=9_000)])
+    _, out, _ = status("--json", "--participant", "alpha")
+    (found,) = json.loads(out)["homes"]
+    dead, slow = found["links"]
+    assert (dead["partner"], dead["side"], dead["state"]) == ("bank", "client", "unreachable")
+    assert (slow["bytes_received"], slow["requests"], slow["delay_ms"]) == (1_500_000, 7, 2_300)
+    _, out, _ = status("--participant", "alpha")
+    first, *lines = out.splitlines()
+    assert first.startswith("LINK to bank is unreachable for 1")
+    assert max(len(line) for line in lines if not line.startswith("folder")) <= WIDTH_MAX
+    (line,) = [line for line in lines if line.startswith("shop ")]
+    assert line.split()[1:3] == ["reads", "reachable"]
+    assert " ".join(line.split()).endswith("4 ms/9 ms 2.3 s/9.0 s 1.5 MB 20 B 3")
+    assert {c for c in out if unicodedata.category(c).startswith("C")} == {"\n"}
+
+
+def a_link(partner: str, state: LinkState = LinkState.REACHABLE, error: str | None = None,
+           state_ago_ms: int = 0, delay_ms: int | None = None,
+           delay_ms_max: int | None = None) -> LinkReport:  # fmt: skip
+    return LinkReport(
+        partner=Participant(partner), state=state, state_ago_ms=state_ago_ms, error=error,
+        failed_ago_ms=None, answered_ago_ms=10, requests=7, failures=0, files=3,
+        bytes_received=1_500_000, bytes_sent=20, answer_ms=4, answer_ms_max=9, delay_ms=delay_ms,
+        delay_ms_max=delay_ms_max,
+    )  # fmt: skip
 
 
 def test_columns_stand_still_whatever_is_in_them(status: Status) -> None:

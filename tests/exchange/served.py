@@ -20,6 +20,7 @@ from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.exchange_home import ExchangeHome
 from pipelines.exchange.client.https_exchange import HttpsExchange
 from pipelines.exchange.client.partner_link import PartnerAddress
+from pipelines.exchange.link_recorder import LinkRecorder
 from pipelines.exchange.own_identity import OwnIdentity
 from pipelines.exchange.server.application import ExchangeServer, ServerIdentity
 from pipelines.exchange.server.home_progress import HomeProgress
@@ -40,12 +41,13 @@ from tests.exchange.published_home import ALPHA, BETA, KEYS, ROWS, KeyIdentity, 
 def served(
     home: ExchangeHome, storage: Path, url: str, address: ListenAddress | None = None,
     limits: ServerLimits | None = None, identity: ServerIdentity | None = None,
+    links: LinkRecorder | None = None,
 ) -> Iterator[HttpsServer]:  # fmt: skip
     """The server of a home, of alpha's unless another identity is given."""
     limits = limits or ServerLimits()
     progress = HomeProgress(url)
     exchange = ExchangeServer(
-        home, storage, identity or KeyIdentity(ALPHA), "0.1.0", progress, limits
+        home, storage, identity or KeyIdentity(ALPHA), "0.1.0", progress, limits, links
     )
     server = HttpsServer(exchange.application, address or ListenAddress(), limits)
     is_ready = threading.Event()

@@ -18,7 +18,7 @@ def hash_of(path: Path) -> str:
 
 
 class StoredFiles:
-    """`Exchange.fetch` from storage roots; `Exchange.close` does nothing."""
+    """`Exchange.fetch_all` from storage roots; `Exchange.close` does nothing."""
 
     def __init__(self, storages: Mapping[Participant, Path]) -> None:
         self.storages = dict(storages)
@@ -35,6 +35,10 @@ class StoredFiles:
             shutil.copyfile(path, target)
         except OSError as error:
             raise Unavailable(f"copy {target} could not be written ({error.strerror})") from error
+
+    def fetch_all(self, partner: Participant, files: Mapping[SegmentFile, Path]) -> None:
+        for file, target in files.items():
+            self.fetch(partner, file, target)
 
     def close(self) -> None:
         pass

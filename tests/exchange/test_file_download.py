@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from medusa_core.errors import Unavailable
+from medusa_core.errors import Refused, Unavailable
 from medusa_core.segments import SegmentFile
 from pipelines.exchange.client import file_download
-from pipelines.exchange.client.partner_link import PartnerLink
+from pipelines.exchange.client.partner_link import DOWNLOADS_MAX, PartnerLink
 from pipelines.exchange.server.https_server import HttpsServer
 from tests.exchange.published_home import ALPHA, ROWS
 from tests.exchange.served import (
@@ -27,6 +27,7 @@ from tests.exchange.served import (
     asking,
     request_with_token,
     scripted,
+    send,
     silent,
 )
 from tests.waiting import until
@@ -102,6 +103,34 @@ def test_two_fetches_of_one_file_both_end_with_it(tmp_path: Path, content: bytes
             done.result(timeout=120)
     assert target.read_bytes() == content
     assert [one.name for one in tmp_path.iterdir()] == ["x.parquet"]
+
+
+def test_files_are_received_side_by_side(tmp_path: Path, content: bytes) -> None:
+    """No byte of a file is sent before all of them have been requested."""
+    contents = [content[:100_000] + bytes([number]) for number in range(DOWNLOADS_MAX)]
+    by_hash = {a_file(one).sha256: one for one in contents}
+    all_requested = threading.Barrier(len(contents), timeout=60)
+
+    def answer(connection: socket.socket) -> None:
+        head = request_with_token(connection)
+        digest = head.partition(b"/v1/files/")[2].partition(b" ")[0].decode()
+        all_requested.wait()
+        send(connection, by_hash[digest])
+
+    files = {a_file(one): tmp_path / f"{number}.parquet" for number, one in enumerate(contents)}
+    with scripted(answer) as url, asking(address_of(url)) as exchange:
+        exchange.fetch_all(ALPHA, files)
+    assert [target.read_bytes() for target in files.values()] == contents
+
+
+def test_one_file_that_fails_costs_no_other(server: HttpsServer, tmp_path: Path) -> None:
+    files = {SUMS_FILE: tmp_path / "x.parquet", a_file(b"unknown"): tmp_path / "y.parquet"}
+    with (
+        asking(address_of(server.url)) as exchange,
+        pytest.raises(Refused, match="nothing of this name"),
+    ):
+        exchange.fetch_all(ALPHA, files)
+    assert [target.exists() for target in files.values()] == [True, False]
 
 
 def test_a_disk_that_is_full_leaves_the_part_file_for_the_next_attempt(

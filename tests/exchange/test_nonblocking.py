@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -55,7 +55,7 @@ class Partners:
             assert self.lets.wait(60)
         return some_news(producer.participant, after)
 
-    def fetch(self, partner: Participant, file: SegmentFile, target: Path) -> None:
+    def fetch_all(self, partner: Participant, files: Mapping[SegmentFile, Path]) -> None:
         raise Unavailable("the disk is away")
 
     def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,
@@ -143,4 +143,4 @@ def test_what_is_wrong_with_a_partner_is_told_as_it_says_it(
 ) -> None:
     file = SegmentFile(path="a", size_bytes=1, sha256="0", rows=1)
     with pytest.raises(Unavailable, match="the disk is away"):
-        exchange.fetch(QUICK, file, tmp_path / "a")
+        exchange.fetch_all(QUICK, {file: tmp_path / "a"})

@@ -193,7 +193,7 @@ class Spoilt(StoredFiles):
         if file.path.endswith("-spoilt.parquet"):
             super().fetch(partner, file, target)
         else:
-            self._exchange.fetch(partner, file, target)
+            self._exchange.fetch_all(partner, {file: target})
 
     def _file(self, file: SegmentFile) -> SegmentFile:
         assert self.spoil is not None

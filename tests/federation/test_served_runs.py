@@ -6,9 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -23,13 +24,16 @@ from pipelines.exchange.contents import FileContents
 from pipelines.exchange.copies import FileCopies
 from pipelines.exchange.importer import Imported, Importer
 from pipelines.homes.exchange_addresses import address_path, read_address
+from pipelines.homes.home import open_home
 from pipelines.operations import exchange_process
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.operations.exchange_process import ExchangeProcess
+from pipelines.operations.folder_status import read_status
 from pipelines.participant.assembly import has_ended
 from pipelines.participant.home_notifications import notification_listener
 from pipelines.participant.home_session import HomeSession, open_session
 from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
+from pipelines.watching.link_facts import broken_link
 from tests.exchange.served import served_home
 from tests.federation.building import no_spark, rounds_until, seated
 from tests.federation.test_partner_files import write_contracts
@@ -91,6 +95,12 @@ def test_a_run_is_served_again_after_a_kill_and_its_server_ends_with_it(
         until(lambda: answers(beta), "alpha is served", START_S_MAX)
         first = server_of(process)
         assert first is not None
+        with open_home(settings, ALPHA) as home:
+            until(
+                lambda: any(one.server is not None for one in home.catalog.links()),
+                "the server has reported its link with beta",
+                START_S_MAX,
+            )
         before = read_address(settings.directory, ALPHA)
         first.kill()
         until(
@@ -187,6 +197,27 @@ def test_an_interrupt_of_the_whole_group_is_no_failure_of_the_server(settings: S
         started.communicate(timeout=60)
     log = settings.directory / "logs" / f"{ALPHA}.jsonl"
     assert not log.exists() or "exchange server" not in log.read_text()
+
+
+@pytest.mark.long
+def test_status_shows_a_link_while_it_works_and_when_it_is_broken(settings: Settings) -> None:
+    def link() -> Mapping[str, Any]:
+        """What beta's driver has reported of the requests that it makes."""
+        (home,) = read_status(settings, BETA).homes
+        assert home.status is not None
+        found = [one for one in home.status["links"] if one["side"] == "client"]
+        return found[0] if found else {"state": None}
+
+    with running(settings, participant=BETA):
+        with running(settings):
+            until(lambda: link()["state"] == "reachable", "beta reads of alpha", START_S_MAX)
+            until(lambda: link()["answer_ms"] is not None, "answers are measured", START_S_MAX)
+        until(lambda: link()["state"] == "unreachable", "alpha is away", START_S_MAX)
+        found = link()
+        assert "partner alpha" in found["error"] or "exchange of alpha" in found["error"]
+        assert str(broken_link(found)).startswith("LINK to alpha is unreachable for ")
+        with running(settings):
+            until(lambda: link()["state"] == "reachable", "alpha is back", START_S_MAX)
 
 
 @pytest.mark.long

@@ -290,4 +290,46 @@ def test_doctor_says_how_a_partner_is_reached(offices: Offices) -> None:
     (line,) = [line for line in printed.splitlines() if "partner alpha of beta" in line]
     assert line.startswith("ok")
     assert "(pinned) answers in" in line
-    assert "0 streams granted" in line
+    assert "access token valid until 20" in line
+    assert "0 streams granted; may read 0 streams of this home" in line
+
+
+def finding(office: Office, partner: str) -> dict[str, str]:
+    """What the doctor says of a partner."""
+    printed = office.run("doctor", "--json")
+    name = f"partner {partner} of {office.participant}"
+    (found,) = [one for one in json.loads(printed.stdout)["checks"] if one["name"] == name]
+    assert printed.returncode == (1 if found["state"] == "fail" else 0)
+    return dict(found)
+
+
+def test_doctor_is_red_for_a_partner_that_is_away_and_says_what_to_do(offices: Offices) -> None:
+    joined(offices)
+    _, beta = offices
+    beta.sql("UPDATE medusa_market.partner SET url = 'https://127.0.0.1:9'")
+    beta.sql("INSERT INTO medusa.stream_grant (stream, partner) VALUES ('sums', 'alpha')")
+    found = finding(beta, "alpha")
+    beta.sql("DELETE FROM medusa.stream_grant")
+    assert found["state"] == "fail"
+    assert "partner alpha at https://127.0.0.1:9 is not available" in found["found"]
+    assert "may read 1 stream (sums) of this home" in found["found"]
+    assert "firewalls let 127.0.0.1 port 9 through" in found["to_do"]
+
+
+def test_doctor_is_red_where_no_token_is_issued_and_says_why(offices: Offices) -> None:
+    joined(offices)
+    alpha, beta = offices
+    alpha.sql("SELECT medusa_api.remove_partner('beta')")
+    found = finding(beta, "alpha")
+    assert found["state"] == "fail"
+    assert "its server issues no access token: partner alpha: the assertion" in found["found"]
+    assert "whether it knows the present key of beta" in found["to_do"]
+
+
+def test_a_partner_without_an_address_only_reads_here(offices: Offices) -> None:
+    joined(offices)
+    _, beta = offices
+    beta.sql("UPDATE medusa_market.partner SET url = NULL, pin = NULL")
+    found = finding(beta, "alpha")
+    assert (found["state"], found["to_do"]) == ("ok", "")
+    assert found["found"].startswith("only reads here, its server has no address; may read 0")

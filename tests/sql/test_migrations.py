@@ -76,8 +76,11 @@ def baseline(tmp_path: Path) -> Path:
     (folder / "views/160_access.sql").unlink()
     edit(folder / "grants/owner.sql", "medusa_api.partners, ", "")
     edit(folder / "grants/owner.sql", "medusa_api.stream_grants, ", "")
+    edit(folder / "grants/owner.sql", "medusa_api.links, ", "")
     for grants in ("owner", "job"):
         edit(folder / f"grants/{grants}.sql", "medusa_market.partner, ", "")
+        edit(folder / f"grants/{grants}.sql", "medusa_market.last_word, medusa_market.link",
+             "medusa_market.last_word")  # fmt: skip
     # What reads a column that a migration brings had none.
     deploy = folder / "functions/networks/deploy.sql"
     edit(deploy, "f.starts_us IS DISTINCT FROM declared.starts_us", "false")

@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -17,15 +18,24 @@ from prometheus_client.parser import text_string_to_metric_families
 from medusa_core.decide import DecisionReason, Wait
 from medusa_core.errors import Conflict, Unavailable
 from medusa_core.grid import Range
-from medusa_core.names import StreamName
+from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Stability
 from medusa_core.states import State, Transition
+from pipelines.catalog.memory.memory_catalog import MemoryCatalog
+from pipelines.catalog.partner_records import (
+    LinkReport,
+    LinkSide,
+    LinkState,
+    LinkStatus,
+    PartnerLinks,
+)
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
 from pipelines.exchange.importer import Imported
 from pipelines.sources.live.live_source import Polled
 from pipelines.spark.results import Verified
+from pipelines.watching.link_facts import OLD_MS
 from pipelines.watching.watcher import Watcher
 from tests.catalog import building as a
 from tests.watching.homes import HOUR_MS, World
@@ -67,6 +77,37 @@ def watcher(world: World, tmp_path: Path) -> Iterator[Watcher]:
         a.ALPHA, tmp_path, catalog=world.catalog, metrics_port=0, secrets=secrets
     ) as watching:
         yield watching
+
+
+def test_links_are_shown_by_partner_and_side(
+    watcher: Watcher, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def status(side: LinkSide, reported_ago_ms: int, **given: Any) -> LinkStatus:
+        report = LinkReport(
+            partner=Participant("shop"), state_ago_ms=0, error=None, failed_ago_ms=None,
+            answered_ago_ms=0, requests=7, failures=2, files=3, bytes_received=100, bytes_sent=50,
+            answer_ms=4, answer_ms_max=9, delay_ms_max=None, **given,
+        )  # fmt: skip
+        return LinkStatus(side=side, reported_ago_ms=reported_ago_ms, report=report)
+
+    def links(client_ago_ms: int) -> tuple[PartnerLinks, ...]:
+        unreachable, reachable = LinkState.UNREACHABLE, LinkState.REACHABLE
+        client = status(LinkSide.CLIENT, client_ago_ms, state=unreachable, delay_ms=250)
+        server = status(LinkSide.SERVER, 0, state=reachable, delay_ms=None)
+        return (PartnerLinks(partner=Participant("shop"), client=client, server=server),)
+
+    monkeypatch.setattr(MemoryCatalog, "links", lambda self: links(1_000))
+    seen = scrape(watcher)
+    assert seen("link_reachable", partner="shop") == 0
+    assert seen("link_news_delay_seconds", partner="shop") == 0.25
+    for side in ("client", "server"):
+        assert seen("link_requests_total", partner="shop", side=side) == 7
+        assert seen("link_received_bytes_total", partner="shop", side=side) == 100
+        assert seen("link_answer_seconds", partner="shop", side=side) == 0.004
+    monkeypatch.setattr(MemoryCatalog, "links", lambda self: links(OLD_MS + 1))
+    seen = scrape(watcher)
+    assert seen("link_reachable", partner="shop") is None, "nobody has asked of late"
+    assert seen("link_failures_total", partner="shop", side="client") == 2
 
 
 def test_verifications_are_counted_by_their_result(watcher: Watcher) -> None:

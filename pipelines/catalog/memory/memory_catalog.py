@@ -57,6 +57,7 @@ from pipelines.catalog.memory import recalls as memory_recalls
 from pipelines.catalog.memory import sinks as memory_sinks
 from pipelines.catalog.memory import trim as memory_trim
 from pipelines.catalog.memory.store import Call, Clock, Store, Transaction
+from pipelines.catalog.partner_records import PartnerLinks
 from pipelines.catalog.records import (
     Assignment,
     Deployment,
@@ -455,6 +456,10 @@ class MemoryCatalog:
     def record_load(self, sample: LoadSample) -> bool:
         """See `LoadLog.record_load`."""
         return self.run(lambda transaction: loads.record(transaction, sample))
+
+    def links(self) -> tuple[PartnerLinks, ...]:
+        """None: in memory no partner is reached over a network."""
+        return ()
 
     def loads_since(self, window_ms: int = WINDOW_MS) -> tuple[RecordedSample, ...]:
         """See `LoadLog.loads_since`."""

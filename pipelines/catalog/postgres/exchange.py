@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from medusa_core.commits import CommitResult, Hold, Lease
 from medusa_core.divergence import Divergence
@@ -13,12 +13,13 @@ from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version
 from medusa_core.protocol.introductions import Introduction
 from medusa_core.segments import Producer
 from pipelines.catalog import import_rows as imported
-from pipelines.catalog.partner_records import KnownPartner
+from pipelines.catalog.partner_records import KnownPartner, LinkReport, LinkSide, PartnerLinks
 from pipelines.catalog.postgres import choices, many, rows
 from pipelines.catalog.postgres.database_errors import errors_of_catalog
 from pipelines.catalog.postgres.deployments import segment_answers
 from pipelines.catalog.postgres.home_database import HomeDatabase
 from pipelines.catalog.postgres.introduction_values import introduction_values
+from pipelines.catalog.postgres.link_rows import partner_links, reports_document
 from pipelines.catalog.postgres.news import import_document, news_of
 from pipelines.catalog.postgres.queries import query
 from pipelines.catalog.processing_roles import Imports, Readers
@@ -61,6 +62,23 @@ class PostgresExchange(HomeDatabase, Imports, Readers):
             Participant(row["participant"]): int(row["came_at_ms"])
             for row in self._rows("last_news")
         }
+
+    def granted_to(self, partner: Participant) -> tuple[StreamName, ...]:
+        """The streams of this home that a partner may read, in order of their names."""
+        return tuple(StreamName(row["stream"]) for row in self._rows("granted_to", partner=partner))
+
+    def links(self) -> tuple[PartnerLinks, ...]:
+        """The links with the partners of this home, in order of their names."""
+        return partner_links(self._rows("links"))
+
+    def report_links(self, reports: Sequence[LinkReport]) -> None:
+        """Add what a driver has counted of the requests that it makes."""
+        self._value(
+            "report_links",
+            committing=True,
+            side=LinkSide.CLIENT.value,
+            reports=reports_document(reports),
+        )
 
     def note_introduction(self, known_key: bytes, introduction: Introduction) -> None:
         """Store what a partner has signed with its known key; see `OwnIdentity.introduction`."""

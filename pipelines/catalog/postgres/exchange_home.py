@@ -14,8 +14,10 @@ from medusa_core.names import Participant, StreamName, Version
 from medusa_core.protocol.call_documents import Acknowledgement, LineProgress, OfferedStream
 from medusa_core.protocol.introductions import Introduction
 from medusa_core.segments import Producer, SegmentFile
+from pipelines.catalog.partner_records import LinkReport, LinkSide
 from pipelines.catalog.postgres.home_database import HomeDatabase
 from pipelines.catalog.postgres.introduction_values import introduction_values
+from pipelines.catalog.postgres.link_rows import reports_document
 from pipelines.catalog.postgres.news import news_of
 
 if TYPE_CHECKING:
@@ -74,6 +76,15 @@ class ExchangeHome(HomeDatabase):
         """The partner that a token was issued to; None if it is over, revoked or unknown."""
         partner = self._value("token_holder", token_hash=token_hash)
         return None if partner is None else Participant(partner)
+
+    def report_links(self, reports: Sequence[LinkReport]) -> None:
+        """Add what the server has counted of the requests that it answers."""
+        self._value(
+            "report_links",
+            committing=True,
+            side=LinkSide.SERVER.value,
+            reports=reports_document(reports),
+        )
 
     def published_streams(self, partner: Participant) -> tuple[OfferedStream, ...]:
         """The streams that a partner may read and this home computes, in order of their names."""

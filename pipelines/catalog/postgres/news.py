@@ -33,6 +33,7 @@ def news_of(
         trimmed_us=document["trimmed_us"],
         chain_after=document.get("chain_after"),  # a home of an older Medusa tells none
         chain=document.get("chain"),
+        made_ago_ms=document.get("made_ago_ms"),
         segments=tuple(
             PublishedSegment(
                 segment=segment_of(row, stream, producer),

@@ -10,11 +10,13 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
+from dataclasses import replace
+from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from medusa_core.errors import Diverged, Unavailable
+from medusa_core.errors import Diverged, MedusaError, Unavailable
 from medusa_core.exchange import LineNews
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.protocol import call_documents as calls
@@ -22,6 +24,7 @@ from medusa_core.protocol.news_documents import NEWS_BYTES_MAX, read_news
 from medusa_core.restart import RestartPolicy
 from medusa_core.segments import Producer, SegmentFile
 from pipelines.base import clock
+from pipelines.catalog.partner_records import LinkState
 from pipelines.exchange.client.file_download import Downloads
 from pipelines.exchange.client.partner_link import (
     ClientIdentity,
@@ -29,6 +32,7 @@ from pipelines.exchange.client.partner_link import (
     PartnerAddress,
     PartnerLink,
 )
+from pipelines.exchange.link_recorder import LinkRecorder
 
 if TYPE_CHECKING:
     from medusa_core.market.envelopes import Envelope
@@ -66,6 +70,15 @@ LineMarks = Mapping[tuple[StreamName, int], str]
 """Stream and replica -> mark."""
 
 
+class CallKind(Enum):
+    """How a call counts in what is recorded of a link: one that waits, or transfers a file, does
+    not show how long answers take."""
+
+    SHORT = "short"
+    WAITING = "waiting"
+    FILE = "file"
+
+
 def ignore(known_key: bytes, introduction: object) -> None:
     """Discard introductions of partners: for clients that make a few calls."""
 
@@ -90,6 +103,7 @@ class HttpsExchange:
         self._watched_marks: dict[Participant, LineMarks] = {}
         self._pause = pause
         self._downloads = Downloads()
+        self.links = LinkRecorder()
         self._lookups = ThreadPoolExecutor(ADDRESSES_MAX, "medusa-addresses")
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread()
@@ -105,6 +119,7 @@ class HttpsExchange:
             "after": after,
             "segments_max": segments_max,
         }
+        began_s = clock.monotonic_s()
         received = self._run(
             producer.participant,
             lambda link: link.request(
@@ -123,11 +138,29 @@ class HttpsExchange:
                 f"{after} and sends {news.stream} by {news.producer} after {news.after}: call its "
                 "operator"
             )
-        return news
+        # Rounded down: an age is never too small.
+        return replace(news, read_after_ms=max(int((received.read_s - began_s) * 1_000), 0))
 
     def fetch(self, partner: Participant, file: SegmentFile, target: Path) -> None:
-        """See `Exchange.fetch`."""
-        self._run(partner, lambda link: self._downloads.download(link, partner, file, target))
+        """A copy of one file, see `fetch_all`."""
+        self.fetch_all(partner, {file: target})
+
+    def fetch_all(self, partner: Participant, files: Mapping[SegmentFile, Path]) -> None:
+        """See `Exchange.fetch_all`: `DOWNLOADS_MAX` at a time."""
+
+        async def download(link: PartnerLink, file: SegmentFile, target: Path) -> None:
+            await self._downloads.download(link, partner, file, target)
+            self.links.note_answer(partner)
+            self.links.note_file(partner)
+
+        async def all_of(link: PartnerLink) -> None:
+            copied = (download(link, file, target) for file, target in files.items())
+            # What arrives is kept, also if another one fails.
+            for found in await asyncio.gather(*copied, return_exceptions=True):
+                if isinstance(found, BaseException):
+                    raise found
+
+        self._run(partner, all_of, kind=CallKind.FILE)
 
     def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,
                     limit_ms: int, path_ms: int) -> None:  # fmt: skip
@@ -186,7 +219,8 @@ class HttpsExchange:
         Waits for so long while the key is the known one.
         """
         call = partial(self._progress, known=known, wait_ms=wait_ms)
-        key, content = self._run(partner, call)
+        kind = CallKind.WAITING if wait_ms else CallKind.SHORT
+        key, content = self._run(partner, call, kind=kind)
         return key, calls.read_progress(content)
 
     def watch(self, partner: Participant, happened: Callable[[], object]) -> Callable[[], None]:
@@ -225,6 +259,16 @@ class HttpsExchange:
         )
         return calls.read_health(received.content)
 
+    def token_left_s(self, partner: Participant) -> float | None:
+        """For how long the present access token of a partner is valid; None if there is none."""
+        link = self._links.get(partner)
+        return None if link is None else link.token_left_s
+
+    def is_refused(self, partner: Participant) -> bool:
+        """Whether the partner's server has refused to issue the last access token."""
+        link = self._links.get(partner)
+        return link is not None and link.is_refused
+
     def join(self, partner: Participant, secret: str) -> None:
         """Join this participant at a partner, with the secret of its invitation."""
         self._run(partner, lambda link: link.join(secret, self._answer_s))
@@ -254,11 +298,21 @@ class HttpsExchange:
         self,
         partner: Participant,
         call: Callable[[PartnerLink], Coroutine[Any, Any, Value]],
+        *,
+        kind: CallKind = CallKind.SHORT,
     ) -> Value:
-        address = self._address(partner)
-        with self._starts:
-            loop = self._running()
-            future = asyncio.run_coroutine_threadsafe(self._called(partner, address, call), loop)
+        try:
+            address = self._address(partner)
+        except Unavailable as error:
+            self.links.note_failure(partner, error, LinkState.UNREACHABLE)
+            raise
+        called = self._called(partner, address, call, kind)
+        try:
+            with self._starts:
+                future = asyncio.run_coroutine_threadsafe(called, self._running())
+        except Unavailable:
+            called.close()
+            raise
         try:
             return future.result()
         except CancelledError:
@@ -286,7 +340,25 @@ class HttpsExchange:
         partner: Participant,
         address: PartnerAddress,
         call: Callable[[PartnerLink], Coroutine[Any, Any, Value]],
+        kind: CallKind,
     ) -> Value:
+        link = await self._link_to(partner, address)
+        began_s = clock.monotonic_s()
+        try:
+            value = await call(link)
+        except MedusaError as error:
+            self.links.note_failure(partner, error, _state_after(error, link, kind))
+            raise
+        else:
+            took_s = clock.monotonic_s() - began_s if kind is CallKind.SHORT else None
+            if kind is not CallKind.FILE:  # each file is a request, and is noted as it arrives
+                self.links.note_answer(partner, took_s=took_s)
+            return value
+        finally:
+            received, sent = link.take_bytes()
+            self.links.note_bytes(partner, received=received, sent=sent)
+
+    async def _link_to(self, partner: Participant, address: PartnerAddress) -> PartnerLink:
         link = self._links.get(partner)
         if link is None or link.address != address:
             before = link
@@ -295,7 +367,7 @@ class HttpsExchange:
             )
             if before is not None:
                 await before.retire()
-        return await call(link)
+        return link
 
     async def _watched(self, partner: Participant, happened: Callable[[], object]) -> None:
         loop = asyncio.get_running_loop()
@@ -307,7 +379,7 @@ class HttpsExchange:
                     # It may ask the own catalog, which the event loop must not wait for.
                     address = await loop.run_in_executor(self._lookups, self._address, partner)
                     call = partial(self._progress, known=known, wait_ms=WATCH_MS)
-                    key, content = await self._called(partner, address, call)
+                    key, content = await self._called(partner, address, call, CallKind.WAITING)
                     if key != known:
                         self._watched_marks[partner] = await self._marks(content)
                         happened()
@@ -365,3 +437,12 @@ class _Pace:
         earliest_s = now_s - WATCH_BURST * WATCH_S_MIN
         self._free_s = max(self._free_s, earliest_s) + WATCH_S_MIN
         return max(self._free_s - now_s, 0.0)
+
+
+def _state_after(error: MedusaError, link: PartnerLink, kind: CallKind) -> LinkState | None:
+    """What a failed call says of the link; None: nothing, as the disk here may be full."""
+    if link.is_refused:
+        return LinkState.REFUSED
+    if not isinstance(error, Unavailable):
+        return LinkState.REACHABLE
+    return None if kind is CallKind.FILE else LinkState.UNREACHABLE

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import secrets
 import socket
 import ssl
@@ -78,6 +79,9 @@ class ClientIdentity(Protocol):
         """By which others know this participant."""
 
 
+SENT_S = "medusa_sent_s"
+READ_TIMING = re.compile(r"(?:^|,) *read;dur=([0-9]{1,9})(?=$|[,;. ])")
+
 Learn = Callable[[bytes, Introduction], object]
 """Stores what a partner has signed with its known key; called in a thread."""
 
@@ -110,10 +114,14 @@ class PartnerAddress:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """An answer: its content, and its headers."""
+    """An answer: its content, its headers, and when the partner read its home for it.
+
+    `read_s`: by this machine's monotonic clock; the partner read its home then, or later.
+    """
 
     content: bytes
     headers: httpx.Headers
+    read_s: float
 
 
 class PartnerLink:
@@ -132,12 +140,26 @@ class PartnerLink:
         self._client: httpx.AsyncClient | None = None
         self._old: list[httpx.AsyncClient] = []
         self._token: str | None = None
-        self._token_ends_s = 0.0
+        self._token_renews_s = self._token_ends_s = 0.0
         self._token_mark: object = None
         self._client_lock = asyncio.Lock()
         self._token_lock = asyncio.Lock()
         self._open = 0
         self._is_retired = False
+        self._received = self._sent = 0
+        self.is_refused = False
+        """Whether the partner's server has refused to issue the last token."""
+
+    @property
+    def token_left_s(self) -> float | None:
+        """For how long the access token is valid; None if there is none."""
+        return None if self._token is None else self._token_ends_s - clock.monotonic_s()
+
+    def take_bytes(self) -> tuple[int, int]:
+        """How many bytes of bodies were received and sent since this was last asked."""
+        taken = self._received, self._sent
+        self._received = self._sent = 0
+        return taken
 
     async def retire(self) -> None:
         """Close the connections as soon as no request is open."""
@@ -175,7 +197,7 @@ class PartnerLink:
             ) as response,
         ):
             content = await self._content(response, bytes_max)
-        return Received(content, response.headers)
+        return Received(content, response.headers, _read_s(response, clock.monotonic_s()))
 
     async def join(self, secret: str, seconds_max: float) -> None:
         """Join this participant at the partner, with the secret of an invitation.
@@ -214,6 +236,7 @@ class PartnerLink:
         sent = dict(headers or {})
         if body is not None:
             sent["Content-Type"] = "application/json"
+            self._sent += len(body)
 
         def made(client: httpx.AsyncClient, token: str) -> httpx.Request:
             return client.build_request(
@@ -261,6 +284,7 @@ class PartnerLink:
                 part = await anext(parts, None)
             if part is None:
                 return
+            self._received += len(part)
             yield part
 
     @asynccontextmanager
@@ -283,12 +307,16 @@ class PartnerLink:
     async def _response(
         self, made: Callable[[httpx.AsyncClient, str], httpx.Request]
     ) -> httpx.Response:
+        if self._token is None:
+            self.is_refused = False  # another one is requested, if the server is reached
         for attempts_left in (2, 1, 0):
             client = await self._connected()
             token = None
             try:
                 token = await self._access_token(client)
-                response = await client.send(made(client, token), stream=True)
+                request = made(client, token)
+                request.extensions[SENT_S] = clock.monotonic_s()
+                response = await client.send(request, stream=True)
             except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
                 # The server may have closed an idle connection, or renewed its certificate with
                 # the same key. Every call may be repeated.
@@ -320,14 +348,21 @@ class PartnerLink:
         async with self._token_lock:
             mark = self._identity.mark()
             is_of_present_key = mark == self._token_mark
-            is_in_time = clock.monotonic_s() < self._token_ends_s
+            is_in_time = clock.monotonic_s() < self._token_renews_s
             if self._token is not None and is_of_present_key and is_in_time:
                 return self._token
             self._token = None
             await self._hear(client)
-            issued = await self._request_token(client)
+            try:
+                issued = await self._request_token(client)
+            except Refused:
+                self.is_refused = True
+                raise
+            self.is_refused = False
             self._token, self._token_mark = issued.token, mark
-            self._token_ends_s = clock.monotonic_s() + RENEWAL_PART * issued.lifetime_s
+            now_s = clock.monotonic_s()
+            self._token_renews_s = now_s + RENEWAL_PART * issued.lifetime_s
+            self._token_ends_s = now_s + issued.lifetime_s
             return issued.token
 
     async def _request_token(self, client: httpx.AsyncClient) -> calls.AccessToken:
@@ -456,6 +491,16 @@ class PartnerLink:
             raise
         except Exception as error:
             raise self.unavailable(_reason(_cause(error))) from error
+
+
+def _read_s(response: httpx.Response, received_s: float) -> float:
+    """When the partner read its home for a response, or earlier: what `Server-Timing` says.
+
+    A partner that claims more than has passed counts as one that has read at the end.
+    """
+    sent_s: float = response.request.extensions[SENT_S]
+    found = READ_TIMING.search(response.headers.get("server-timing", ""))
+    return sent_s if found is None else min(sent_s + int(found[1]) / 1_000, received_s)
 
 
 def is_answering(url: str, seconds_max: float) -> bool:

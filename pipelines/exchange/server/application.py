@@ -2,8 +2,9 @@
 
 Each call finds the partner by its access token and asks the catalog for that partner alone. What is
 not granted and what does not exist have one answer, 404. The catalog is called in threads, so that
-one slow call delays no other; each partner has a budget of its own. Every answer says in the header
-`Server-Timing` how long it took inside.
+one slow call delays no other; each partner has a budget of its own. Every answer has a header
+`Server-Timing` with durations: `inside`, how long it took; for answers that may wait also `read`,
+how long until the home was read, to which the ages in the answer refer.
 
 TLS, the number of connections and the size of headers are for `https_server` to keep.
 """
@@ -16,7 +17,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, ParamSpec, Protocol, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -41,6 +42,8 @@ from medusa_core.protocol.news_documents import HASH, STREAM, write_news
 from medusa_core.protocol.problems import MEDIA_TYPE, ProblemKind, kind_of, write_problem
 from medusa_core.segments import SegmentFile
 from pipelines.base import clock
+from pipelines.catalog.partner_records import LinkState
+from pipelines.exchange.link_recorder import LinkRecorder
 from pipelines.exchange.server.access_tokens import AccessRecords, AccessTokens
 from pipelines.exchange.server.connections import claim, claimed_by
 from pipelines.exchange.server.openapi import news_numbers, wait_numbers
@@ -59,6 +62,7 @@ from pipelines.exchange.server.request_parts import (
     text_of,
 )
 from pipelines.exchange.server.responses import (
+    PARQUET,
     LimitedResponse,
     document_response,
     file_response,
@@ -75,6 +79,8 @@ log = logging.getLogger(__name__)
 JSON = "application/json"
 
 NO_TOKEN = "there is no valid access token: request one"
+TOO_LARGE = "the body is too large: send less"
+TOO_MANY = "too many requests at once: wait for the answers to the others"
 NOT_FOUND = "there is nothing of this name for you: ask the operator for a grant"
 
 
@@ -134,6 +140,8 @@ class _Problem(Exception):
         self.detail = detail
 
 
+P = ParamSpec("P")
+Found = TypeVar("Found")
 Call = Callable[[Request], Awaitable[Response]]
 PartnerCall = Callable[[Request, Participant], Awaitable[Response]]
 
@@ -149,7 +157,9 @@ class ExchangeServer:
         version: str,
         progress: Progress,
         limits: ServerLimits | None = None,
+        links: LinkRecorder | None = None,
     ) -> None:
+        self._links = links or LinkRecorder()
         self._progress = progress
         self._home = home
         self._storage = storage
@@ -198,17 +208,15 @@ class ExchangeServer:
             except _Problem as problem:
                 response = _problem(problem.kind, problem.detail)
             except BodyTooLarge:
-                response = _problem(ProblemKind.TOO_LARGE, "the body is too large: send less")
+                response = _problem(ProblemKind.TOO_LARGE, TOO_LARGE)
             except TooManyRequests:
-                detail = "too many requests at once: wait for the answers to the others"
-                response = _problem(ProblemKind.TOO_MANY_REQUESTS, detail)
+                response = _problem(ProblemKind.TOO_MANY_REQUESTS, TOO_MANY)
             except MedusaError as error:
                 response = _problem(kind_of(error), str(error))
             if response.status_code == ProblemKind.UNAUTHORIZED.status:
                 # A client that guesses tokens needs a new connection for each guess.
                 response.headers["Connection"] = "close"
-            took_ms = (clock.monotonic_s() - began_s) * 1_000
-            response.headers["Server-Timing"] = f"inside;dur={took_ms:.1f}"
+            response.headers["Server-Timing"] = _timing(request, began_s)
             return response
 
         return answer
@@ -224,7 +232,7 @@ class ExchangeServer:
                 raise TooManyRequests
             with ExitStack() as held:
                 held.enter_context(self._budgets.request(partner))
-                response = await call(request, partner)
+                response = await self._recorded(call, request, partner)
                 if isinstance(response, LimitedResponse):
                     # Its budget is held until the last byte is sent.
                     held.push(response.held)
@@ -233,6 +241,29 @@ class ExchangeServer:
                 return response
 
         return answer
+
+    async def _recorded(
+        self, call: PartnerCall, request: Request, partner: Participant
+    ) -> Response:
+        """The answer to a call; what the link with the partner has had of it is recorded."""
+        began_s = clock.monotonic_s()
+        try:
+            response = await call(request, partner)
+        except (MedusaError, _Problem, TooManyRequests, BodyTooLarge) as error:
+            self._links.note_failure(partner, _sentence(error), LinkState.REACHABLE)
+            raise
+        took_s = clock.monotonic_s() - began_s - getattr(request.state, "waited_s", 0.0)
+        is_file = response.media_type == PARQUET
+        self._links.note_answer(partner, took_s=None if is_file else took_s)
+        if isinstance(response, LimitedResponse):
+            response.on_sent = lambda sent: self._links.note_bytes(partner, sent=sent)
+        return response
+
+    async def _body(self, request: Request, partner: Participant, bytes_max: int) -> bytes:
+        """The body of a partner's request."""
+        body = await body_of(request, bytes_max, self._limits.body_s_max)
+        self._links.note_bytes(partner, received=len(body))
+        return body
 
     async def _partner(
         self, request: Request, *, is_recent_enough: bool = True
@@ -296,7 +327,8 @@ class ExchangeServer:
 
     async def _lines(self, request: Request, partner: Participant) -> Response:
         async def look() -> tuple[str, bytes]:
-            lines = await self._call(partner, self._home.published_progress, partner)
+            published = self._home.published_progress
+            lines = await self._call(partner, _read, request, published, partner)
             content = calls.write_progress(lines)
             return sha256(content).hexdigest(), content
 
@@ -310,9 +342,9 @@ class ExchangeServer:
 
         def read() -> tuple[str, bytes]:
             # Written at once: news that waited to be written would count in no budget.
-            news = self._home.published_news(
-                partner, stream, given["replica"], Version(given["after"]),
-                segments_max=given["segments_max"],
+            news = _read(
+                request, self._home.published_news, partner, stream, given["replica"],
+                Version(given["after"]), segments_max=given["segments_max"],
             )  # fmt: skip
             if news is None:
                 raise _Problem(ProblemKind.NOT_FOUND, NOT_FOUND)
@@ -339,7 +371,11 @@ class ExchangeServer:
             # A partner that was removed must not wait, nor be known from a moment ago.
             if await self._partner(request, is_recent_enough=False) is None:
                 raise _Problem(ProblemKind.UNAUTHORIZED, NO_TOKEN)
-            if await _has_left(request, happens, ends_s - clock.monotonic_s()):
+            waits_s = clock.monotonic_s()
+            has_left = await _has_left(request, happens, ends_s - waits_s)
+            waited_s = getattr(request.state, "waited_s", 0.0)
+            request.state.waited_s = waited_s + clock.monotonic_s() - waits_s
+            if has_left:
                 raise _Problem(ProblemKind.UNAVAILABLE, "the connection ended before the answer")
 
     async def _file(self, request: Request, partner: Participant) -> Response:
@@ -359,6 +395,7 @@ class ExchangeServer:
             headers["Content-Range"] = f"bytes {first}-{end - 1}/{file.size_bytes}"
         opened.seek(first)
         status = 200 if part is None else 206
+        self._links.note_file(partner)
 
         async def read(bytes_max: int) -> bytes:
             # A partner that was removed meanwhile receives no more of it.
@@ -374,7 +411,7 @@ class ExchangeServer:
         return None if file is None else (file, opened_file(self._storage / file.path, file))
 
     async def _acknowledge(self, request: Request, partner: Participant) -> Response:
-        body = await body_of(request, calls.SMALL_BYTES_MAX, self._limits.body_s_max)
+        body = await self._body(request, partner, calls.SMALL_BYTES_MAX)
         acknowledgement = calls.read_acknowledgement(body)
         if not await self._call(partner, self._home.acknowledge, partner, acknowledgement):
             raise _Problem(ProblemKind.NOT_FOUND, NOT_FOUND)
@@ -382,7 +419,7 @@ class ExchangeServer:
 
     async def _deliver(self, request: Request, partner: Participant) -> Response:
         with self._budgets.memory(partner, ENVELOPES_BYTES_MAX):
-            body = await body_of(request, ENVELOPES_BYTES_MAX, self._limits.body_s_max)
+            body = await self._body(request, partner, ENVELOPES_BYTES_MAX)
             envelopes = await self._call(partner, read_envelopes, body)
             answers = await self._call(partner, self._home.deliver, partner, envelopes)
         return _document(write_deliveries(answers))
@@ -393,6 +430,34 @@ class ExchangeServer:
             participant=self._home.participant, version=self._version, clock_ms=clock_ms
         )
         return _document(calls.write_health(health))
+
+
+def _sentence(error: Exception) -> str:
+    """What is reported of an error."""
+    match error:
+        case BodyTooLarge():
+            return TOO_LARGE
+        case TooManyRequests():
+            return TOO_MANY
+    return str(error)
+
+
+def _read(
+    request: Request, function: Callable[P, Found], *args: P.args, **kwargs: P.kwargs
+) -> Found:
+    """What a call of the home returns; the request remembers when it was made."""
+    request.state.read_s = clock.monotonic_s()
+    return function(*args, **kwargs)
+
+
+def _timing(request: Request, began_s: float) -> str:
+    """The durations of an answer since a request began; that until the home was read is rounded
+    down, since the ages in the answer count from there."""
+    parts = [f"inside;dur={(clock.monotonic_s() - began_s) * 1_000:.1f}"]
+    read_s = getattr(request.state, "read_s", None)
+    if read_s is not None:
+        parts.append(f"read;dur={int((read_s - began_s) * 1_000)}")
+    return ", ".join(parts)
 
 
 async def _has_left(request: Request, happens: asyncio.Event, seconds: float) -> bool:

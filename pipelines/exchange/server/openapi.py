@@ -60,7 +60,9 @@ def openapi_document(limits: ServerLimits) -> dict[str, Any]:
             "title": "Medusa exchange",
             "version": "1",
             "description": "What a participant's home publishes to its partners. What is not "
-            "granted and what does not exist have one answer, 404.",
+            "granted and what does not exist have one answer, 404. Every answer has a header "
+            "Server-Timing with durations in ms: inside, how long it took; for answers that may "
+            "wait also read, how long after the arrival of the request the home was read.",
         },
         "paths": {
             "/v1/token": {"post": _token()},

@@ -30,9 +30,16 @@ class LimitedResponse(StreamingResponse):
         headers: Mapping[str, str] | None = None, *, memory_bytes: int,
     ) -> None:  # fmt: skip
         announced = {**(headers or {}), "Content-Length": str(length)}
-        super().__init__(pieces, status, announced, media_type=media_type)
+        super().__init__(self._noted(pieces), status, announced, media_type=media_type)
         self.memory_bytes = memory_bytes
         self.held = ExitStack()
+        self.on_sent: Callable[[int], object] = lambda sent: None
+        """Called with the number of bytes of each piece."""
+
+    async def _noted(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        async for piece in pieces:
+            self.on_sent(len(piece))
+            yield piece
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response, then release what it holds.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -53,11 +53,11 @@ class FaultInjectedExchange(FaultInjectedTransport):
         self._links.hear(producer.participant)
         return news
 
-    def fetch(self, partner: Participant, file: SegmentFile, target: Path) -> None:
-        """See `Exchange.fetch`: all of the file arrives, or nothing."""
+    def fetch_all(self, partner: Participant, files: Mapping[SegmentFile, Path]) -> None:
+        """See `Exchange.fetch_all`: all of the files arrive, or nothing."""
         self._links.ask(partner)
         self._links.hear(partner)
-        self._exchange.fetch(partner, file, target)
+        self._exchange.fetch_all(partner, files)
 
     def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,
                     limit_ms: int, path_ms: int) -> None:  # fmt: skip

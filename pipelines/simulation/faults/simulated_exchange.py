@@ -9,7 +9,7 @@ in the reader's storage root.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,12 +72,13 @@ class SimulatedExchange:
             return self._world.chance.choice(passed)
         return None
 
-    def fetch(self, partner: Participant, file: SegmentFile, target: Path) -> None:
-        """See `Exchange.fetch`."""
-        home = self._home_of(partner)
-        self._wait_for(partner, FETCH_MS)
-        rows = home.storage.read(file)
-        self._world.homes[self._reader].storage.write(str(target), rows)
+    def fetch_all(self, partner: Participant, files: Mapping[SegmentFile, Path]) -> None:
+        """See `Exchange.fetch_all`."""
+        for file, target in files.items():
+            home = self._home_of(partner)
+            self._wait_for(partner, FETCH_MS)
+            rows = home.storage.read(file)
+            self._world.homes[self._reader].storage.write(str(target), rows)
 
     def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,
                     limit_ms: int, path_ms: int) -> None:  # fmt: skip

@@ -66,13 +66,18 @@ BEGIN
         'chain', (
             SELECT encode(v.chain, 'hex') FROM medusa.line_version AS v
             WHERE (v.line_id, v.version) = (line.line_id, upto)),
+        'made_ago_ms', (
+            SELECT greatest(medusa.to_ms(statement_timestamp()) - medusa.to_ms(v.made_at), 0)
+            FROM medusa.line_version AS v
+            WHERE (v.line_id, v.version) = (line.line_id, upto) AND v.made_at IS NOT NULL),
         'segments', (
             SELECT jsonb_agg(jsonb_build_object('from_us', s.from_us, 'to_us', s.to_us,
                 'stability', s.stability, 'version', s.version, 'begin_version', s.begin_version,
                 'end_version', CASE WHEN s.end_version <= upto THEN s.end_version END,
                 'plan', s.plan, 'missing', s.missing,
-                -- Only durations cross between participants: how old it is now, by this clock.
-                'age_ms', s.age_ms + greatest(medusa.to_ms(clock_timestamp()) - (
+                -- Only durations cross between participants: how old it was when this request
+                -- arrived here, by this clock. The server knows that moment.
+                'age_ms', s.age_ms + greatest(medusa.to_ms(statement_timestamp()) - (
                     SELECT medusa.to_ms(c.committed_at) FROM medusa.commit AS c
                     WHERE c.commit_id = s.commit_id), 0),
                 'bucket_us', s.bucket_us, 'bucket_rows', s.bucket_rows,
