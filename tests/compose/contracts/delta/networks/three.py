@@ -1,15 +1,18 @@
-"""Connections that three participants land, counted in windows of two seconds by a fourth."""
+"""Connections that three partners land, counted in windows of two seconds."""
 
 from medusa_core.network import Aggregate, Network, Output, Source, Union
 
-PARTS = ("given_a", "given_b", "given_c")
+PARTS = {"given_a": "alpha", "given_b": "beta", "given_c": "gamma"}
 COLUMNS = {"ts_us": "bigint", "orig_h": "string", "resp_p": "int"}
 
 network = Network(
     name="three",
-    sources=tuple(Source(name=name, columns=COLUMNS, time="ts_us") for name in PARTS),
+    sources=tuple(
+        Source(name=name, stream=f"{partner}/{name}", columns=COLUMNS)
+        for name, partner in PARTS.items()
+    ),
     boxes=(
-        Union(name="given", inputs=PARTS),
+        Union(name="given", inputs=tuple(PARTS)),
         Aggregate(
             name="per_source",
             input="given",
