@@ -152,8 +152,7 @@ def demo_federation(settings: Settings, folder: Path) -> Iterator[DemoFederation
         for participant in ALL
     }
     files = {
-        f"{path.relative_to(TEMPLATES).parts[0]}/{CONTRACTS}/"
-        + "/".join(path.relative_to(TEMPLATES).parts[1:]): path.read_text(encoding="utf-8")
+        str(path.relative_to(TEMPLATES)): path.read_text(encoding="utf-8")
         for path in sorted(TEMPLATES.rglob("*"))
         if path.suffix in (".py", ".yaml")
     }
