@@ -13,7 +13,7 @@ RUN groupadd --gid 10001 medusa \
     && useradd --uid 10001 --gid medusa --home-dir /srv/medusa --no-create-home \
         --shell /usr/sbin/nologin medusa \
     && install -d -o medusa -g medusa -m 0750 /srv/medusa \
-    && install -d /srv/contracts
+    && install -d /srv/given
 COPY . .
 ENV PATH=/opt/medusa/.venv/bin:/usr/local/bin:/usr/bin:/bin \
     MEDUSA_DIR=/srv/medusa \

@@ -22,7 +22,7 @@ from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.homes.home import SERVER, known_homes, storage_of
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 
-CONTRACTS = REPOSITORY / "contracts"
+CONTRACTS = REPOSITORY / "contracts" / "sites"
 END_S_MAX = 60
 
 

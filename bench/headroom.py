@@ -1,9 +1,10 @@
 """`python -m bench headroom`: how late the first tentative answer is on a busy machine.
 
-The federation of `medusa demo` runs as processes (three participants, one output promised within
-5 s) next to processes that use all of the CPU that they can get. A link of the computing
-participant is cut, and healed once the output has been answered without the input; then the next
-one is cut. The figure of a cut is the delay of its first tentative answer, from the catalog: from
+The federation of `medusa demo`, in one folder (`scanners/contracts`), runs as processes (three
+participants, one output promised within 5 s) next to processes that use all of the CPU that they
+can get. A link of the computing participant is cut, and healed once the output has been answered
+without the input; then the next one is cut. The figure of a cut is the delay of its first
+tentative answer, from the catalog: from
 when the available inputs could have been used to the commit of the answer. The promise has
 headroom if no answer of any cut is later than the bound.
 
@@ -48,11 +49,12 @@ from medusa_core.names import StreamName
 from medusa_core.segments import Producer
 from medusa_core.states import State
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
-from pipelines.cli.demo_federation import COMPUTES, CONTRACTS, OTHERS
+from pipelines.cli.demo_federation import COMPUTES, OTHERS
 from pipelines.homes.headroom_file import read_headroom
 from pipelines.homes.home import open_home
 from pipelines.platform.drills.link_faults import NOTHING, Lost, faults_alone, write_faults
 
+CONTRACTS = Path(__file__).parent / "scanners" / "contracts"
 STREAM = StreamName("scanning_sources")
 START_S_MAX = 420.0
 STABLE_BEFORE = 2

@@ -34,7 +34,7 @@ from bench.soak import own_folder
 from medusa_core.errors import MedusaError
 
 SQL = (Path(__file__).parent / "recovery.sql").read_text()
-COMPUTES = "delta"
+COMPUTES = "center"
 LEASE_S = 2.0
 NETWORK = """\
 from dataclasses import replace

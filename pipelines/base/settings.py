@@ -12,7 +12,8 @@ This module alone reads and sets the environment of this process. All variables 
 * `MEDUSA_METRICS_PORT`: the port on 127.0.0.1 on which a driver serves its metrics; 0 chooses a
   free one; without it none are served.
 * `MEDUSA_EXCHANGE_NAME`: the host name by which partners on other machines or in other containers
-  reach this one, over TLS; without it a home is served on 127.0.0.1 only, over plain HTTP.
+  reach this one, over TLS; without it a home is served on 127.0.0.1 only, over plain HTTP. With
+  `localhost` it is served on 127.0.0.1 only, over TLS.
 * `MEDUSA_EXCHANGE_PORT`: the port on which a home is served; without it a free one.
 * `MEDUSA_SPARK_MASTER`: the cluster on which steps run; without it they run in the driver's JVM.
 * `MEDUSA_DRIVER_MEMORY`: the heap of a driver's JVM, default 2g.

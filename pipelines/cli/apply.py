@@ -27,6 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--participant", metavar="P", help="only this one's home (default: all)")
     begins = "at which bucket the new plan of a changed network begins: ISO 8601, or now"
     parser.add_argument("--from", dest="from_", metavar="BUCKET", help=begins)
+    homes = "only make the homes: before partners join whose streams the networks read"
+    parser.add_argument("--homes", action="store_true", help=homes)
     parser.add_argument("--explain", action="store_true", help="print the plan, change nothing")
     add_json(parser)
 
@@ -45,6 +47,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
         participant=options.participant,
         begins=beginning_of(options.from_),
         explain=options.explain,
+        only_homes=options.homes,
     )
     result = apply_contracts(settings, request, _print_problem if options.json else _print)
     if options.json:

@@ -5,8 +5,8 @@ participants run as processes; one of them is cut off and is connected again (`d
 
 Everything is stored in MEDUSA_DIR/demo: `input` (generated, from a seed), `home` (catalog and
 storage of the replay, kept for inspection), `out` (the outputs as CSV), `report.html`;
-`federation` (three homes) and `federation.html`. A folder of that name that was not made by a
-demo is left alone. It needs no test data and no network.
+`federation` (a folder for each of three participants) and `federation.html`. A folder of that name
+that was not made by a demo is left alone. It needs no test data and no network.
 """
 
 from __future__ import annotations
@@ -66,19 +66,21 @@ def demo(settings: Settings, *, records: int, seed: int, scene: str | None = Non
 
 def _federation(settings: Settings, folder: Path) -> int:
     """The scene of the federation."""
-    from pipelines.cli.demo_federation import COMPUTES
+    from pipelines.cli.demo_federation import ALL, COMPUTES
     from pipelines.cli.demo_folder import remove_homes
     from pipelines.cli.demo_scene import STREAM, show_scene
     from pipelines.report.next_steps import next_commands
 
     homes, page = folder / "federation", folder / "federation.html"
+    for participant in ALL:
+        remove_homes(replace(settings, directory=homes / participant))
     remove_homes(replace(settings, directory=homes))
     _print(
         "A partner is cut off: three participants, one stream of answers, promised within 5 s", ""
     )
     is_right = show_scene(settings, homes, page, say=_print)
     _print("", f"Report, with pictures: {page.resolve().as_uri()}", "", "What to type next:", "")
-    for command in next_commands(homes, stream=STREAM, participant=COMPUTES):
+    for command in next_commands(homes / COMPUTES, stream=STREAM):
         _print(f"  {command}")
     return 0 if is_right else CHECK_FAILED
 

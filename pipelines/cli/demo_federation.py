@@ -1,18 +1,18 @@
-"""The demo's participants: their contracts, their homes, and `medusa run` of each as a process.
+"""The demo's participants: contracts, home and Postgres of each, and `medusa run` as a process.
 
-Each runs in a separate session, so that the demo passes on Ctrl-C; Linux ends them if the demo is
-killed. Their output is written to `NAME.out` in the folder.
+Each has a folder of its own, as on a machine of its own, and knows the others as partners that have
+joined by an invitation. Each process runs in a separate session, so that the demo passes on Ctrl-C;
+Linux ends them if the demo is killed. Their output is written to `NAME.out` in the folder.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -24,51 +24,66 @@ from pipelines.base.owned_command import owned_command
 from pipelines.base.settings import Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.cli.fault import render
+from pipelines.homes.exchange_addresses import read_address
 from pipelines.homes.home import SERVER, without_login
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.operations.fault_injection import CutRequest, HealRequest, inject_fault
+from pipelines.operations.partner_invitation import (
+    AcceptRequest,
+    InvitationMade,
+    InviteRequest,
+    accept_invitation,
+    invite_partner,
+)
+from pipelines.operations.partner_management import export_partner
 from pipelines.operations.project_files import write_project
+from pipelines.platform.airflow_components.ports import free_port
 from pipelines.platform.drills.run_processes import running_in
 from pipelines.report.next_steps import near
 
-CONTRACTS = Path(__file__).with_name("templates") / "demo" / "contracts"
+TEMPLATES = Path(__file__).with_name("templates") / "demo"
+CONTRACTS = "contracts"
+HOST = "localhost"
 COMPUTES, OTHERS = Participant("alpha"), (Participant("beta"), Participant("gamma"))
+ALL = (COMPUTES, *OTHERS)
 CUT = OTHERS[-1]
 """Whose link to the one that computes is cut."""
 
+START_S_MAX = 240.0
 END_S_MAX = 30
 LOOK_S = 0.25
 
 
 @dataclass(slots=True)
 class DemoFederation:
-    """Homes in a folder and the participants that run in them now."""
+    """The participants' homes, each in a folder of its own below `folder`, and who runs now."""
 
-    settings: Settings
+    folder: Path
+    settings: Mapping[Participant, Settings]
     running: dict[Participant, subprocess.Popen[bytes]] = field(default_factory=dict)
 
-    def start(self, participant: Participant, *more: str) -> None:
-        """Run a participant from now on."""
-        medusa = [sys.executable, "-P", "-m", "pipelines.cli.main", "run"]
-        # One port serves neither the exchange nor the metrics of three.
-        settings = replace(without_login(self.settings), exchange_port=None)
-        variables = settings.environment_of_child()
-        variables.pop("MEDUSA_METRICS_PORT", None)
-        with self.log(participant).open("ab") as log, starting("medusa run"):
+    def start(self, participant: Participant, *more: str, command: str = "run") -> None:
+        """Run a participant, or with another command serve it, from now on."""
+        medusa = [sys.executable, "-P", "-m", "pipelines.cli.main", command, *more]
+        variables = without_login(self.settings[participant]).environment_of_child()
+        variables.pop("MEDUSA_METRICS_PORT", None)  # one port does not serve three
+        with self.log(participant).open("ab") as log, starting(f"medusa {command}"):
             self.running[participant] = subprocess.Popen(
-                owned_command(
-                    [*medusa, "--participant", participant, *more], ends_by=signal.SIGTERM
-                ),
+                owned_command(medusa, ends_by=signal.SIGTERM),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
                 env=variables,
-            )  # fmt: skip
+            )
+
+    def contracts(self, participant: Participant) -> Path:
+        """A participant's folder of contracts."""
+        return self.settings[participant].directory / CONTRACTS
 
     def log(self, participant: Participant) -> Path:
-        """What a participant's process says."""
-        return self.settings.directory / f"{participant}.out"
+        """What a participant's processes say."""
+        return self.folder / f"{participant}.out"
 
     def check(self) -> None:
         """Raises Unavailable, naming the log, if a participant has ended."""
@@ -80,36 +95,43 @@ class DemoFederation:
                     f"in {near(self.log(participant))}"
                 )
 
+    def is_served(self, participant: Participant) -> bool:
+        """Whether partners reach a participant."""
+        with suppress(Unavailable):
+            read_address(self.settings[participant].directory, participant)
+            return True
+        return False
+
     def drives(self, participant: Participant) -> bool:
         """Whether a participant has its leases and works."""
         self.check()
         return any(
             process.participant == participant and not process.waits
-            for process in running_in(self.settings.directory)
+            for process in running_in(self.settings[participant].directory)
         )
 
     def cut(self, one: Participant, other: Participant) -> str:
-        """Cut the link between two participants; what was done, in a line."""
-        return render(inject_fault(self.settings, CutRequest(one=one, other=other)))
+        """Cut the link between two participants at one's end; what was done, in a line."""
+        return render(inject_fault(self.settings[one], CutRequest(one=one, other=other)))
 
     def heal(self, one: Participant, other: Participant) -> str:
         """Heal the link between two participants; what was done, in a line."""
-        return render(inject_fault(self.settings, HealRequest(participants=(one, other))))
+        return render(inject_fault(self.settings[one], HealRequest(participants=(one, other))))
 
     def stop(self) -> None:
         """End all participants, the one that computes first: it would answer without the others."""
-        for participant in [p for p in (COMPUTES, *OTHERS) if p in self.running]:
+        for participant in [p for p in ALL if p in self.running]:
             _end(self.running.pop(participant))
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Tell a process to end, and kill its group if it does not."""
-    with contextlib.suppress(ProcessLookupError):
+    with suppress(ProcessLookupError):
         process.send_signal(signal.SIGINT)
     try:
         process.wait(END_S_MAX)
     except subprocess.TimeoutExpired:
-        with contextlib.suppress(ProcessLookupError):
+        with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
@@ -120,23 +142,60 @@ def demo_federation(settings: Settings, folder: Path) -> Iterator[DemoFederation
 
     Raises Unavailable if the folder cannot be written.
     """
-    own = replace(settings, directory=folder)
+    homes = {
+        participant: replace(
+            settings,
+            directory=folder / participant,
+            exchange_name=HOST,
+            exchange_port=free_port(HOST),
+        )
+        for participant in ALL
+    }
     files = {
-        f"contracts/{path.relative_to(CONTRACTS)}": path.read_text(encoding="utf-8")
-        for path in sorted(CONTRACTS.rglob("*"))
+        str(path.relative_to(TEMPLATES)): path.read_text(encoding="utf-8")
+        for path in sorted(TEMPLATES.rglob("*"))
         if path.suffix in (".py", ".yaml")
     }
     try:
         write_project(folder, files)
     except Refused as error:
         raise Unavailable(f"the folder of the demo is not empty: {error}") from error
-    with contextlib.ExitStack() as stack:
-        if own.catalog_url is None:
-            stack.enter_context(EmbeddedServer(folder / SERVER))
-        apply_contracts(own, ApplyRequest(contracts=folder / "contracts"))
-        federation = DemoFederation(own)
+    with ExitStack() as stack:
+        for own in homes.values():
+            if own.catalog_url is None:
+                stack.enter_context(EmbeddedServer(own.directory / SERVER))
+        federation = DemoFederation(folder, homes)
         stack.callback(federation.stop)
+        for participant in ALL:
+            _apply(federation, participant, only_homes=True)
+        _join(federation)
         yield federation
+
+
+def _join(federation: DemoFederation) -> None:
+    """Let the one that computes join the others, each of which grants it a stream."""
+    for participant in OTHERS:
+        federation.start(participant, command="serve")
+    is_served = federation.is_served
+    wait_until(federation, lambda: all(map(is_served, OTHERS)), "all are served", START_S_MAX)
+    for participant in OTHERS:
+        own, contracts = federation.settings[participant], federation.contracts(participant)
+        request = InviteRequest(partner=COMPUTES, contracts=contracts, is_waiting=False)
+        made: list[InvitationMade] = []
+        invite_partner(own, request, made.append)
+        accepted = AcceptRequest(code=made[0].code, contracts=federation.contracts(COMPUTES))
+        accept_invitation(federation.settings[COMPUTES], accepted)
+        export_partner(own, None, COMPUTES, contracts)
+        _apply(federation, participant)
+    _apply(federation, COMPUTES)
+    federation.stop()
+
+
+def _apply(
+    federation: DemoFederation, participant: Participant, *, only_homes: bool = False
+) -> None:
+    request = ApplyRequest(contracts=federation.contracts(participant), only_homes=only_homes)
+    apply_contracts(federation.settings[participant], request)
 
 
 def wait_until(
@@ -149,6 +208,6 @@ def wait_until(
         if clock.monotonic_s() > gives_up_s:
             raise Unavailable(
                 f"within {seconds_max:g} s it did not come so far that {what}: the machine may be "
-                f"too busy; the output of participants is in {near(federation.settings.directory)}"
+                f"too busy; the output of participants is in {near(federation.folder)}"
             )
         clock.sleep_s(LOOK_S)

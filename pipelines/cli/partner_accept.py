@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import suppress
 
 from medusa_core.errors import Refused
-from medusa_core.protocol.invitations import CODE_LENGTH_MAX
+from medusa_core.protocol.invitations import CODE_LENGTH_MAX, read_code
 from pipelines.base.settings import Settings
 from pipelines.cli.arguments import add_contracts, add_home
 
@@ -45,8 +46,19 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _code(given: str) -> str:
-    """The code as it was given, or from standard input, which no list of processes shows."""
-    code = sys.stdin.read(2 * CODE_LENGTH_MAX) if given == "-" else given
+    """The code as it was given, or from standard input, which no list of processes shows.
+
+    No more is read than the code, so that `medusa partner invite` may wait at the other end of a
+    pipe until it has been used.
+    """
+    if given != "-":
+        return given
+    code = ""
+    while len(code) < 2 * CODE_LENGTH_MAX and (line := sys.stdin.readline(CODE_LENGTH_MAX)):
+        code += line
+        with suppress(Refused):
+            read_code(code)
+            break
     if not code.strip():
         raise Refused("there is no code on standard input: give that of medusa partner invite")
     return code

@@ -105,6 +105,12 @@ def read_federation(contracts: Path, directory: Path, offers: Offers = nothing_k
     )
 
 
+def read_homes(contracts: Path) -> Federation:
+    """The participants of a contracts folder alone, without what they run: see `ApplyRequest`."""
+    check_folder(contracts)
+    return Federation(participants=read_participants(contracts), networks=(), streams={}, order=())
+
+
 def _promised(
     networks: Sequence[PlacedNetwork],
     order: Sequence[Fragment],

@@ -10,6 +10,7 @@ from pipelines.contracts.fields import Named, name_of
 from pipelines.contracts.yaml_values import Value, read_yaml
 
 SUFFIX = ".yaml"
+OWNERS_MAX = 9
 NAME_FIELD = {"participants": "participant", "streams": "stream"}
 
 
@@ -52,9 +53,11 @@ def check_folder(directory: Path) -> None:
     if not directory.is_dir():
         raise Refused(f"there is no folder {directory}: name the contracts with --contracts DIR")
     if not (directory / "participants").is_dir():
-        raise Refused(
-            f"{directory} has no folder participants: write {directory}/participants/NAME{SUFFIX}"
-        )
+        owners = sorted(path.parent.name for path in directory.glob("*/participants"))[:OWNERS_MAX]
+        hint = f"write {directory}/participants/NAME{SUFFIX}"
+        if owners:
+            hint = f"name the folder of one owner ({', '.join(owners)})"
+        raise Refused(f"{directory} has no folder participants: {hint}")
 
 
 def check_inside(directory: Path, path: Path, says: str) -> Path:

@@ -27,6 +27,14 @@ from pipelines.language.check import check_network
 from pipelines.spark.deployment import plan_of_widths
 
 
+def how_to_join(partner: str) -> str:
+    """What to do where a participant elsewhere has no file in the contracts folder."""
+    return (
+        f"join it (medusa apply --homes, then medusa partner), or write its file with medusa "
+        f"partner export {partner}"
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartnerStream:
     """A stream that a partner offers: its shape, the partner's replicas, what it is computed from.
@@ -79,7 +87,7 @@ def imported_streams(
         if source.stream is None or source.writer is None or source.writer in known - elsewhere:
             continue
         if source.writer not in known:
-            to_do = f"join it, then write its file with medusa partner export {source.writer}"
+            to_do = how_to_join(source.writer)
             hint = did_you_mean(source.writer, sorted(known), to_do)
             raise reading.refused(f", and {source.writer} has no contract as participant: {hint}")
         for other in of_stream:

@@ -9,6 +9,7 @@ from medusa_core.errors import Refused
 from medusa_core.names import Participant, StreamName
 from medusa_core.suggest import did_you_mean
 from pipelines.contracts.fields import listing
+from pipelines.contracts.imported_streams import how_to_join
 from pipelines.contracts.placed_network import PlacedNetwork
 from pipelines.contracts.streams import StreamContract
 
@@ -66,8 +67,7 @@ def check_readers(
     for contract in contracts:
         for named in contract.readers:
             if named.name not in participants:
-                to_do = f"join it, then write its file with medusa partner export {named.name}"
-                hint = did_you_mean(named.name, participants, to_do)
+                hint = did_you_mean(named.name, participants, how_to_join(named.name))
                 raise named.at.refused(
                     f"is {named.name}, who has no contract as participant: {hint}"
                 )

@@ -21,7 +21,7 @@ from pipelines.catalog.postgres.stream_grants import StreamGrants
 from pipelines.contracts.apply_changes import HomeChanges, decide_changes
 from pipelines.contracts.assignments import PlanStart
 from pipelines.contracts.comparison_rows import Change, Mark
-from pipelines.contracts.federation import Federation, read_federation
+from pipelines.contracts.federation import Federation, read_federation, read_homes
 from pipelines.contracts.home_snapshot import OWNER, HomeSnapshot, read_home_snapshot
 from pipelines.contracts.reach import hold_for_plan
 from pipelines.contracts.replicas import warnings_of
@@ -44,13 +44,16 @@ class ApplyRequest:
 
     `contracts`: the folder. `participant`: only this one's home, None for all. `begins`: from which
     bucket a changed network is computed under its new plan (`beginning_of`); None if none changed.
-    `explain`: make the plan and change nothing.
+    `explain`: make the plan and change nothing. `only_homes`: make the homes, and read nothing else
+    of the contracts: before partners elsewhere have joined, networks that read their streams are
+    refused.
     """
 
     contracts: Path
     participant: str | None = None
     begins: PlanStart | None = None
     explain: bool = False
+    only_homes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,10 +129,14 @@ def apply_contracts(
     a home cannot be reached.
     """
     contracts = request.contracts
-    federation = read_federation(contracts, settings.directory)
+    if request.only_homes:
+        federation = read_homes(contracts)
+    else:
+        federation = read_federation(contracts, settings.directory)
     roots = check_storage(federation.participants, settings.directory)
     chosen = _chosen(federation, contracts, settings, request.participant)
-    bilateral = [one.terms for one in read_bilateral(contracts, federation.participants)]
+    agreements = () if request.only_homes else read_bilateral(contracts, federation.participants)
+    bilateral = [one.terms for one in agreements]
     public_keys = {
         one.participant: one.public_key for one in federation.participants if one.public_key
     }
@@ -145,7 +152,9 @@ def apply_contracts(
             is_applied=False,
             homes=decided,
             agreements=agreed,
-            notes=(
+            notes=()
+            if request.only_homes
+            else (
                 *_notes(settings, federation, decided, request.begins),
                 *_unneeded_grants(federation, snapshots, chosen),
             ),

@@ -34,7 +34,7 @@ from pipelines.homes.home import chosen_participant, exchange_login, storage_of
 from pipelines.homes.signing_keys import key_path, make_key
 
 CERTIFICATE = "server.pem"
-LOOPBACK, ANY = "127.0.0.1", "0.0.0.0"
+LOOPBACK, LOCALHOST, ANY = "127.0.0.1", "localhost", "0.0.0.0"
 LOOK_AGAIN_S = 0.5
 """How often a standby looks whether it is to serve, and how long an answer may take."""
 
@@ -51,10 +51,10 @@ exchange is written again if it is missing."""
 class ServeRequest:
     """Where to serve the exchange of `participant` (None: the only one of the folder).
 
-    `host` None: all addresses of the machine if the settings have the name by which partners reach
-    it, else loopback. On loopback it is served without TLS unless a certificate is given;
-    elsewhere with the given certificate, or with one that the home makes. Port 0 is that of the
-    settings, else a free one.
+    `host` None: with the name of the settings by which partners reach it, all addresses of the
+    machine, or loopback if that is its name; without a name, loopback. On loopback it is served
+    without TLS unless a name or a certificate is given; elsewhere with the given certificate, or
+    with one that the home makes. Port 0 is that of the settings, else a free one.
     `key`: a PEM file; None if the certificate's file holds the key. `is_standby`: wait while
     another process serves it, but not for one that is frozen.
     """
@@ -88,9 +88,13 @@ def serve_exchange(
     participant = chosen_participant(settings, request.participant)
     make_key(settings.directory, participant)
     name = settings.exchange_name
-    default_host = LOOPBACK if name is None else ANY
+    default_host = LOOPBACK if name is None or _is_this_machine(name) else ANY
     host = request.host or default_host
-    certificate = _certificate(settings, participant, request, host)
+    is_named = name is not None and (request.host is None or not is_loopback(host))
+    certificate = request.certificate
+    if certificate is None and (is_named or not is_loopback(host)):
+        own_path = certificate_path(settings.directory, participant)
+        certificate = make_certificate(own_path, participant)
     tls = None if certificate is None else ServerCertificate(certificate, request.key)
     port = request.port or settings.exchange_port or 0
     listen = ListenAddress(host=host, port=port, tls=None if tls is None else tls.context)
@@ -110,7 +114,7 @@ def serve_exchange(
         )
         server = HttpsServer(exchange.application, listen, limits)
         url = server.url
-        if name is not None and not is_loopback(host):
+        if name is not None and is_named:
             url = server.url_at(name)
         listing = _Listing(settings.directory, participant, url, tls, lock)
 
@@ -206,12 +210,9 @@ def _lock_of_server(
         clock.sleep_s(LOOK_AGAIN_S)
 
 
-def _certificate(
-    settings: Settings, participant: Participant, request: ServeRequest, host: str
-) -> Path | None:
-    if request.certificate is not None or is_loopback(host):
-        return request.certificate
-    return make_certificate(certificate_path(settings.directory, participant), participant)
+def _is_this_machine(name: str) -> bool:
+    """Whether a name is reached from this machine alone."""
+    return name == LOCALHOST or is_loopback(name)
 
 
 def certificate_path(directory: Path, participant: Participant) -> Path:

@@ -6,7 +6,8 @@ Every fault but a kill can have its own end, and is over then even if this proce
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
@@ -14,6 +15,8 @@ from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
 from pipelines.base import clock
 from pipelines.base.settings import Settings
+from pipelines.homes.home import known_homes
+from pipelines.operations.partner_management import list_partners
 from pipelines.platform.drills.link_faults import (
     BY_MS_MAX,
     FILE,
@@ -122,9 +125,10 @@ def inject_fault(
 ) -> FaultResult:
     """Do what is requested; returns when a freeze with an end is over.
 
-    The observer receives the result as soon as the fault is in effect. Raises Refused for an
-    unknown participant, one link end named twice, a delay out of range, or a damaged fault file;
-    Unavailable if there is no process to kill or freeze.
+    The observer receives the result as soon as the fault is in effect. Of a link, one participant
+    may be a partner elsewhere. Raises Refused for an unknown participant, one link end named twice,
+    a delay out of range, or a damaged fault file; Unavailable if there is no process to kill or
+    freeze, or if partners are not to be read.
     """
     participants = _participants(settings, request)
     result = FaultResult(request=request, participants=participants, is_explained=explain)
@@ -180,10 +184,37 @@ def _participants(settings: Settings, request: FaultRequest) -> tuple[Participan
             names = request.participants
         case _:
             names = (request.participant,)
-    found = tuple(known_participant(settings, name) for name in names)
+    partners = _partners_of(settings, request, names)
+    found = tuple(
+        Participant(name) if name in partners else known_participant(settings, name)
+        for name in names
+    )
     if len(set(found)) < len(found):
         raise Refused(f"there is no link between {found[0]} and itself: name two participants")
     return found
+
+
+def _partners_of(
+    settings: Settings, request: FaultRequest, names: Sequence[str]
+) -> Collection[str]:
+    """Participants elsewhere to which links may lead: partners of the home that is named as well.
+
+    A fault of such a link is in effect at this end, which makes and hears all of its calls. To
+    heal, those count that the faults in force name: no catalog need be reached then.
+    """
+    here = [name for name in names if name in known_homes(settings.directory)]
+    match request:
+        case CutRequest() | SlowRequest() if len(here) == 1 and len(names) > 1:
+            listed = list_partners(settings, here[0]).partners
+            return {one.participant for one in listed if one.state == "partner"}
+        case HealRequest() if len(here) < len(names):
+            with suppress(Refused):  # a damaged file names nobody
+                links = read_faults(settings.directory / FILE)
+                return {
+                    *(name for row in links.lost for name in (row.sender, row.receiver)),
+                    *(name for row in links.slow for name in (row.one, row.other)),
+                }
+    return ()
 
 
 # Links.

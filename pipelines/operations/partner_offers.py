@@ -48,9 +48,8 @@ class PartnerOffers:
             return None
         if url is None:
             raise Refused(
-                f"{reader} has no home yet in which {writer} is a partner: apply its contract "
-                "without this network, join the partner with medusa partner accept, then apply the "
-                "network"
+                f"{reader} has no home yet in which {writer} is a partner: make it with medusa "
+                "apply --homes, join the partner with medusa partner, then apply the contracts"
             )
         if reader not in self._snapshots:
             with suppress(*(() if is_chosen else (Unavailable,))):

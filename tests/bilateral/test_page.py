@@ -11,10 +11,10 @@ import pytest
 
 from medusa_core.market.contract_files import FIELDS, FieldRule
 from medusa_core.market.terms import ContractKind
-from pipelines.base.settings import REPOSITORY
 from pipelines.cli.main import main, parser
 from pipelines.contracts.participants import read_participants
 from pipelines.market.contracts.bilateral import examine_bilateral
+from tests.contracts.shipped import joined
 from tests.docs.pages import page
 
 EXAMPLES = dict(
@@ -29,8 +29,7 @@ def test_there_is_an_example_of_each_kind() -> None:
 
 
 def test_the_examples_are_contracts_of_the_participants_that_ship(tmp_path: Path) -> None:
-    directory = tmp_path / "contracts"
-    shutil.copytree(REPOSITORY / "contracts", directory)
+    directory = joined("delta", tmp_path / "contracts")
     shutil.rmtree(directory / "bilateral")
     (directory / "bilateral").mkdir()
     for name, text in EXAMPLES.items():
@@ -41,9 +40,10 @@ def test_the_examples_are_contracts_of_the_participants_that_ship(tmp_path: Path
 
 
 def test_what_the_page_shows_of_a_check_is_what_is_printed(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert main(["contract", "check", "--contracts", str(REPOSITORY / "contracts")]) == 0
+    contracts = joined("delta", tmp_path / "contracts")
+    assert main(["contract", "check", "--contracts", str(contracts)]) == 0
     assert capsys.readouterr().out == dedent(SHOWN)
 
 

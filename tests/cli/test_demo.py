@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,8 +14,12 @@ from pathlib import Path
 import pytest
 
 from medusa_core.errors import Conflict
+from pipelines.cli.demo_federation import ALL, COMPUTES, CONTRACTS, TEMPLATES
 from pipelines.cli.demo_folder import MARK
 from pipelines.cli.main import main
+from pipelines.contracts.federation import read_federation
+from pipelines.contracts.participants import read_participants
+from pipelines.contracts.public_keys import public_key_text
 from pipelines.report.recount import recount
 from pipelines.sources.generated_files import write_generated
 from tests.cli.kept import Kept
@@ -103,6 +108,25 @@ def test_two_demos_at_once_are_a_conflict(
         fcntl.flock(held, fcntl.LOCK_EX)
         assert main(["demo"]) == Conflict.exit_code
     assert "another demo" in capsys.readouterr().err
+
+
+def test_each_participant_of_the_demo_has_contracts_that_know_the_others_as_partners(
+    tmp_path: Path,
+) -> None:
+    for owner in ALL:
+        shutil.copytree(TEMPLATES / owner, tmp_path / owner)
+        contracts = tmp_path / owner / CONTRACTS
+        assert [one.participant for one in read_participants(contracts)] == [owner]
+        for partner in set(ALL) - {owner}:
+            key = public_key_text(bytes(32))
+            text = f"participant: {partner}\npublic_key: {key}\n"
+            (contracts / "participants" / f"{partner}.yaml").write_text(text)
+        federation = read_federation(contracts, tmp_path)
+        imported = {one.name for one in federation.networks if one.plan.network.is_imported}
+        read = {"beta/connections_b", "gamma/connections_c"} if owner == COMPUTES else set()
+        assert imported == read
+        granted = {grant.partner for grant in federation.grants_of(owner)}
+        assert granted == (set() if owner == COMPUTES else {COMPUTES})
 
 
 @pytest.mark.long

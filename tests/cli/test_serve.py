@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -157,11 +158,20 @@ def test_elsewhere_it_is_served_with_tls_and_a_key_of_its_own(settings: Settings
     assert pins[0] == pins[1], "partners have pinned it"
 
 
+def is_listening(host: str, port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((host, port)) == 0
+
+
 def test_with_a_name_partners_on_other_machines_find_it_by_that(settings: Settings) -> None:
     with serving(replace(settings, exchange_name="localhost")) as (_, line):
         assert "https://localhost:" in line
-        assert read_address(settings.directory, ALPHA).url.startswith("https://localhost:")
+        url = read_address(settings.directory, ALPHA).url
+        assert url.startswith("https://localhost:")
         assert answering(settings) == ALPHA
+        port = int(url.rpartition(":")[2])
+        assert is_listening("127.0.0.1", port)
+        assert not is_listening("127.0.0.2", port), "a name of this machine is served there alone"
 
 
 def test_an_address_that_is_not_written_down_is_unavailable(settings: Settings) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from fnmatch import fnmatch
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import permutations
 from pathlib import Path
 from ssl import SSLContext
 from threading import Thread
@@ -24,13 +25,14 @@ from medusa_core.names import Participant
 from pipelines.base.settings import REPOSITORY
 from pipelines.exchange.server_certificates import make_certificate, server_context
 from pipelines.homes.exchange_addresses import ServerAddress, address_path, write_address
+from tests.contracts.shipped import CONTRACTS, OWNERS
 
 BETA = Participant("beta")
 REACHABLE = 'medusa_catalog_reachable{participant="beta"} 1.0\n'
 FILE = REPOSITORY / "docker-compose.yml"
 SCHEMA = REPOSITORY / "third_party" / "compose-spec" / "compose-spec.json"
-SECRETS = ("MEDUSA_POSTGRES_PASSWORD", "MEDUSA_SPARK_SECRET")
-ENDS = {"apply"}
+SECRETS = (*(f"MEDUSA_{owner.upper()}_PASSWORD" for owner in OWNERS), "MEDUSA_SPARK_SECRET")
+ENDS = {f"{owner}-apply" for owner in OWNERS}
 """Services that do something once."""
 
 
@@ -80,20 +82,48 @@ def test_no_secret_has_a_default(written: str) -> None:
         assert uses, name
         assert all(one.startswith(f":?set {name} to ") for one in uses), uses
     values = re.findall(r"(?im)^ *\w*(?:password|secret)\w*: *(.+)$", written)
-    assert len(values) == 3
+    assert len(values) == len(OWNERS) + 2
     assert all(value.startswith('"${MEDUSA_') for value in values), values
 
 
-def test_every_participant_of_the_contracts_has_a_container_of_its_own(
+def test_every_owner_has_a_participant_a_postgres_contracts_and_files_of_its_own(
     services: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    participants = {path.stem for path in (REPOSITORY / "contracts/participants").glob("*.yaml")}
-    run = {
-        one["command"][-1]: name
-        for name, one in services.items()
-        if one.get("command", [])[:3] == ["medusa", "run", "--participant"]
-    }
-    assert run == {name: name for name in participants}
+    run = {name for name, one in services.items() if one.get("command") == ["medusa", "run"]}
+    assert run == set(OWNERS)
+    for owner in OWNERS:
+        files = [
+            f"{owner}:/srv/medusa",
+            f"${{MEDUSA_CONTRACTS:-./contracts}}/{owner}:/srv/given:ro",
+        ]
+        assert services[owner]["volumes"] == services[f"{owner}-apply"]["volumes"] == files
+        assert services[f"{owner}-postgres"]["volumes"][0].startswith(f"{owner}-postgres:")
+    assert (CONTRACTS / "delta").is_dir()
+
+
+def test_nobody_reaches_what_another_owner_has(
+    services: Mapping[str, Mapping[str, Any]],
+) -> None:
+    """Postgres is on its owner's network alone; no volume and no login is of two owners."""
+    its_airflow = {"delta": {"airflow"}}
+    for owner in OWNERS:
+        own = {owner, f"{owner}-apply", f"{owner}-postgres"} | its_airflow.get(owner, set())
+        assert services[f"{owner}-postgres"]["networks"] == [owner]
+        assert {name for name, one in services.items() if owner in one["networks"]} == own
+        holds = {
+            name
+            for name, one in services.items()
+            if any(
+                volume.startswith((f"{owner}:", f"{owner}-")) for volume in one.get("volumes", ())
+            )
+        }
+        assert holds == own
+        knows = {
+            name
+            for name, one in services.items()
+            if f"_{owner.upper()}_PASSWORD" in json.dumps(one)
+        }
+        assert knows == own - {owner}
 
 
 def test_what_runs_participants_is_reached_by_partners_by_its_name(
@@ -104,18 +134,17 @@ def test_what_runs_participants_is_reached_by_partners_by_its_name(
         for name, one in services.items()
         if "MEDUSA_EXCHANGE_NAME" in one.get("environment", {})
     }
-    participants = {path.stem for path in (REPOSITORY / "contracts/participants").glob("*.yaml")}
-    assert names == {name: name for name in {*participants, "airflow"}}
+    assert names == {name: name for name in {*OWNERS, "airflow"}}
     assert all("federation" in services[name]["networks"] for name in names)
+    ports = {name: services[name]["environment"]["MEDUSA_EXCHANGE_PORT"] for name in names}
+    assert set(ports.values()) == {"8443"}, "a restarted container is found where it was"
 
 
-def test_only_what_makes_homes_has_the_administrators_login(
+def test_only_what_makes_homes_has_an_administrators_login(
     services: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    has_login = {
-        name for name, one in ours(services).items() if "POSTGRES_PASSWORD" in json.dumps(one)
-    }
-    assert has_login == {"apply", "airflow"}
+    has_login = {name for name, one in ours(services).items() if "_PASSWORD" in json.dumps(one)}
+    assert has_login == {*ENDS, "airflow"}
 
 
 def test_what_lasts_is_restarted_watched_and_limited(
@@ -146,10 +175,16 @@ def test_only_airflow_is_reached_from_outside_and_from_this_machine_alone(
 def test_a_participant_is_cut_off_by_taking_it_off_one_network(
     services: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    participants = {path.stem for path in (REPOSITORY / "contracts/participants").glob("*.yaml")}
-    for one in (services[name] for name in participants):
-        assert "federation" in one["networks"]
-        assert set(one["networks"]) & set(services["postgres"]["networks"]) == {"federation"}
+    for owner, other in permutations(OWNERS, 2):
+        shared = set(services[owner]["networks"]) & set(services[other]["networks"])
+        assert shared == {"federation"}
+
+
+def test_the_owners_join_delta_by_a_script_that_stores_no_code() -> None:
+    script = (REPOSITORY / "docker" / "join.sh").read_text()
+    assert "partner invite delta < /dev/null |" in script
+    assert "partner accept -" in script
+    assert ">" not in script.replace("#!", "")
 
 
 def test_the_image_runs_as_nobody_in_particular_over_a_root_that_cannot_be_written(

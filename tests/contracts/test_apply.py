@@ -19,7 +19,7 @@ from medusa_core.errors import Refused
 from medusa_core.grid import Range
 from medusa_core.names import FIRST_EPOCH, Participant, StreamName
 from medusa_core.segments import Producer, Stability
-from pipelines.base.settings import REPOSITORY, Settings
+from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.agreements import PostgresAgreements
 from pipelines.catalog.postgres.home_database import catalog_url
 from pipelines.catalog.server.embedded_server import EmbeddedServer
@@ -30,6 +30,7 @@ from pipelines.contracts.reach import PURPOSE
 from pipelines.homes.home import RECORD, known_homes, open_home, open_homes
 from pipelines.homes.network_files import kept_file, network_of_plan
 from tests.conftest import folder_on_memory
+from tests.contracts.shipped import SITES
 from tests.contracts.writing import (
     ALPHA,
     FILES,
@@ -126,6 +127,13 @@ def apply(
         return Ran(code, printed.out, printed.err)
 
     return run
+
+
+def home_url(settings: Settings, participant: str) -> str:
+    with open_homes(settings, alone=False) as homes:
+        url = homes.url(Participant(participant))
+        assert url is not None
+        return url
 
 
 def logs(settings: Settings, participant: str) -> dict[str, list[tuple[int, int | None]]]:
@@ -386,7 +394,7 @@ def test_a_network_is_loaded_again_from_the_catalog_alone(
 def test_the_shipped_contracts_are_accepted(
     settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["apply", "--explain", "--contracts", str(REPOSITORY / "contracts")]) == 0
+    assert main(["apply", "--explain", "--contracts", str(SITES)]) == 0
     assert "leave --explain out" in capsys.readouterr().out
 
 
@@ -397,16 +405,37 @@ def test_the_shipped_contracts_are_accepted_on_an_embedded_server(
     monkeypatch.delenv("MEDUSA_CATALOG_URL", raising=False)
     directory = server_folder.parent / "medusa"
     monkeypatch.setenv("MEDUSA_DIR", str(directory))
-    contracts = str(REPOSITORY / "contracts")
+    contracts = str(SITES)
     try:
         assert main(["apply", "--contracts", contracts]) == 0
-        assert "delta: applied" in capsys.readouterr().out
+        assert "center: applied" in capsys.readouterr().out
         assert main(["apply", "--contracts", contracts, "--json"]) == 0
         document = json.loads(capsys.readouterr().out)
         assert all(home["is_same"] for home in document["homes"])
         assert len(document["homes"]) == 4
     finally:
         EmbeddedServer(directory / "postgres").discard()
+
+
+@pytest.mark.usefixtures("made")
+def test_only_the_homes_are_made_where_partners_have_yet_to_join(
+    apply: Apply, settings: Settings
+) -> None:
+    awaiting = {**FILES, "streams/ticks.yaml": TICKS + "readers: [elsewhere]\n"}
+    assert "elsewhere, who has no contract" in apply(files=awaiting).err
+    ran = apply("--homes", files=awaiting)
+    assert (ran.code, ran.marks, ran.err) == (0, ["=", "="], "")
+    assert logs(settings, "alpha") == {}
+    with open_home(settings, Participant("alpha")) as home:
+        assert home.catalog.lines() == []
+    with closing(PostgresAgreements(home_url(settings, "alpha"), Participant("alpha"))) as known:
+        assert known.known_keys().keys() == {"alpha"}, "its own, with which it joins"
+    assert apply().code == 0
+    assert logs(settings, "alpha").keys() == {"landing/ticks", "mine/first", "import/large"} - {
+        "import/large"
+    }
+    assert set(apply("--homes").marks) == {"="}
+    assert logs(settings, "alpha") != {}, "what was applied stays"
 
 
 def test_two_at_once_are_a_conflict(apply: Apply, settings: Settings) -> None:

@@ -144,7 +144,7 @@ def overview() -> str:
     ]
     folders += [
         ("dags", "Airflow's DAGs: what follows what."),
-        ("contracts", "Who takes part and runs what, as YAML; `medusa apply` brings it in."),
+        ("contracts", "A folder for each owner: what it runs, as YAML for `medusa apply`."),
         ("sql", "The catalog's schema and its queries, as SQL."),
         ("tests, docs, bench", "Tests by room, documentation, comparisons with other systems."),
     ]

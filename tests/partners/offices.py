@@ -38,11 +38,14 @@ class Office:
         """That of a command that is typed here."""
         return self.settings.environment_of_child()
 
+    def command(self, *arguments: str) -> list[str]:
+        """A command of Medusa's."""
+        return [sys.executable, "-m", "pipelines.cli.main", *arguments]
+
     def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """One command in a process of its own."""
-        command = [sys.executable, "-m", "pipelines.cli.main", *arguments]
         return subprocess.run(
-            command, env=self.environment, cwd=self.contracts.parent, input=stdin,
+            self.command(*arguments), env=self.environment, cwd=self.contracts.parent, input=stdin,
             capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
 

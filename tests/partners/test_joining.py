@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import threading
 from collections.abc import Callable
 from contextlib import closing
@@ -118,6 +119,32 @@ def test_a_code_is_read_from_standard_input_and_wrapped_lines_do_not_matter(
     assert (ended.returncode, ended.stdout) == (
         0, "joined alpha; its file is contracts/participants/alpha.yaml\n"
     )  # fmt: skip
+
+
+def test_one_line_joins_two_participants(offices: Offices) -> None:
+    alpha, beta = offices
+    invite, accept = (alpha.command("partner", "invite", "beta"),
+                      beta.command("partner", "accept", "-"))  # fmt: skip
+    with subprocess.Popen(
+        invite, env=alpha.environment, cwd=alpha.contracts.parent,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as inviting:  # fmt: skip
+        accepted = subprocess.run(
+            accept, env=beta.environment, cwd=beta.contracts.parent, stdin=inviting.stdout,
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        _, told = inviting.communicate(timeout=120)
+    assert (accepted.returncode, inviting.returncode) == (0, 0), (accepted.stderr, told)
+    assert "beta has joined; its file is contracts/participants/beta.yaml" in told
+    assert (alpha.state_of("beta"), beta.state_of("alpha")) == ("partner", "partner")
+
+
+def test_a_text_on_standard_input_that_is_no_code_is_refused(offices: Offices) -> None:
+    _, beta = offices
+    for text, sentence in (("", "there is no code"), ("x" * 9_000, "this is no invitation")):
+        refused = beta.run("partner", "accept", "-", stdin=text)
+        assert refused.returncode == 2
+        assert sentence in refused.stderr
 
 
 def test_the_file_of_a_partner_is_written_later_too_and_keeps_what_it_says(
