@@ -33,13 +33,18 @@ up: setup classes  ## start Airflow and a database, and keep them running (ARGS=
 down:  ## end what `make up` has started
 	@if [ -x .venv/bin/medusa ]; then .venv/bin/medusa down; else echo 'nothing is up here'; fi
 
+# Each process of tests would compile what no other has yet; test files are compiled by pytest.
+COMPILE = .venv/bin/python -m compileall -qq -j 2 -x '/test_[^/]*$$' medusa_core pipelines tests || :
+
 # Four at once on two cores: whoever waits for a process of its own leaves room for the others. Two
 # of them start a Spark session (tests/scheduling.py). In all they take some 8 GB.
 test: setup classes  ## run the tests (ARGS="-k name" to choose)
-	@.venv/bin/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(COMPILE)
+	@.venv/bin/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -o console_output_style=classic $(ARGS)
 
 test-long: setup classes  ## run the sweeps and long tests, and a sample of mutants
-	@MEDUSA_TEST_LONG=1 .venv/bin/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder \
+	@$(COMPILE)
+	@MEDUSA_TEST_LONG=1 .venv/bin/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -o console_output_style=classic \
 		-m "long or sweep or mutation or differential_long" $(ARGS)
 
 test-browser: setup  ## an operator's drill in a real Chromium; pictures in .medusa/pictures

@@ -22,11 +22,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from xdist.remote import Producer
     from xdist.scheduler import Scheduling
+    from xdist.workermanage import WorkerController
 
     from pipelines.catalog.server.embedded_server import EmbeddedServer
     from tests.replaying import Replayer
 
 MEMORY = Path("/dev/shm")
+
+WHOLE_FILES = "whole files"
+"""What a process is given by the one that started it: it collects a file when it runs it."""
 
 # A JVM of a test lives for seconds: compiling for speed would cost it more than it gives back. What
 # is compiled must have room all the same, or the JVM of the whole run compiles it again and again.
@@ -44,12 +48,55 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Sort files for the processes that run them, if there are several."""
-    if config.pluginmanager.hasplugin("xdist"):
-        from tests.scheduling import sort_by_session
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: WorkerController) -> None:
+    """A process of several may collect the tests of a file when it runs the file."""
+    from tests.scheduling import runs_whole_files
 
-        sort_by_session(items)
+    node.workerinput[WHOLE_FILES] = runs_whole_files(node.config)
+
+
+def _runs_whole_files(config: pytest.Config) -> bool:
+    return bool(getattr(config, "workerinput", {}).get(WHOLE_FILES))
+
+
+def pytest_pycollect_makemodule(
+    module_path: Path, parent: pytest.Collector
+) -> pytest.Collector | None:
+    """Collect a file as one item, if this process may."""
+    if not _runs_whole_files(parent.config):
+        return None
+    from tests.scheduling import TestFile
+
+    return TestFile.from_parent(parent, path=module_path)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Iterator[None]:
+    """Sort files for the processes that run them; options choose among tests, not files."""
+    if not config.pluginmanager.hasplugin("xdist"):
+        return (yield)
+    from tests.scheduling import WholeFile, sort_by_session
+
+    files = [item for item in items if isinstance(item, WholeFile)]
+    items[:] = [item for item in items if item not in files]
+    yield
+    items += files
+    sort_by_session(items)
+
+
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Run the tests of a file."""
+    if not _runs_whole_files(item.config):
+        return None
+    from tests.scheduling import WholeFile
+
+    if not isinstance(item, WholeFile):
+        return None
+    item.run_tests(nextitem)
+    return True
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -61,10 +108,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedul
 
 
 def pytest_collection_finish() -> None:
-    """What is there when the tests begin stays: looking through it for garbage again costs much."""
+    keep_from_collector()
+
+
+def keep_from_collector() -> None:
+    """What is there when tests begin stays: looking through it for garbage again costs much."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """No test was run: to several processes a file without one is as good as any."""
+    reporter = session.config.pluginmanager.getplugin("terminalreporter")
+    is_over = hasattr(session.config, "workerinput") or session.exitstatus != pytest.ExitCode.OK
+    if not is_over and not reporter.stats.keys() - {"warnings", "deselected"}:
+        session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
 
 
 def folder_on_memory(prefix: str) -> Path:
