@@ -48,9 +48,9 @@ class Admission:
         if self._waiting and not self._is_timed:
             self._is_timed = True
             wait_s = max(self._free_s - self._now_s(), 0.0)
-            asyncio.get_running_loop().call_later(wait_s, self._turn)
+            asyncio.get_running_loop().call_later(wait_s, self._serve_next)
 
-    def _turn(self) -> None:
+    def _serve_next(self) -> None:
         self._is_timed = False
         try:
             if self._waiting and self._take():
