@@ -21,7 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from medusa_core.names import Participant
 from medusa_core.protocol.problems import MEDIA_TYPE, ProblemKind, write_problem
-from pipelines.exchange.server.admission import Admission
+from pipelines.exchange.server.client_admission import Admission
 from pipelines.exchange.server.partner_budgets import ServerLimits
 
 HANDSHAKE_S, SHUTDOWN_S = 5.0, 1.0

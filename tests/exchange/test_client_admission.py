@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from pipelines.exchange.server.admission import Admission
+from pipelines.exchange.server.client_admission import Admission
 
 
 def test_a_burst_is_let_through_at_once_and_the_rest_waits() -> None:
