@@ -3,6 +3,8 @@ GRANT USAGE ON SCHEMA medusa, medusa_market, medusa_api TO :"role";
 
 GRANT SELECT ON ALL TABLES IN SCHEMA medusa TO :"role";
 GRANT EXECUTE ON FUNCTION medusa.acknowledge, medusa.acquire_lease, medusa.acquire_leases,
+    medusa.close_view, medusa.is_held, medusa.make_view, medusa.open_view, medusa.read_line,
+    medusa.remove_view, medusa.view_begins,
     medusa.commit_choice, medusa.commit_step, medusa.commit_steps, medusa.compact_line,
     medusa.declare_bound, medusa.declare_retention, medusa.declare_sink, medusa.declare_source,
     medusa.declare_verify, medusa.deploy, medusa.desire_job, medusa.drop_cursor,

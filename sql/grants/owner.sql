@@ -9,6 +9,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON medusa.assignment, medusa.cert
     medusa.lease, medusa.line_version, medusa.lineage, medusa.network, medusa.participant,
     medusa.plan, medusa.quarantine, medusa.quarantine_retry, medusa.recall, medusa.recall_follow,
     medusa.segment, medusa.sink, medusa.source, medusa.step_metrics, medusa.stream,
+    medusa.stream_view,
     medusa.stream_order, medusa.stream_producer, medusa.stream_promise, medusa.transition TO
     :"role";
 GRANT SELECT ON medusa.desired_job, medusa.job, medusa.schema_file, medusa.schema_migration,
@@ -18,7 +19,8 @@ GRANT EXECUTE ON FUNCTION medusa.acknowledge, medusa.acquire_lease, medusa.acqui
     medusa.check_lease, medusa.check_leases, medusa.check_reason, medusa.check_trim,
     medusa.check_writes, medusa.chosen_through, medusa.commit_choice, medusa.commit_step,
     medusa.commit_steps, medusa.compact_line, medusa.declare_bound, medusa.declare_retention,
-    medusa.declare_sink, medusa.declare_source, medusa.declare_verify, medusa.deploy,
+    medusa.close_view, medusa.make_view, medusa.open_view, medusa.read_line, medusa.remove_view,
+    medusa.view_begins, medusa.declare_sink, medusa.declare_source, medusa.declare_verify, medusa.deploy,
     medusa.desire_job, medusa.drop_cursor, medusa.end_job, medusa.follow_recalls,
     medusa.import_line, medusa.intend_job, medusa.is_held, medusa.kept_from, medusa.key_now,
     medusa.land, medusa.land_many, medusa.line_news, medusa.lock_leases, medusa.lock_lines,
@@ -71,7 +73,7 @@ GRANT SELECT ON medusa_api.agreed_moves, medusa_api.answers, medusa_api.assignme
     medusa_api.audit, medusa_api.bounds, medusa_api.certificates, medusa_api.contract_history,
     medusa_api.contract_in_force, medusa_api.contract_notices, medusa_api.contract_proposals,
     medusa_api.contract_voids, medusa_api.cursors, medusa_api.desired_jobs, medusa_api.disputed,
-    medusa_api.divergences, medusa_api.holds, medusa_api.inbox, medusa_api.jobs, medusa_api.leases,
+    medusa_api.divergences, medusa_api.holds, medusa_api.views, medusa_api.inbox, medusa_api.jobs, medusa_api.leases,
     medusa_api.lineage, medusa_api.links, medusa_api.load_samples, medusa_api.offers, medusa_api.outbox,
     medusa_api.partners, medusa_api.party_keys, medusa_api.published_boundaries,
     medusa_api.published_files,
