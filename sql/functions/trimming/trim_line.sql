@@ -50,7 +50,7 @@ BEGIN
         FROM (
             SELECT DISTINCT ON (a.fragment, a.partition, a.replica) a.fragment, a.participant
             FROM medusa.assignment AS a JOIN medusa.fragment AS f ON f.id = a.fragment
-            WHERE trim_line.stream = ANY (f.inputs)
+            WHERE trim_line.stream = ANY (f.inputs) AND f.stopped_at IS NULL
             ORDER BY a.fragment, a.partition, a.replica, a.epoch DESC
         ) AS n JOIN medusa.home AS h ON h.participant = n.participant;
         DELETE FROM medusa.hold AS h

@@ -1,0 +1,47 @@
+CREATE OR REPLACE FUNCTION medusa_market.take_definition(
+    envelope_id bigint, contract text, name text, number bigint, document text, is_withdrawal boolean
+) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
+AS $$
+DECLARE
+    envelope medusa_market.inbox;
+    known    medusa_market.definition;
+BEGIN
+    -- One after the other, so that the numbers below are those of all.
+    PERFORM FROM medusa.home FOR UPDATE;
+    envelope := medusa_market.end_envelope(envelope_id);
+    SELECT d.* INTO known FROM medusa_market.definition AS d
+    WHERE (d.buyer, d.name) = (envelope.sender, take_definition.name) FOR UPDATE;
+    IF known.number >= take_definition.number THEN
+        RAISE EXCEPTION 'message % about definition % is older than %, which is known: nothing is '
+            'changed', take_definition.number, known.name, known.number USING ERRCODE = 'MD001';
+    END IF;
+    IF take_definition.is_withdrawal THEN
+        IF known.contract IS DISTINCT FROM take_definition.contract THEN
+            RAISE EXCEPTION 'no definition % of contract % is known', take_definition.name,
+                take_definition.contract USING ERRCODE = 'MD001';
+        END IF;
+        UPDATE medusa_market.definition AS d SET number = take_definition.number
+        WHERE d.definition_id = known.definition_id;
+        PERFORM medusa_market.settle_definition(known.definition_id, 'ended', 'withdrawn');
+        RETURN 'ended';
+    END IF;
+    PERFORM medusa_market.contract_of_boxes(take_definition.contract, envelope.sender,
+        medusa_market.here());
+    IF known.definition_id IS NOT NULL THEN
+        RAISE EXCEPTION 'a definition % is known already, and a name is used once: choose another '
+            'name', known.name USING ERRCODE = 'MD001';
+    END IF;
+    IF (SELECT count(*) FILTER (WHERE d.state IN ('waiting', 'running')) >= 8 OR count(*) >= 256
+        FROM medusa_market.definition AS d WHERE d.buyer = envelope.sender)
+    THEN
+        RAISE EXCEPTION '% has 8 definitions here, or has had 256: it may make no more until it '
+            'withdraws one', envelope.sender USING ERRCODE = 'MD001';
+    END IF;
+    INSERT INTO medusa_market.definition (contract, buyer, name, number, document, state)
+    VALUES (take_definition.contract, envelope.sender, take_definition.name,
+        take_definition.number, take_definition.document, 'waiting');
+    RETURN 'waiting';
+END $$;
+COMMENT ON FUNCTION medusa_market.take_definition(bigint, text, text, bigint, text, boolean) IS
+    'A buyer defines boxes under a contract in force, or withdraws what it has defined.';
