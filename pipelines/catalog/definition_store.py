@@ -13,7 +13,8 @@ from medusa_core.names import Participant, StreamName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueDefinition:
-    """A definition of a buyer that waits or runs (`is_running`), and the terms under which it may.
+    """A definition of a buyer and the terms under which it may run; it waits, or runs since
+    `running_ms`.
 
     `stream`, `boxes` and `load_max` are those of its contract; None if that is not in force any
     more, or lets the buyer define no boxes.
@@ -24,7 +25,7 @@ class DueDefinition:
     buyer: Participant
     name: StreamName
     document: str
-    is_running: bool
+    running_ms: int | None
     stream: StreamName | None
     boxes: frozenset[BoxKind] | None
     load_max: Decimal | None

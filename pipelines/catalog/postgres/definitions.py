@@ -34,7 +34,7 @@ class PostgresDefinitions(NamedStatements, Definitions):
                 buyer=Participant(row["buyer"]),
                 name=StreamName(row["name"]),
                 document=row["document"],
-                is_running=row["state"] == "running",
+                running_ms=row["running_ms"],
                 stream=None if row["stream"] is None else StreamName(row["stream"]),
                 boxes=None if row["boxes"] is None else frozenset(map(BoxKind, row["boxes"])),
                 load_max=row["load_max"],

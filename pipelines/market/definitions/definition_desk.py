@@ -34,6 +34,8 @@ from pipelines.spark.deployment import deployment_of, equal_widths, plan_of_widt
 
 ENDED = "its contract is not in force any more, or lets the buyer define no boxes"
 NO_STREAM = "the stream of the contract is not there yet"
+MEASURED_MS = 300_000
+"""Before that the window of the measurement may hold what starting cost."""
 
 
 class SellersHome(Deployments, Lines, LoadLog, Protocol):
@@ -66,8 +68,8 @@ class DefinitionDesk:
     def _is_settled(self, due: DueDefinition, load: float) -> bool:
         if due.stream is None or due.boxes is None or due.load_max is None:
             return self._definitions.settle(due.number, "ended", ENDED)
-        if due.is_running:
-            if not exceeds(load, due.load_max):
+        if due.running_ms is not None:
+            if due.running_ms < MEASURED_MS or not exceeds(load, due.load_max):
                 return False
             reason = f"it takes {load:.3g} cores: contract {due.contract} allows {due.load_max:g}"
             return self._definitions.settle(due.number, "ended", reason)

@@ -1,10 +1,11 @@
 CREATE OR REPLACE FUNCTION medusa_market.definitions_due() RETURNS TABLE (
     definition_id bigint, contract text, buyer text, name text, document text, state text,
-    stream text, boxes text[], load_max numeric
+    stream text, boxes text[], load_max numeric, running_ms bigint
 )
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT d.definition_id, d.contract, d.buyer, d.name, d.document, d.state, r.stream, r.boxes,
-        r.load_max
+        r.load_max, CASE d.state WHEN 'running' THEN
+            medusa.to_ms(clock_timestamp()) - medusa.to_ms(d.settled_at) END
     FROM medusa_market.definition AS d
     LEFT JOIN (medusa_api.contract_in_force AS c
         JOIN medusa_market.contract_revision AS r ON r.revision = c.revision)

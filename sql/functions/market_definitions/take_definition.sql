@@ -38,6 +38,13 @@ BEGIN
         RAISE EXCEPTION '% has 8 definitions here, or has had 256: it may make no more until it '
             'withdraws one', envelope.sender USING ERRCODE = 'MD001';
     END IF;
+    -- One that begins or ends starts the loop of this home again.
+    IF (SELECT count(*) FROM medusa_market.definition AS d WHERE d.buyer = envelope.sender
+        AND d.noted_at > clock_timestamp() - interval '1 day') >= 16
+    THEN
+        RAISE EXCEPTION '% has made 16 definitions within a day: it may make no more until that is '
+            'over', envelope.sender USING ERRCODE = 'MD001';
+    END IF;
     INSERT INTO medusa_market.definition (contract, buyer, name, number, document, state)
     VALUES (take_definition.contract, envelope.sender, take_definition.name,
         take_definition.number, take_definition.document, 'waiting');
