@@ -6,6 +6,7 @@ AS $$
 DECLARE
     envelope medusa_market.inbox;
     known    medusa_market.definition;
+    refusal  text;
 BEGIN
     -- One after the other, so that the numbers below are those of all.
     PERFORM FROM medusa.home FOR UPDATE;
@@ -26,24 +27,42 @@ BEGIN
         PERFORM medusa_market.settle_definition(known.definition_id, 'ended', 'withdrawn');
         RETURN 'ended';
     END IF;
-    PERFORM medusa_market.contract_of_boxes(take_definition.contract, envelope.sender,
-        medusa_market.here());
     IF known.definition_id IS NOT NULL THEN
         RAISE EXCEPTION 'a definition % is known already, and a name is used once: choose another '
             'name', known.name USING ERRCODE = 'MD001';
     END IF;
-    IF (SELECT count(*) FILTER (WHERE d.state IN ('waiting', 'running')) >= 8 OR count(*) >= 256
-        FROM medusa_market.definition AS d WHERE d.buyer = envelope.sender)
+    BEGIN
+        PERFORM medusa_market.contract_of_boxes(take_definition.contract, envelope.sender,
+            medusa_market.here());
+    EXCEPTION WHEN SQLSTATE 'MD001' THEN
+        refusal := SQLERRM;
+    END;
+    -- Each home counts its own rounds: the contract may be in force there and not here yet.
+    IF refusal IS NOT NULL AND EXISTS (
+        SELECT FROM medusa_market.contract_agreement AS a
+        JOIN medusa_market.contract_revision AS r ON r.revision = a.revision
+        WHERE (a.contract, r.payer, r.provider, r.kind) = (take_definition.contract,
+                envelope.sender, medusa_market.here(), 'content')
+            AND r.boxes IS NOT NULL AND NOT EXISTS (
+            SELECT FROM medusa_market.contract_activation AS v WHERE v.contract = a.contract))
     THEN
-        RAISE EXCEPTION '% has 8 definitions here, or has had 256: it may make no more until it '
-            'withdraws one', envelope.sender USING ERRCODE = 'MD001';
+        RAISE EXCEPTION 'contract % is in force from the next round on: definition % waits',
+            take_definition.contract, take_definition.name USING ERRCODE = 'MD002';
     END IF;
-    -- One that begins or ends starts the loop of this home again.
-    IF (SELECT count(*) FROM medusa_market.definition AS d WHERE d.buyer = envelope.sender
-        AND d.noted_at > clock_timestamp() - interval '1 day') >= 16
-    THEN
-        RAISE EXCEPTION '% has made 16 definitions within a day: it may make no more until that is '
-            'over', envelope.sender USING ERRCODE = 'MD001';
+    SELECT coalesce(refusal, CASE
+        WHEN count(*) FILTER (WHERE d.state IN ('waiting', 'running')) >= 8 OR count(*) >= 256
+            THEN envelope.sender || ' has 8 definitions here, or has had 256: it may make no more '
+                'until it withdraws one'
+        -- One that begins or ends starts the loop of this home again.
+        WHEN count(*) FILTER (WHERE d.noted_at > clock_timestamp() - interval '1 day') >= 16
+            THEN envelope.sender || ' has made 16 definitions within a day: it may make no more '
+                'until that is over' END)
+    INTO refusal FROM medusa_market.definition AS d WHERE d.buyer = envelope.sender;
+    IF refusal IS NOT NULL THEN
+        PERFORM medusa_market.put_out(envelope.sender, 'defined', 'defined/' || take_definition.name
+            || '/refused', jsonb_build_object('contract', take_definition.contract, 'name',
+            take_definition.name, 'state', 'refused', 'reason', refusal));
+        RETURN 'refused';
     END IF;
     INSERT INTO medusa_market.definition (contract, buyer, name, number, document, state)
     VALUES (take_definition.contract, envelope.sender, take_definition.name,
