@@ -44,6 +44,7 @@ SOLO = Participant("solo")
 QUARANTINED_PART_MAX = 0.1
 """Of all records: with more in quarantine a replay warns."""
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayRequest:
     """Which network over which files, or over which streams of a home.

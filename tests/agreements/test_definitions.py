@@ -398,10 +398,8 @@ def test_without_boxes_in_the_contract_nothing_is_defined(
     send(alpha, a_document())
     exchanged(alpha, beta)
     assert (states(beta), beta.told) == ({}, [])
-    assert replies(beta) == [
-        "no contract sums_for_alpha in force lets alpha define boxes: name a content contract with "
-        "boxes"
-    ]
+    (reply,) = replies(beta)
+    assert reply.startswith("no contract sums_for_alpha in force lets alpha define boxes")
 
 
 def test_a_definition_waits_for_the_round_of_the_seller_from_which_the_contract_is_in_force(
