@@ -14,15 +14,21 @@ from typing import Any
 
 from medusa_core.errors import Refused
 from medusa_core.market.converging import Holding
+from medusa_core.market.definitions import (
+    DefinedEnvelope,
+    DefinitionEnvelope,
+    message_of_definition,
+)
 from medusa_core.market.documents import terms_of
 from medusa_core.market.envelopes import SIGNATURE_BYTES, EnvelopeKind
 from medusa_core.market.terms import ContractName, Revision, Terms, checked_revision
-from medusa_core.names import Participant, check_name
+from medusa_core.names import Participant, StreamName, check_name
 
 _MS_MAX = 2**53
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 DOCUMENT_FIELDS = ("confirmation", "document", "expires_at_ms", "proposal", "signatures")
 NOTICES_MAX = 16
+REASON_LENGTH_MAX = 2_000
 HOLDINGS_MAX = 256
 """So many contracts are in one message of what is held."""
 
@@ -126,6 +132,8 @@ AgreementEnvelope = (
     | RefusalEnvelope
     | StatusEnvelope
     | HoldingsEnvelope
+    | DefinitionEnvelope
+    | DefinedEnvelope
 )
 
 
@@ -181,6 +189,17 @@ def read_message(kind: EnvelopeKind, body: bytes) -> AgreementEnvelope | None:
                 return StatusEnvelope(
                     incarnation=_incarnation(given["incarnation"]),
                     digest=checked_revision(given["digest"]),
+                )
+            case EnvelopeKind.DEFINITION:
+                return message_of_definition(body)
+            case EnvelopeKind.DEFINED:
+                given = _fields(body, "contract", "name", "state", "reason")
+                reason = given["reason"]
+                return DefinedEnvelope(
+                    contract=_contract(given),
+                    name=StreamName(check_name("definition", given["name"])),
+                    state=check_name("state", given["state"]),
+                    reason=None if reason is None else str(reason)[:REASON_LENGTH_MAX],
                 )
             case EnvelopeKind.HOLDINGS:
                 return _holdings(_fields(body, "after", "until", "holdings"))

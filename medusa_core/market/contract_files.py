@@ -31,6 +31,7 @@ from medusa_core.market.term_rules import (
     word_of,
 )
 from medusa_core.market.terms import (
+    BOXES,
     CAUSES,
     FRAGMENTS,
     Availability,
@@ -135,6 +136,8 @@ FIELDS: Mapping[ContractKind, Mapping[str, ContractField]] = {
         **_STREAM,
         "price": ContractField("the price", AMOUNT),
         "per": ContractField("what the price is for", word_of(BillingUnit)),
+        "boxes": ContractField("the kinds of boxes that the payer may define", BOXES, None),
+        "load_max": ContractField("the most load", AMOUNT, None),
         **_PROMISE,
     },
     ContractKind.SUGGESTED: {
@@ -260,14 +263,18 @@ def _subject(kind: ContractKind, reader: _Reader, values: Mapping[str, Any]) -> 
     if availability is None:
         return None
     if kind is ContractKind.CONTENT:
-        return Content(
-            stream=values["stream"],
-            price=written,
-            per=values["per"],
-            availability=availability,
-            penalty=values["penalty"],
-            hold_ms_max=values["hold_max"],
-        )
+        with reader.collected():
+            return Content(
+                stream=values["stream"],
+                price=written,
+                per=values["per"],
+                availability=availability,
+                penalty=values["penalty"],
+                hold_ms_max=values["hold_max"],
+                boxes=values["boxes"],
+                load_max=values["load_max"],
+            )
+        return None
     if price is None:
         return None
     return Movement(

@@ -18,6 +18,7 @@ from medusa_core.market.term_rules import WHOLE_MAX
 from medusa_core.market.terms import (
     Availability,
     BillingUnit,
+    BoxKind,
     Content,
     ContractKind,
     ContractName,
@@ -141,9 +142,20 @@ def _subject_fields(subject: Subject) -> dict[str, Any]:
                 "availability": _availability_fields(subject.availability),
                 "penalty": plain(subject.penalty),
                 "hold_ms_max": subject.hold_ms_max,
+                **_boxes_fields(subject),
             }
         case Suggested():
             return {"stream": subject.stream, "instead": subject.instead}
+
+
+def _boxes_fields(subject: Content) -> dict[str, Any]:
+    """Nothing where the payer may define none: those documents keep their revisions."""
+    if subject.boxes is None or subject.load_max is None:
+        return {}
+    return {
+        "boxes": sorted(kind.value for kind in subject.boxes),
+        "load_max": plain(subject.load_max),
+    }
 
 
 def _subject(kind: ContractKind, given: Mapping[str, Any]) -> Subject:
@@ -171,6 +183,8 @@ def _subject(kind: ContractKind, given: Mapping[str, Any]) -> Subject:
                 availability=_availability(given["availability"]),
                 penalty=_amount(given["penalty"]),
                 hold_ms_max=_whole(given["hold_ms_max"]),
+                boxes=frozenset(map(BoxKind, given["boxes"])) if "boxes" in given else None,
+                load_max=_amount(given["load_max"]) if "load_max" in given else None,
             )
         case ContractKind.SUGGESTED:
             return Suggested(

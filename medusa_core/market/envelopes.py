@@ -42,6 +42,8 @@ class EnvelopeKind(Enum):
     REFUSAL = "refusal"
     STATUS = "status"
     HOLDINGS = "holdings"
+    DEFINITION = "definition"
+    DEFINED = "defined"
     OFFER = "offer"
     ANSWER = "answer"
 

@@ -80,6 +80,14 @@ class LoadUnit(Enum):
     CORE = "core"
 
 
+class BoxKind(Enum):
+    """A kind of box that a buyer may define over a stream: expressions alone, no code."""
+
+    FILTER = "filter"
+    MAP = "map"
+    AGGREGATE = "aggregate"
+
+
 class BillingUnit(Enum):
     """What a stream is paid for by."""
 
@@ -182,6 +190,9 @@ FRAGMENTS = ListRule(
     "write any, or a list of fragments, such as [main]", FRAGMENT, FRAGMENTS_MAX, everything=ANY
 )
 CAUSES = ListRule("write a list of causes, such as [normal, tentative]", word_of(Cause), len(Cause))
+BOXES = ListRule(
+    "write a list of kinds of boxes, such as [filter, map]", word_of(BoxKind), len(BoxKind)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +225,11 @@ class Movement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """The provider sends the payer a stream, for a price per record or per settlement period."""
+    """The provider sends the payer a stream, for a price per record or per settlement period.
+
+    `boxes`: the payer may define boxes of these kinds over the stream, which the provider runs with
+    `load_max` at most; None for both: it may not.
+    """
 
     stream: StreamName
     price: Decimal
@@ -222,12 +237,23 @@ class Content:
     availability: Availability
     penalty: Decimal
     hold_ms_max: int
+    boxes: frozenset[BoxKind] | None = None
+    load_max: Decimal | None = None
 
     def __post_init__(self) -> None:
         require(
             NAME.finding(("stream",), self.stream),
             AMOUNT.finding(("price",), self.price),
             *_promise_findings(self),
+            None if self.boxes is None else BOXES.finding(("boxes",), self.boxes),
+            None if self.load_max is None else AMOUNT.finding(("load_max",), self.load_max),
+        )
+        require(
+            unless(
+                (self.boxes is None) == (self.load_max is None),
+                ("load_max",),
+                "is for boxes, and boxes have one: write both, or neither",
+            )
         )
 
 

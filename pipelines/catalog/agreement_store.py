@@ -22,6 +22,7 @@ from medusa_core.market.agreements import (
     WithdrawalEnvelope,
 )
 from medusa_core.market.converging import AgreementDifference, HeldAgreement, Holding, Verdict
+from medusa_core.market.definitions import DefinedEnvelope, DefinitionEnvelope
 from medusa_core.market.envelopes import Envelope, EnvelopeKind
 from medusa_core.market.terms import ContractName, Revision, Terms
 from medusa_core.names import Participant
@@ -118,7 +119,13 @@ class Round:
 
 
 TakenMessage = (
-    WithdrawalEnvelope | ReleaseEnvelope | DocumentRequest | RefusalEnvelope | StatusEnvelope
+    WithdrawalEnvelope
+    | ReleaseEnvelope
+    | DocumentRequest
+    | RefusalEnvelope
+    | StatusEnvelope
+    | DefinitionEnvelope
+    | DefinedEnvelope
 )
 """Messages that are brought as they are: nothing in them is signed for itself."""
 

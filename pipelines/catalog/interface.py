@@ -31,6 +31,7 @@ from pipelines.catalog.reading_roles import (
     Quarantine,
     Sinks,
     StepHistory,
+    Views,
 )
 
 
@@ -49,6 +50,7 @@ class Catalog(
     LineVersions,
     Quarantine,
     Cursors,
+    Views,
     Sinks,
     Certificates,
     LoadLog,

@@ -18,6 +18,7 @@ from medusa_core.names import StreamName, Version
 from medusa_core.segments import Producer, Read, Segment
 from medusa_core.sinks import DeliveryState, SinkRecord
 from medusa_core.states import Transition
+from medusa_core.views import StreamView
 from pipelines.catalog.processing_roles import HomeClock
 from pipelines.catalog.records import (
     LineStatus,
@@ -173,6 +174,32 @@ class Cursors(Protocol):
 
     def cursors(self) -> tuple[Cursor, ...]:
         """All cursors of this home, by stream and name."""
+
+
+class Views(Protocol):
+    """Named parts of streams that are kept for queries."""
+
+    def make_view(self, view: StreamView, *, limit_ms: int, grows: bool) -> None:
+        """Keep a part of a stream, for `limit_ms` after each use.
+
+        With `grows`, one that would begin before what is kept begins there and grows. Refused for a
+        name that is taken and for an unknown stream, Expired if a part of it is trimmed.
+        """
+
+    def open_view(self, name: str, reader: str, limit_ms: int) -> int:
+        """Hold what a view has now for a reader; renew its limit. Where it begins (us).
+
+        Expired if there is no such view, or if its limit has passed.
+        """
+
+    def close_view(self, name: str, reader: str) -> None:
+        """A reader has read the view; no effect if it holds nothing."""
+
+    def remove_view(self, name: str) -> bool:
+        """Remove a view and its hold; whether there was one."""
+
+    def views(self) -> tuple[StreamView, ...]:
+        """All views of this home, by name."""
 
 
 class Sinks(Protocol):

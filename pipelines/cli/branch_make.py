@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `medusa branch make`."""
     parser.add_argument("label", metavar="LABEL")
     parser.add_argument("network", metavar="NETWORK", help="a shipped network or a file")
-    replay.add_history(parser, required=True)
+    replay.add_history(parser)
     add_home(parser)
     parser.add_argument("--bucket", metavar="WIDTH", help="bucket width, such as 10s")
     add_json(parser)

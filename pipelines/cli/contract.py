@@ -6,7 +6,15 @@ import argparse
 from collections.abc import Mapping
 
 from pipelines.base.settings import Settings
-from pipelines.cli import contract_check, contract_export, contract_login, contract_what_if
+from pipelines.cli import (
+    contract_check,
+    contract_define,
+    contract_definitions,
+    contract_export,
+    contract_login,
+    contract_what_if,
+    contract_withdraw,
+)
 from pipelines.cli.usage import Command, add_commands
 
 HELP = "contracts between participants: check them, ask what-if, export what a stream promises"
@@ -16,6 +24,9 @@ COMMANDS: Mapping[str, Command] = {
     "export": contract_export,
     "what-if": contract_what_if,
     "login": contract_login,
+    "define": contract_define,
+    "definitions": contract_definitions,
+    "withdraw": contract_withdraw,
 }
 
 

@@ -47,6 +47,7 @@ from pipelines.cli import (
     tick,
     trim,
     up,
+    view,
 )
 from pipelines.cli import round as market_round
 from pipelines.cli.interrupts import interruptible
@@ -57,6 +58,7 @@ COMMANDS: Mapping[str, Command] = {
     "check": check,
     "replay": replay,
     "branch": branch,
+    "view": view,
     "generate": generate,
     "streams": streams,
     "read": read,

@@ -49,27 +49,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
-def add_history(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
+def add_history(parser: argparse.ArgumentParser) -> None:
     """Declare which part of which streams of a home is read."""
     history = "the final rows of a stream of a home; SOURCE= where there are several sources"
     parser.add_argument(
         "--stream",
         action="append",
-        required=required,
-        default=None if required else [],
+        default=[],
         metavar="[SOURCE=]STREAM",
         help=history,
     )
+    view = "what a view of the home keeps, in the place of --stream (medusa view)"
+    parser.add_argument("--view", action="append", default=[], metavar="[SOURCE=]VIEW", help=view)
     parser.add_argument("--from", dest="from_", metavar="TIME", help="event time of --stream")
     parser.add_argument("--to", metavar="TIME", help="event time of --stream, exclusive")
-    past = "--stream at a version, or at an ISO 8601 time by the home's clock"
+    past = "--stream or --view at a version, or at an ISO 8601 time by the home's clock"
     parser.add_argument("--as-of", metavar="V|TIME", help=past)
 
 
 def history_of(options: argparse.Namespace) -> dict[str, Any]:
-    """These options as fields of a ReplayRequest."""
+    """These options as fields of a ReplayRequest; Refused for one that concerns nothing."""
+    if not options.stream and (options.from_ or options.to):
+        raise Refused("--from and --to are of --stream: name the stream of a home")
+    if not options.stream and not options.view and options.as_of:
+        raise Refused("--as-of is of --stream and --view: name a stream or a view of a home")
     return {
         "streams": tuple(options.stream),
+        "views": tuple(options.view),
         "participant": options.participant,
         "part": event_times(options.from_, options.to),
         "as_of": options.as_of,
@@ -108,10 +114,8 @@ def _request(options: argparse.Namespace) -> ReplayRequest:
     from pipelines.operations.recorded_replay import ReplayRequest
     from pipelines.storage.file_limits import UNPACKED_RATIO_MAX
 
-    if not options.input and not options.stream:
-        raise Refused("give --input FILE, or --stream STREAM of a home")
-    if not options.stream and (options.from_ or options.to or options.as_of):
-        raise Refused("--from, --to and --as-of are of --stream: name the stream of a home")
+    if not options.input and not options.stream and not options.view:
+        raise Refused("give --input FILE, or --stream STREAM or --view VIEW of a home")
     return ReplayRequest(
         network=options.network,
         inputs=tuple(word for words in options.input for word in words),

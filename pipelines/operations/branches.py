@@ -25,8 +25,8 @@ from pipelines.catalog.server.home_databases import drop_home
 from pipelines.homes.home import SERVER, chosen_participant, known_homes, open_home
 from pipelines.language.load import load_network
 from pipelines.operations.branch_diff import StreamDiff, diff
-from pipelines.operations.recorded_replay import ALL, SOLO, CheckedReplay, ReplayRequest, run_replay
-from pipelines.participant.kept_history import KeptHistory, kept_history
+from pipelines.operations.recorded_replay import SOLO, CheckedReplay, ReplayRequest, run_replay
+from pipelines.participant.kept_history import ALL, KeptHistory, kept_history
 from pipelines.quality.sample_check import reach_us
 
 FOLDER = "branches"
@@ -70,8 +70,8 @@ def make_branch(
             f"there is a branch {request.label}: remove it with medusa branch remove, or choose "
             "another label"
         )
-    if request.replay.inputs or not request.replay.streams:
-        raise Refused("a branch reads streams of a home: give --stream for every source")
+    if request.replay.inputs or not (request.replay.streams or request.replay.views):
+        raise Refused("a branch reads streams of a home: give --stream or --view for every source")
     participant = chosen_participant(settings, request.replay.participant)
     network = load_network(request.replay.network)
     done = run_replay(settings, replace(request.replay, keep=folder / "home"), progress)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from medusa_core.columns import declare_columns
-from medusa_core.errors import CheckFailed, Refused
-from medusa_core.grid import BEGINNING_US, FOREVER_US, Range, parse_duration_us
+from medusa_core.errors import CheckFailed, Refused, Unavailable
+from medusa_core.grid import Range, parse_duration_us
 from medusa_core.knowledge import RECORDS_PER_STEP_MAX, Limits
 from medusa_core.names import Participant, PlanId, StreamName
 from medusa_core.network import Network
@@ -20,7 +21,7 @@ from pipelines.base import clock
 from pipelines.base.settings import Settings
 from pipelines.homes.home import Home, chosen_participant, make_home, open_home
 from pipelines.language.load import load_network
-from pipelines.participant.kept_history import KeptHistory, kept_history
+from pipelines.participant.kept_history import ALL, KeptHistory, kept_history
 from pipelines.participant.replay import (
     ReplayOrder,
     ReplayResult,
@@ -30,6 +31,7 @@ from pipelines.participant.replay import (
     streams_of_network,
     with_landed_sources,
 )
+from pipelines.participant.viewed_history import viewed_history
 from pipelines.report.page import write_page
 from pipelines.storage.file_limits import UNPACKED_RATIO_MAX, FileLimits
 
@@ -42,9 +44,6 @@ SOLO = Participant("solo")
 QUARANTINED_PART_MAX = 0.1
 """Of all records: with more in quarantine a replay warns."""
 
-ALL = Range(BEGINNING_US, FOREVER_US)
-"""All event times that are kept."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayRequest:
@@ -53,7 +52,8 @@ class ReplayRequest:
     `network`: the name of a shipped one, or a file that defines one. `inputs`: files, as
     STREAM=FILE where the network has several sources. `streams`: of the home of `participant` (None
     for the only one), as SOURCE=STREAM: their final rows in `part`, `as_of` a version or a time by
-    the home's clock. `export`: folder for the outputs as CSV.
+    the home's clock. `views`: of the same home, as SOURCE=VIEW. `export`: folder for the outputs as
+    CSV.
     `keep`: folder of a home that stays, in which the same request continues after the last commit;
     None for a temporary one. `bucket`: width, None for the network's. `report`: HTML file to write.
     `checks`: recompute a sample of the result by another engine and compare.
@@ -69,6 +69,7 @@ class ReplayRequest:
     report: Path | None = None
     checks: bool = True
     streams: Sequence[str] = ()
+    views: Sequence[str] = ()
     participant: str | None = None
     part: Range = ALL
     as_of: str | None = None
@@ -124,7 +125,17 @@ def run_replay(
     network, input or folder that cannot be used; see pipelines.participant.replay.
     """
     loaded = load_network(request.network)
-    histories = _histories(settings, loaded, request)
+    with _histories(settings, loaded, request) as histories:
+        return _run(settings, request, loaded, histories, progress)
+
+
+def _run(
+    settings: Settings,
+    request: ReplayRequest,
+    loaded: Network,
+    histories: Mapping[StreamName, KeptHistory],
+    progress: Callable[[str], None],
+) -> CheckedReplay:
     network = with_landed_sources(loaded, histories)
     order = ReplayOrder(
         network=network,
@@ -152,18 +163,43 @@ def run_replay(
     return done
 
 
+@contextmanager
 def _histories(
     settings: Settings, network: Network, request: ReplayRequest
-) -> dict[StreamName, KeptHistory]:
-    """What each source reads that reads a stream of a home; the home is not changed."""
+) -> Iterator[Mapping[StreamName, KeptHistory]]:
+    """What each source reads that reads a stream or a view of a home.
+
+    Nothing in the home is changed, but that what a view has is held until the replay has ended.
+    """
     streams = streams_of_network(network, request.streams)
-    if not streams:
-        return {}
-    with open_home(settings, chosen_participant(settings, request.participant)) as home:
-        found = {
-            source: kept_history(home, stream, request.part, request.as_of)
-            for source, stream in streams.items()
-        }
+    views = streams_of_network(network, request.views, "--view", "VIEW")
+    for source in streams.keys() & views.keys():
+        raise Refused(
+            f"source {source} of network {network.name} is given a stream and a view: give one"
+        )
+    if not streams and not views:
+        yield {}
+        return
+    participant, reader = chosen_participant(settings, request.participant), uuid4().hex
+    try:
+        with open_home(settings, participant) as home:
+            found = {
+                source: kept_history(home, stream, request.part, request.as_of)
+                for source, stream in streams.items()
+            }
+            for source, view in views.items():
+                found[source] = viewed_history(home, view, reader, request.as_of)
+        _check_columns(network, found)
+        yield found
+    finally:
+        if views:
+            # A home that cannot be reached now lets the hold expire.
+            with suppress(Unavailable), open_home(settings, participant) as home:
+                for view in views.values():
+                    home.catalog.close_view(view, reader)
+
+
+def _check_columns(network: Network, found: Mapping[StreamName, KeptHistory]) -> None:
     for name, history in found.items():
         source = network.source(name)
         declared = declare_columns(f"source {name!r} of network {network.name}", source.columns)
@@ -176,7 +212,6 @@ def _histories(
                 f"source {name} of network {network.name} has columns ({shown}), and stream "
                 f"{history.stream} has ({its}): declare these, in this order"
             )
-    return found
 
 
 def _replayed(

@@ -24,6 +24,9 @@ from pipelines.storage.arrow_schema import STIME
 from pipelines.storage.segment_rows import columns_of, read_segments
 from pipelines.storage.stable_rows import stable_through_us
 
+ALL = Range(BEGINNING_US, FOREVER_US)
+"""All event times that are kept."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptHistory:
@@ -45,7 +48,10 @@ class KeptHistory:
     def within(self, part: Range) -> KeptHistory | None:
         """What of it lies in a range; None if that is nothing."""
         common = self.range.intersection(part)
-        return None if common is None else replace(self, range=common)
+        if common is None:
+            return None
+        begins = self.is_from_origin and common.from_us == self.range.from_us
+        return replace(self, range=common, is_from_origin=begins)
 
     @property
     def fingerprint(self) -> tuple[str, str, int, int, int]:

@@ -113,19 +113,26 @@ def with_landed_sources(network: Network, histories: Collection[str] = ()) -> Ne
     return replace(network, sources=tuple(landed))
 
 
-def streams_of_network(network: Network, given: Sequence[str]) -> dict[StreamName, str]:
-    """Streams of a home by source, from `[SOURCE=]STREAM` words; Refused for an unknown source."""
+def streams_of_network(
+    network: Network, given: Sequence[str], option: str = "--stream", noun: str = "STREAM"
+) -> dict[StreamName, str]:
+    """Streams (or views) of a home by source, from `[SOURCE=]STREAM` words of an option.
+
+    Raises Refused for an unknown source.
+    """
     streams: dict[StreamName, str] = {}
     names = [source.name for source in network.sources]
     for word in given:
         name, sign, stream = word.partition("=")
         if not sign:
-            name, stream = _only_source(network, "--stream", "SOURCE=STREAM", word), word
+            name, stream = _only_source(network, option, f"SOURCE={noun}", word), word
         if name not in names:
             hint = did_you_mean(name, names, f"it has {', '.join(names)}")
             raise Refused(f"network {network.name} has no source {name!r}: {hint}")
         if streams.setdefault(StreamName(name), stream) != stream:
-            raise Refused(f"source {name} of network {network.name} is given two streams: give one")
+            raise Refused(
+                f"source {name} of network {network.name} is given two {noun.lower()}s: give one"
+            )
     return streams
 
 
@@ -166,7 +173,7 @@ def inputs_of_network(
         if not paths:
             raise Refused(
                 f"source {source} of network {network.name} has no input: give --input "
-                f"{source}=FILE, or --stream {source}=STREAM"
+                f"{source}=FILE, --stream {source}=STREAM or --view {source}=VIEW"
             )
         for file in paths:
             if not _is_there(file):

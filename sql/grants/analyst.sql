@@ -6,7 +6,7 @@ GRANT SELECT ON medusa.assignment, medusa.certificate, medusa.commit, medusa.cur
     medusa.hold, medusa.home, medusa.job, medusa.lease, medusa.line_version, medusa.lineage,
     medusa.quarantine, medusa.recall, medusa.recall_follow, medusa.schema_file,
     medusa.schema_migration, medusa.schema_version, medusa.segment, medusa.sink,
-    medusa.step_metrics, medusa.stream, medusa.stream_producer, medusa.stream_promise,
+    medusa.step_metrics, medusa.stream, medusa.stream_view, medusa.stream_producer, medusa.stream_promise,
     medusa.transition TO :"role";
 
 GRANT SELECT ON medusa_market.contract_activation, medusa_market.contract_agreement,
@@ -21,4 +21,4 @@ GRANT SELECT ON medusa_api.assignments, medusa_api.bounds, medusa_api.certificat
     medusa_api.lineage, medusa_api.published_boundaries, medusa_api.published_files,
     medusa_api.published_segments, medusa_api.quarantine, medusa_api.recalls, medusa_api.rounds,
     medusa_api.segments, medusa_api.sinks, medusa_api.steps, medusa_api.streams,
-    medusa_api.transitions TO :"role";
+    medusa_api.transitions, medusa_api.views TO :"role";

@@ -3,6 +3,8 @@ GRANT USAGE ON SCHEMA medusa, medusa_market, medusa_api TO :"role";
 
 GRANT SELECT ON ALL TABLES IN SCHEMA medusa TO :"role";
 GRANT EXECUTE ON FUNCTION medusa.acknowledge, medusa.acquire_lease, medusa.acquire_leases,
+    medusa.close_view, medusa.is_held, medusa.make_view, medusa.open_view, medusa.read_line,
+    medusa.remove_view, medusa.view_begins,
     medusa.commit_choice, medusa.commit_step, medusa.commit_steps, medusa.compact_line,
     medusa.declare_bound, medusa.declare_retention, medusa.declare_sink, medusa.declare_source,
     medusa.declare_verify, medusa.deploy, medusa.desire_job, medusa.drop_cursor,
@@ -17,7 +19,7 @@ GRANT SELECT ON medusa_market.agreed_move, medusa_market.answer, medusa_market.a
     medusa_market.audit_head, medusa_market.contract_activation, medusa_market.contract_agreement,
     medusa_market.contract_claim, medusa_market.contract_notice, medusa_market.contract_proposal,
     medusa_market.contract_revision, medusa_market.contract_signature, medusa_market.contract_void,
-    medusa_market.cost_function, medusa_market.delivery_pause, medusa_market.inbox,
+    medusa_market.cost_function, medusa_market.definition, medusa_market.delivery_pause, medusa_market.inbox,
     medusa_market.inbox_repeat, medusa_market.invitation, medusa_market.key_disowned,
     medusa_market.last_word, medusa_market.link,
     medusa_market.load_part, medusa_market.load_retention, medusa_market.load_sample,
@@ -28,6 +30,8 @@ GRANT SELECT ON medusa_market.agreed_move, medusa_market.answer, medusa_market.a
     medusa_market.party_key, medusa_market.round, medusa_market.silent_partner,
     medusa_market.statement, medusa_market.statement_due, medusa_market.requested_load TO :"role";
 GRANT EXECUTE ON FUNCTION medusa_market.acknowledge_message, medusa_market.apply_round,
+    medusa_market.define_boxes, medusa_market.definitions_due, medusa_market.settle_definition,
+    medusa_market.take_defined, medusa_market.take_definition, medusa_market.withdraw_definition,
     medusa_market.audit_hash, medusa_market.ends_at, medusa_market.expire_market,
     medusa_market.expire_proposals, medusa_market.handle_envelope, medusa_market.held_agreement,
     medusa_market.holdings_with, medusa_market.keep_envelope, medusa_market.key_of,

@@ -81,10 +81,13 @@ CREATE TABLE medusa.fragment (
     network text COLLATE "C" NOT NULL REFERENCES medusa.network,
     inputs  text[] NOT NULL,
     outputs text[] NOT NULL,
-    starts_us bigint
+    starts_us bigint,
+    stopped_at timestamptz
 );
 COMMENT ON TABLE medusa.fragment IS
     'Pieces of networks that are computed as one; a source''s landing is one without inputs.';
+COMMENT ON COLUMN medusa.fragment.stopped_at IS
+    'Since when it is not computed any more, whatever the assignment log says; NULL: it is.';
 COMMENT ON COLUMN medusa.fragment.starts_us IS
     'The first bucket that is computed; NULL: that of the origin of its inputs.';
 

@@ -85,6 +85,7 @@ CREATE TABLE medusa_market.contract_revision (
     per           text COLLATE "C",
     instead       text COLLATE "C",
     known_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
+    boxes         text[] COLLATE "C",
     UNIQUE (contract, number, revision),
     CONSTRAINT revision_is_the_hash CHECK (revision = encode(sha256(document), 'hex')),
     CONSTRAINT document_is_short CHECK (octet_length(document) <= 65536),
@@ -98,14 +99,14 @@ CREATE TABLE medusa_market.contract_revision (
     CONSTRAINT kind_has_its_terms CHECK (CASE kind
         WHEN 'movement' THEN num_nonnulls(price_low, price_high, price_step, load_max, billed,
             recovery, method, replicas, penalty, hold_ms_max) = 10
-            AND num_nonnulls(stream, price, per, instead) = 0
+            AND num_nonnulls(stream, price, per, instead, boxes) = 0
         WHEN 'content' THEN num_nonnulls(stream, price, per, recovery, method, replicas, penalty,
             hold_ms_max) = 8
-            AND num_nonnulls(price_low, price_high, price_step, fragments, load_max, billed,
-                instead) = 0
+            AND num_nonnulls(price_low, price_high, price_step, fragments, billed, instead) = 0
+            AND num_nonnulls(boxes, load_max) IN (0, 2)
         WHEN 'suggested' THEN num_nonnulls(stream, instead) = 2
             AND num_nonnulls(price_low, price_high, price_step, fragments, load_max, billed,
-                recovery, method, replicas, bound_ms, penalty, hold_ms_max, price, per) = 0
+                recovery, method, replicas, bound_ms, penalty, hold_ms_max, price, per, boxes) = 0
         ELSE false END),
     CONSTRAINT prices_are_a_range CHECK (price_low > 0 AND price_low <= price_high
         AND price_step > 0 AND (price_high - price_low) % price_step = 0
@@ -132,6 +133,8 @@ COMMENT ON COLUMN medusa_market.contract_revision.fragments IS
 COMMENT ON COLUMN medusa_market.contract_revision.billed IS
     'The causes of steps that are paid for.';
 COMMENT ON COLUMN medusa_market.contract_revision.bound_ms IS 'The bound promised; NULL: none is.';
+COMMENT ON COLUMN medusa_market.contract_revision.boxes IS
+    'The kinds of boxes that the payer may define over the stream; NULL: none.';
 COMMENT ON COLUMN medusa_market.contract_revision.instead IS
     'The participant from which to buy the stream.';
 
@@ -297,6 +300,30 @@ CREATE TABLE medusa_market.partner_home (
 COMMENT ON TABLE medusa_market.partner_home IS
     'The incarnation of its home that each partner named last: with another one it counts its '
     'rounds from the start.';
+
+CREATE TABLE medusa_market.definition (
+    definition_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    contract      text COLLATE "C" NOT NULL,
+    buyer         text COLLATE "C" NOT NULL,
+    name          text COLLATE "C" NOT NULL CHECK (name ~ '^[a-z][a-z0-9_]{0,62}$'),
+    number        bigint NOT NULL CHECK (number > 0),
+    document      text NOT NULL CHECK (octet_length(document) <= 16384),
+    state         text NOT NULL
+        CHECK (state IN ('sent', 'waiting', 'running', 'refused', 'ended')),
+    reason        text CHECK (char_length(reason) BETWEEN 1 AND 2000),
+    noted_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
+    settled_at    timestamptz,
+    UNIQUE (buyer, name)
+);
+COMMENT ON TABLE medusa_market.definition IS
+    'Boxes that a buyer defined over a stream that it buys: in the home of the buyer as it sent them, '
+    'in that of the seller as they arrived. A name is used once.';
+COMMENT ON COLUMN medusa_market.definition.name IS
+    'The stream that they write is named BUYER__NAME.';
+COMMENT ON COLUMN medusa_market.definition.number IS
+    'Counts what the buyer has sent about the name: an older message changes nothing.';
+COMMENT ON COLUMN medusa_market.definition.document IS
+    'medusa_core/market/definitions.py, as the buyer wrote it.';
 
 ALTER TABLE medusa_market.contract_revision ENABLE ROW LEVEL SECURITY;
 ALTER TABLE medusa_market.contract_proposal ENABLE ROW LEVEL SECURITY;

@@ -14,6 +14,16 @@ SELECT c.stream, c.name, p.participant, p.replica, c.version, p.last_version, c.
 FROM medusa.cursor AS c JOIN medusa.stream_producer AS p ON p.line_id = c.line_id;
 COMMENT ON VIEW medusa_api.cursors IS 'How far consumers have applied the changes of streams.';
 
+CREATE VIEW medusa_api.views WITH (security_invoker = true) AS
+SELECT v.name, v.stream, v.records, v.duration_us, v.from_us, v.to_us, v.made_at,
+    h.from_us AS held_from_us, h.placed_at AS used_at,
+    h.placed_at + h.limit_ms * interval '1 millisecond' AS expires_at
+FROM medusa.stream_view AS v
+LEFT JOIN medusa.hold AS h
+    ON (h.stream, h.holder, h.purpose) = (v.stream, 'view:' || v.name, 'view');
+COMMENT ON VIEW medusa_api.views IS
+    'Named parts of streams that are kept for queries, from which bucket on, and until when.';
+
 CREATE VIEW medusa_api.recalls WITH (security_invoker = true) AS
 SELECT p.stream, p.participant, p.replica, r.generation, r.from_us, r.because, r.who, r.version,
     r.recalled_at

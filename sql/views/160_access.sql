@@ -27,6 +27,17 @@ COMMENT ON VIEW medusa_api.partners IS
     'The partners of this home, and who was removed, is invited, has joined without proving its key '
     'yet (unconfirmed), or has not done so in time (lapsed).';
 
+CREATE VIEW medusa_api.definitions WITH (security_invoker = true) AS
+SELECT d.name, d.contract, d.buyer, d.state, d.reason, d.buyer || '__' || d.name AS stream,
+    d.noted_at, d.settled_at, d.document, (
+        SELECT sum(p.cpu_us) / 1000000.0 FROM medusa_market.load_part AS p
+        JOIN medusa.fragment AS f ON f.id = p.fragment
+        WHERE f.network = d.buyer || '__' || d.name) AS cpu_s
+FROM medusa_market.definition AS d;
+COMMENT ON VIEW medusa_api.definitions IS
+    'Boxes that buyers defined over streams of this home, and that this home defined elsewhere: how '
+    'far each has come, and the CPU seconds that it has taken here, as far as samples are kept.';
+
 CREATE VIEW medusa_api.stream_grants WITH (security_invoker = true) AS
     SELECT g.stream, g.partner, g.reason, NULL::text AS contract, g.granted_by,
         g.granted_at AS since

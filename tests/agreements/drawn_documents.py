@@ -24,6 +24,7 @@ WORDS = ("movement", "content", "suggested", "gap", "rollback", "precise", "amne
          "passive_standby", "active_standby", "upstream_backup", "period", "GAP", None)  # fmt: skip
 LISTS = (None, [], ["main"], ["a", "b"], ["b", "a"], ["a", "a"], ["a.b"], ["a.b.c"], [1], [None],
          [["a"]], "any", {}, ["normal"], ["import", "landing"], ["normal", "other"],
+         ["filter"], ["aggregate", "filter", "map"], ["map", "filter"], ["filter", "function"],
          [f"f{number:04}" for number in range(1_000)],
          [f"f{number:04}" for number in range(1_001)])  # fmt: skip
 POOLS: Mapping[str, tuple[object, ...]] = {
@@ -34,7 +35,7 @@ POOLS: Mapping[str, tuple[object, ...]] = {
     **dict.fromkeys(("settlement_ms", "notice_ms", "hold_ms_max", "bound_ms"), LENGTHS),
     **dict.fromkeys(("valid_from_ms", "valid_until_ms"), TIMES),
     **dict.fromkeys(("kind", "recovery", "method", "per"), WORDS),
-    **dict.fromkeys(("fragments", "billed"), LISTS),
+    **dict.fromkeys(("fragments", "billed", "boxes"), LISTS),
     "currency": ("EUR", "XXX", "eur", "E1R", "ÉUR", "EURO", "EUR\n", "", 3, None),
     "number": (1, 2, 0, -1, 2**53 - 1, 2**53, 2**63, 1.0, "1", None, True),
     "supersedes": (None, "a" * 64, "A" * 64, "a" * 63, 'a","b":"c', "", 1),
@@ -59,6 +60,10 @@ SUBJECTS: Mapping[str, dict[str, Any]] = {
         "price_high": "1.2", "price_step": "0.1",
     },
     "content": _PROMISE | {"per": "record", "price": "0.001", "stream": "sums"},
+    "boxes": _PROMISE | {
+        "boxes": ["filter", "map"], "load_max": "0.5", "per": "period", "price": "2",
+        "stream": "sums",
+    },
     "suggested": {"instead": "gamma", "stream": "sums"},
 }  # fmt: skip
 
@@ -78,6 +83,7 @@ def a_document(kind: str, *edits: Edit) -> bytes:
         "valid_until_ms": 4_000_000_000_000,
     }  # fmt: skip
     subject = dict(SUBJECTS[kind])
+    kind = "content" if kind == "boxes" else kind
     promise = dict(subject.get("availability", {}))
     for name, value in edits:
         part = next((part for part in (fields, subject, promise) if name in part), subject)

@@ -18,6 +18,7 @@ from medusa_core.market.documents import document_of, revision_of, terms_of
 from medusa_core.market.terms import (
     Availability,
     BillingUnit,
+    BoxKind,
     Content,
     ContractName,
     Method,
@@ -92,6 +93,17 @@ SUBJECTS: st.SearchStrategy[Subject] = st.one_of(
         availability=AVAILABILITIES,
         penalty=MONEY,
         hold_ms_max=LENGTHS,
+    ),
+    st.builds(
+        Content,
+        stream=NAMES.map(StreamName),
+        price=MONEY,
+        per=st.sampled_from(BillingUnit),
+        availability=AVAILABILITIES,
+        penalty=MONEY,
+        hold_ms_max=LENGTHS,
+        boxes=st.frozensets(st.sampled_from(BoxKind), min_size=1),
+        load_max=MONEY,
     ),
     st.builds(Suggested, stream=NAMES.map(StreamName), instead=st.just(Participant("zeta"))),
 )

@@ -125,3 +125,47 @@ def test_what_cannot_be_is_refused_and_leaves_no_branch(
     code, _, error = said(capsys, *words)
     assert (code, sentence in error) == (2, True), error
     assert "there are no branches" in said(capsys, "list")[1]
+
+
+def test_a_replay_over_a_view_reads_its_last_records_and_a_trim_leaves_them(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The last test of this home, whose stream is trimmed here."""
+    assert main.main(["view", "make", "recent", "--stream", "s", "--records", "25"]) == 0
+    assert main.main(["view", "make", "middle", "--stream", "s", "--from", "50", "--to",
+                      "60"]) == 0  # fmt: skip
+    assert "view recent keeps the last 25 records of s" in capsys.readouterr().out
+    assert main.main(["trim", "s", "--keep", "1s"]) == 0
+    assert "view:middle (view)" in capsys.readouterr().out
+    assert main.main(["view", "remove", "middle"]) == 0
+    assert main.main(["trim", "s", "--keep", "1s"]) == 0
+    assert "view:recent (view)" in capsys.readouterr().out
+    assert main.main(["replay", "small.py", "--view", "recent", "--json"]) == 0
+    (document,) = [json.loads(text) for text in [capsys.readouterr().out]]
+    assert document["streams"]["s"]["rows"] == 25
+    assert main.main(["view", "list", "--json"]) == 0
+    (view,) = json.loads(capsys.readouterr().out)["views"]
+    assert (view["records"], view["begins_us"]) == (25, 70_000_000)
+    for words, code, sentence in (
+        (["replay", "small.py", "--view", "other"], 2, "has no view 'other': it has recent"),
+        (["replay", "small.py", "--view", "x=recent"], 2, "has no source 'x'"),
+        (["replay", "small.py", "--view", "recent", "--stream", "s"], 2,
+         "is given a stream and a view: give one"),
+        (["replay", "small.py", "--view", "recent", "--from", "5"], 2, "are of --stream"),
+        (["branch", "make", "b", "small.py"], 2, "give --stream or --view for every source"),
+        (["view", "make", "recent", "--stream", "s", "--records", "1"], 2,
+         "there is a view recent: remove it with medusa view remove"),
+        (["view", "make", "early", "--stream", "s", "--from", "5"], 2,
+         "stream s is trimmed before 1970-01-01T00:01:10Z: give --from 1970-01-01T00:01:10Z"),
+        (["view", "make", "many", "--stream", "s", "--last", "90s"], 2,
+         "stream s is trimmed before 1970-01-01T00:01:10Z, and view many would begin"),
+        (["view", "make", "x", "--stream", "nope", "--last", "1s"], 2, "no stream 'nope'"),
+        (["view", "make", "../x", "--stream", "s", "--last", "1s"], 2, "is not a name"),
+        (["view", "make", "x", "--stream", "s"], 2, "a view has one extent"),
+        (["view", "make", "x", "--stream", "s", "--to", "90"], 2, "needs its beginning"),
+        (["view", "make", "x", "--stream", "s", "--last", "1s", "--hold", "400d"], 2,
+         "is out of range: a view is kept for 1ms to 366d"),
+        (["view", "remove", "nope"], 2, "has no view 'nope': it has recent"),
+    ):  # fmt: skip
+        assert (main.main(words), sentence in (said := capsys.readouterr().err)) == (
+            code, True), said  # fmt: skip

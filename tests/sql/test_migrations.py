@@ -88,6 +88,16 @@ def baseline(tmp_path: Path) -> Path:
     edit(deploy, "declared.outputs,\n            declared.starts_us)", "declared.outputs)")
     edit(folder / "grants/owner.sql", "medusa_market.invitation,\n", "")
     edit(folder / "grants/job.sql", "medusa_market.invitation, ", "")
+    for grants in ("owner", "job"):
+        edit(folder / f"grants/{grants}.sql", "medusa_market.definition, ", "")
+    edit(folder / "grants/owner.sql", "    medusa.stream_view,\n", "")
+    edit(folder / "grants/owner.sql", "medusa_api.views, medusa_api.definitions, ", "")
+    edit(folder / "grants/analyst.sql", "medusa.stream_view, ", "")
+    edit(folder / "grants/analyst.sql", ", medusa_api.views", "")
+    edit(folder / "views/110_contracts.sql", " r.boxes,", "")
+    views = folder / "views/020_consumers.sql"
+    of_views = views.read_text().partition("CREATE VIEW medusa_api.views")
+    views.write_text(of_views[0] + of_views[2].partition("until when.';\n")[2])
     return folder
 
 

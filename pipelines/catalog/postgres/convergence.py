@@ -18,6 +18,7 @@ from medusa_core.market.agreements import (
     WithdrawalEnvelope,
 )
 from medusa_core.market.converging import AgreementDifference, HeldAgreement, Holding
+from medusa_core.market.definitions import DefinedEnvelope, DefinitionEnvelope
 from medusa_core.market.terms import ContractName
 from medusa_core.names import Participant
 from pipelines.base.foreign_documents import WRONG_FORM
@@ -89,6 +90,15 @@ class PostgresConverging(NamedStatements):
                 values |= {"contract": message.contract, "number": message.number}
                 values |= {"revision": message.revision, "newest": message.newest}
                 return str(self._value("take_refusal", **values))
+            case DefinitionEnvelope():
+                values |= {"contract": message.contract, "definition": message.name}
+                values |= {"number": message.number, "document": message.document}
+                is_withdrawal = message.definition is None
+                return str(self._value("take_definition", **values, is_withdrawal=is_withdrawal))
+            case DefinedEnvelope():
+                values |= {"contract": message.contract, "definition": message.name}
+                values |= {"state": message.state, "reason": message.reason}
+                return str(self._value("take_defined", **values))
             case StatusEnvelope():
                 values |= {"incarnation": message.incarnation, "digest": message.digest}
                 return str(self._value("take_status", **values))

@@ -21,6 +21,7 @@ from pipelines.catalog.postgres.recalls import PostgresRecalls
 from pipelines.catalog.postgres.sinks import PostgresSinks
 from pipelines.catalog.postgres.steps import PostgresSteps
 from pipelines.catalog.postgres.trims import PostgresTrims
+from pipelines.catalog.postgres.views import PostgresViews
 
 
 class PostgresCatalog(
@@ -37,6 +38,7 @@ class PostgresCatalog(
     PostgresLoadLog,
     PostgresRecalls,
     PostgresTrims,
+    PostgresViews,
     Catalog,
 ):
     """A `Catalog` in a Postgres database that `medusa migrate` has prepared."""

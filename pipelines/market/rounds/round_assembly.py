@@ -13,8 +13,11 @@ from pathlib import Path
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
+from pipelines.catalog.postgres.definitions import open_definitions
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.postgres.rounds import open_postgres_rounds
 from pipelines.exchange.exchange_port import Transport
+from pipelines.market.definitions.definition_desk import DefinitionDesk
 from pipelines.market.rounds.round_tick import MarketWorker
 from pipelines.market.sync.background_worker import BackgroundWorker
 from pipelines.market.sync.sync_assembly import open_contract_sync
@@ -36,9 +39,12 @@ def open_market_worker(
             directory, participant, url, transport, on_error, to_all=to_all
         ) as opened,
         closing(open_postgres_rounds(url, participant)) as rounds,
+        closing(open_definitions(url)) as definitions,
+        closing(PostgresCatalog(url, participant)) as catalog,
     ):
         contract_sync, agreements = opened
-        yield MarketWorker(contract_sync, agreements, rounds, on_error)
+        desk = DefinitionDesk(definitions, catalog, directory, on_error)
+        yield MarketWorker(contract_sync, agreements, rounds, on_error, settles=desk.settle)
 
 
 def market_worker(

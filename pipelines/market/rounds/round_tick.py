@@ -4,7 +4,7 @@ Numbered, and the same numbers are in the code:
 
 1. expire lapsed offers and moves, so that they are not sent any more
 2. synchronise contracts: documents are exchanged, envelopes received and verified, waiting ones
-   sent
+   sent; then definitions of buyers are begun, and ended with their contracts
 3. open the round, if `round_ms` have passed since the last one of this home
 4. process partners' messages: answers, then offers; a wrong one is refused with the reason
 5. in a round that has not been decided yet: decide what to offer, record it
@@ -77,7 +77,10 @@ class ContractSyncPort(Protocol):
 
 
 class MarketWorker:
-    """Trades for a participant; `on_error` receives refusals."""
+    """Trades for a participant; `on_error` receives refusals.
+
+    `settles` the definitions of buyers and returns how many changed.
+    """
 
     def __init__(
         self,
@@ -87,8 +90,10 @@ class MarketWorker:
         on_error: Callable[[Exception], None] = lambda error: None,
         *,
         draw_nonce: Callable[[], str] = lambda: secrets.token_hex(16),
+        settles: Callable[[], int] = lambda: 0,
     ) -> None:
         self._contract_sync = contract_sync
+        self._settles = settles
         self._agreements = agreements
         self._rounds = rounds
         self._on_error = on_error
@@ -104,6 +109,8 @@ class MarketWorker:
         if waits:
             self._rounds.expire()  # 1
         agreements = self._contract_sync.tick()  # 2
+        if self._settles():
+            agreements = _both(agreements, self._contract_sync.tick())
         if not (waits or opens) and (agreements.is_idle or not self._rounds.waits()):
             return MarketTick(agreements=agreements)
         opened = self._open(opens)  # 3

@@ -5,6 +5,14 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     FROM medusa_api.contract_in_force AS c
     JOIN medusa.home AS h ON h.participant = c.provider
     WHERE c.kind = 'content' AND c.payer = sold_streams.partner
+    UNION ALL
+    SELECT d.buyer || '__' || d.name, d.contract
+    FROM medusa_market.definition AS d
+    JOIN medusa_api.contract_in_force AS c ON c.contract = d.contract AND c.payer = d.buyer
+    JOIN medusa_market.contract_revision AS r ON r.revision = c.revision
+    JOIN medusa.home AS h ON h.participant = c.provider
+    WHERE d.buyer = sold_streams.partner AND d.state = 'running' AND r.boxes IS NOT NULL
 $$;
 COMMENT ON FUNCTION medusa_api.sold_streams(text) IS
-    'The streams of this home that content contracts in force sell to a partner.';
+    'The streams of this home that content contracts in force sell to a partner, and those of the '
+    'boxes that it defined under them.';

@@ -12,6 +12,8 @@ BEGIN
         bytes_max := 524288;
     ELSIF envelope.kind = 'want' THEN
         messages_max := 1024;
+    ELSIF envelope.kind IN ('definition', 'defined') THEN
+        messages_max := 128;
     ELSIF envelope.kind = 'notice' THEN
         messages_max := 2048;
     ELSIF envelope.kind IN ('status', 'holdings') THEN

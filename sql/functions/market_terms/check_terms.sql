@@ -54,14 +54,14 @@ BEGIN
     END IF;
     strange := CASE terms.kind
         WHEN 'movement' THEN CASE WHEN num_nonnulls(terms.stream, terms.price, terms.per,
-            terms.instead) > 0 THEN 'stream, price, per and instead' END
+            terms.instead, terms.boxes) > 0 THEN 'stream, price, per, instead and boxes' END
         WHEN 'content' THEN CASE WHEN num_nonnulls(terms.price_low, terms.price_high,
-            terms.price_step, terms.fragments, terms.load_max, terms.billed, terms.instead) > 0
-            THEN 'price_low, price_high, price_step, fragments, load_max, billed and instead' END
+            terms.price_step, terms.fragments, terms.billed, terms.instead) > 0
+            THEN 'price_low, price_high, price_step, fragments, billed and instead' END
         ELSE CASE WHEN num_nonnulls(terms.price_low, terms.price_high, terms.price_step,
             terms.fragments, terms.load_max, terms.billed, terms.recovery, terms.method,
             terms.replicas, terms.bound_ms, terms.penalty, terms.hold_ms_max, terms.price,
-            terms.per) > 0 THEN 'all but stream and instead' END
+            terms.per, terms.boxes) > 0 THEN 'all but stream and instead' END
         END;
     IF strange IS NOT NULL THEN
         RAISE EXCEPTION 'contract % is one of kind %: leave % out', terms.contract, terms.kind,
@@ -105,6 +105,20 @@ BEGIN
         PERFORM medusa_market.check_word('what contract ' || terms.contract || ' is paid per',
             terms.per,
             ARRAY['record', 'period']);
+        IF (terms.boxes IS NULL) <> (terms.load_max IS NULL) THEN
+            RAISE EXCEPTION 'contract % has boxes without load_max, or load_max without boxes: write '
+                'both, or neither', terms.contract USING ERRCODE = 'MD001';
+        END IF;
+        IF terms.boxes IS NOT NULL THEN
+            PERFORM medusa_market.check_amount('the most load', terms.load_max);
+            IF (cardinality(terms.boxes) > 0) IS NOT TRUE
+                OR NOT terms.boxes <@ ARRAY['filter', 'map', 'aggregate']
+            THEN
+                RAISE EXCEPTION 'contract % lets the payer define boxes %: name kinds, such as '
+                    '{filter,map}, or NULL for none', terms.contract, terms.boxes::text
+                    USING ERRCODE = 'MD001';
+            END IF;
+        END IF;
         RETURN;
     END IF;
     PERFORM medusa_market.check_amount('the price''s low', terms.price_low);

@@ -22,7 +22,11 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
                 || '","price_low":"' || trim_scale(terms.price_low)
                 || '","price_step":"' || trim_scale(terms.price_step) || '"'
             ELSE
-                '"hold_ms_max":' || terms.hold_ms_max
+                CASE WHEN terms.boxes IS NULL THEN '' ELSE
+                    '"boxes":' || medusa_market.json_list(terms.boxes) || ',' END
+                || '"hold_ms_max":' || terms.hold_ms_max
+                || CASE WHEN terms.boxes IS NULL THEN '' ELSE
+                    ',"load_max":"' || trim_scale(terms.load_max) || '"' END
                 || ',"penalty":"' || trim_scale(terms.penalty) || '","per":"' || terms.per
                 || '","price":"' || trim_scale(terms.price) || '","stream":"' || terms.stream || '"'
             END

@@ -10,6 +10,10 @@ BEGIN
         terms.billed := ARRAY(
             SELECT DISTINCT b COLLATE "C" FROM unnest(terms.billed) AS b ORDER BY 1);
     END IF;
+    IF terms.boxes IS NOT NULL THEN
+        terms.boxes := ARRAY(
+            SELECT DISTINCT b COLLATE "C" FROM unnest(terms.boxes) AS b ORDER BY 1);
+    END IF;
     terms.price_low := trim_scale(terms.price_low);
     terms.price_high := trim_scale(terms.price_high);
     terms.price_step := trim_scale(terms.price_step);

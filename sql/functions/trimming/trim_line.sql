@@ -8,6 +8,7 @@ DECLARE
     line    medusa.stream_producer;
     width   bigint;
     readers text[];
+    views   jsonb;
     at_us   bigint;
     stop    record;
     answer  jsonb;
@@ -24,6 +25,11 @@ BEGIN
         RAISE EXCEPTION 'stream % is not deployed here: trim one that is', trim_line.stream
             USING ERRCODE = 'MD001';
     END IF;
+    -- Before the line is locked: the last records of a view may be in many segments.
+    SELECT jsonb_object_agg('view:' || v.name, medusa.view_begins(v.stream, v.records,
+        v.duration_us))
+    INTO views FROM medusa.stream_view AS v
+    WHERE v.stream = trim_line.stream AND v.from_us IS NULL;
     SELECT p.* INTO line FROM medusa.stream_producer AS p
     WHERE (p.stream, p.participant, p.replica) =
         (trim_line.stream, trim_line.participant, trim_line.replica)
@@ -34,12 +40,17 @@ BEGIN
     END IF;
 
     BEGIN
-        -- 2 Hold what this home's own fragments need; one that does not say needs everything.
+        -- 2 Move views on to the end of the stream, which is where their hold begins.
+        UPDATE medusa.hold AS h SET from_us = (views->>h.holder)::bigint
+        WHERE h.stream = trim_line.stream AND h.purpose = 'view'
+            AND h.from_us < (views->>h.holder)::bigint;
+
+        -- Hold what this home's own fragments need; one that does not say needs everything.
         SELECT coalesce(array_agg(DISTINCT n.fragment), '{}') INTO readers
         FROM (
             SELECT DISTINCT ON (a.fragment, a.partition, a.replica) a.fragment, a.participant
             FROM medusa.assignment AS a JOIN medusa.fragment AS f ON f.id = a.fragment
-            WHERE trim_line.stream = ANY (f.inputs)
+            WHERE trim_line.stream = ANY (f.inputs) AND f.stopped_at IS NULL
             ORDER BY a.fragment, a.partition, a.replica, a.epoch DESC
         ) AS n JOIN medusa.home AS h ON h.participant = n.participant;
         DELETE FROM medusa.hold AS h

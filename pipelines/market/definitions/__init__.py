@@ -1,0 +1,1 @@
+"""Boxes that buyers define over the streams that they buy, run by the seller."""
