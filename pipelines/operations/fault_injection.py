@@ -19,7 +19,7 @@ from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
 from pipelines.base import clock
 from pipelines.base.settings import Settings
-from pipelines.homes.exchange_addresses import read_address
+from pipelines.homes.exchange_addresses import is_loopback, read_address
 from pipelines.homes.home import known_homes, open_home
 from pipelines.operations.partner_management import list_partners
 from pipelines.platform.drills.link_faults import (
@@ -230,7 +230,7 @@ def _partners_of(
 
 
 def _partners_elsewhere(settings: Settings, names: Sequence[str]) -> Mapping[Participant, str]:
-    """The addresses of the named partners of a named participant whose home is here."""
+    """The address of the named partner on another machine of a participant whose home is here."""
     here = [name for name in known_homes(settings.directory) if name in names]
     if len(names) != 2 or len(here) != 1:
         return {}
@@ -239,8 +239,14 @@ def _partners_elsewhere(settings: Settings, names: Sequence[str]) -> Mapping[Par
     return {
         name: partner.url
         for name, partner in partners.items()
-        if name in names and partner.url is not None and name not in here
+        if name in names and partner.url is not None and not _is_on_this_machine(partner.url)
     }
+
+
+def _is_on_this_machine(url: str) -> bool:
+    """Whether a server is reached over loopback, which others use as well."""
+    host = urlsplit(url).hostname or ""
+    return host == "localhost" or is_loopback(host)
 
 
 # Links.
@@ -284,12 +290,15 @@ def _packet_cut(
         found = socket.getaddrinfo(host, port, proto=socket.IPPROTO_TCP)
     except OSError as error:
         raise Unavailable(f"the host {host} of {partner} is not found: {error.strerror}") from error
+    addresses = {str(address[0]) for *_, address in found}
+    if any(map(is_loopback, addresses)):
+        raise Unavailable(f"{partner} is on this machine")
     own_port = None
     with suppress(Unavailable):
         own_port = urlsplit(read_address(settings.directory, here).url).port
     return PacketCut(
         directory=str(settings.directory.absolute()), here=here, partner=partner,
-        addresses=tuple(sorted({str(address[0]) for *_, address in found})), port=port,
+        addresses=tuple(sorted(addresses)), port=port,
         own_port=own_port, until_s=rows[0].until_s,
         is_sent_lost=any(row.sender == here for row in rows),
         is_received_lost=any(row.receiver == here for row in rows),
