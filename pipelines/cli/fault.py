@@ -134,7 +134,7 @@ def render(result: FaultResult) -> str:
             lost = f"nothing goes between {one} and {other}"
             if request.one_way:
                 lost = f"nothing that {one} sends reaches {other}"
-            return f"{would}{lost}, {_lasting(request.lasts_s)}"
+            return f"{would}{lost}, {_lasting(request.lasts_s)}{_means(result)}"
         case SlowRequest(one=one, other=other):
             slow = f"every call between {one} and {other} takes {request.by_ms} ms longer"
             return f"{would}{slow}, {_lasting(request.lasts_s)}"
@@ -147,6 +147,13 @@ def render(result: FaultResult) -> str:
             return _heal_text(result)
         case _:
             assert_never(request)
+
+
+def _means(result: FaultResult) -> str:
+    """How a link to a partner on another machine is cut."""
+    if result.calls_because is not None:
+        return f"\nonly calls from here fail, because {result.calls_because}"
+    return "\nthe packets between the two machines are dropped" if result.is_of_packets else ""
 
 
 def _freeze_text(result: FaultResult, participant: str, lasts_s: float | None) -> str:
@@ -185,6 +192,10 @@ def render_list(faults: FaultList) -> str:
     from pipelines.operations.fault_injection import process_state
 
     links = [(f"{r.sender} to {r.receiver}", "lost", _until(r.until_s)) for r in faults.links.lost]
+    links += [
+        (f"{r.sender} to {r.receiver}", "packets lost", _until(r.until_s))
+        for r in faults.links.packets
+    ]
     links += [
         (f"{r.one} and {r.other}", f"{r.by_ms} ms slower", _until(r.until_s))
         for r in faults.links.slow

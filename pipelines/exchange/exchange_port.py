@@ -11,12 +11,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from medusa_core.errors import Unavailable
 from medusa_core.exchange import LineNews
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer, SegmentFile
 
 if TYPE_CHECKING:
     from medusa_core.market.envelopes import Envelope
+
+
+class Awaited(Unavailable):
+    """The partner has not answered yet, which over a long link is no problem: ask again later."""
 
 
 class Exchange(Protocol):

@@ -34,7 +34,7 @@ from pipelines.base.failpoints import reached
 from pipelines.base.foreign_documents import foreign_form, parse_json
 from pipelines.catalog.processing_roles import Imports
 from pipelines.exchange.contents import Contents
-from pipelines.exchange.exchange_port import Copies, Exchange
+from pipelines.exchange.exchange_port import Awaited, Copies, Exchange
 from pipelines.homes.lease_renewer import LeaseRenewer
 
 SEGMENTS_PER_NEWS_MAX = 1_024
@@ -49,6 +49,10 @@ without it, which kept the machine busy."""
 
 FILES_AT_ONCE = 64
 """Files that are requested together: a partner that is slow to send them is waited for once."""
+
+FILES_S = 1.0
+"""Time in a poll after which no further files are waited for: over a slow link news with many files
+comes in several polls, and the loop keeps its bounds meanwhile."""
 
 SEGMENT_MS = 5.0
 """What a segment costs to import, before any has been."""
@@ -123,6 +127,7 @@ class Importer:
         self._paths_ms: Mapping[StreamName, int] = {}
         self._read_s = 0.0
         self._room_ends_s: float | None = None
+        self._files_end_s = 0.0
         self._segment_ms = SEGMENT_MS
 
     def set_paths(self, paths_ms: Mapping[StreamName, int]) -> None:
@@ -143,6 +148,7 @@ class Importer:
         statuses = self._catalog.imports()
         self._read_s = self._now_s()
         marks: dict[Participant, Marks | None] = {}
+        self._files_end_s = self._read_s + FILES_S
         for status in statuses:
             if status.producer.participant in away:
                 continue
@@ -165,8 +171,9 @@ class Importer:
                     self._leases.renew()
                     self._leases.check()
                 # Whatever is the matter with one partner is no reason to leave the others.
-                self._failed.add((status.stream, status.producer))
-                on_import(_imported(status, 0, str(error)))
+                if not isinstance(error, Awaited):
+                    self._failed.add((status.stream, status.producer))
+                    on_import(_imported(status, 0, str(error)))
                 # What is to be read again once a recall is followed is not safe here.
                 if news is not None and news.recalls:
                     stopped.add((status.stream, status.producer))
@@ -320,6 +327,8 @@ class Importer:
         here = {file: replace(file, path=str(_place_of(partner, file))) for file in files}
         missing = [file for file, copy in here.items() if not self._copies.holds(copy)]
         for first in range(0, len(missing), FILES_AT_ONCE):
+            if self._now_s() > self._files_end_s:
+                raise Awaited(f"partner {partner} has more files: they are received later")
             some = missing[first : first + FILES_AT_ONCE]
             targets = {file: self._copies.place(here[file]) for file in some}
             self._exchange.fetch_all(partner, targets)

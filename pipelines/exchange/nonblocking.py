@@ -2,7 +2,7 @@
 
 Each partner is called by its own thread. A partner that does not answer within a moment counts as
 unavailable for now; the next call of the same request receives its late answer, whose age
-includes the delay.
+includes the delay. A request is waited for once: while it is open, the next calls return at once.
 """
 
 from __future__ import annotations
@@ -20,14 +20,17 @@ from medusa_core.exchange import LineNews
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer, SegmentFile
 from pipelines.base import clock
-from pipelines.exchange.exchange_port import Exchange, Transport
+from pipelines.exchange.exchange_port import Awaited, Exchange, Transport
 
 if TYPE_CHECKING:
     from medusa_core.market.envelopes import Envelope
 
 MOMENT_S = 0.5
-FETCH_S = 2.0
+FETCH_S = 1.0
 """How long files are waited for; the copies continue, and are there with the next request."""
+
+OVERDUE_S = 3.0
+"""Time after which a partner that has not answered is a problem: a long link takes less."""
 
 Answer = TypeVar("Answer")
 
@@ -37,6 +40,7 @@ class _PendingCall:
     question: object
     answer: Future[Any]
     at_s: float
+    overdue_s: float
 
 
 class Closing(Protocol):
@@ -73,21 +77,27 @@ class NonBlocking:
         question: object,
         call: Callable[[], Answer],
         wait_s: float,
+        overdue_s: float = OVERDUE_S,
     ) -> tuple[Answer, float]:
-        """The answer, and when it was requested; Unavailable while there is none."""
+        """The answer, and when it was requested; Awaited while there is none, Unavailable when it
+        is overdue."""
         pending = self._pending.get(partner)
         if pending is not None and pending.answer.done() and pending.question != question:
+            self._pending.pop(partner)
+            if pending.overdue_s == math.inf:
+                pending.answer.result()  # nobody has reported yet why the copies have ended
             pending = None  # nobody waits for that answer any more
         if pending is None:
             asker = self._askers.setdefault(
                 partner, ThreadPoolExecutor(1, f"medusa-asks-{partner}")
             )
-            pending = _PendingCall(question, asker.submit(call), self._now_s())
+            pending = _PendingCall(question, asker.submit(call), self._now_s(), overdue_s)
             self._pending[partner] = pending
         elif pending.question != question:
             raise self._silent(partner, pending)
         try:
-            answer = pending.answer.result(timeout=wait_s)
+            waited_s = self._now_s() - pending.at_s
+            answer = pending.answer.result(timeout=max(wait_s - waited_s, 0.0))
         except TooLate:
             # The call itself may have ended with a time-out, which says as much.
             raise self._silent(partner, pending) from None
@@ -97,10 +107,12 @@ class NonBlocking:
         return answer, pending.at_s
 
     def _silent(self, partner: Participant, pending: _PendingCall) -> Unavailable:
+        """The same words each time: it is one problem, however long it lasts."""
+        if self._now_s() - pending.at_s < pending.overdue_s:
+            return Awaited(f"partner {partner} has not answered yet: its answer is used later")
         return Unavailable(
-            f"partner {partner} has not answered for {self._now_s() - pending.at_s:.1f} s: its "
-            "news "
-            "is used when it comes"
+            f"partner {partner} has not answered for {pending.overdue_s:g} s or more: its answer "
+            "is used when it arrives"
         )
 
 
@@ -138,6 +150,8 @@ class NonBlockingExchange(NonBlocking):
             ("files", tuple(files.items())),
             lambda: self._exchange.fetch_all(partner, files),
             max(self._moment_s, FETCH_S),
+            # A copy that does not go on ends by itself, with its own reason.
+            overdue_s=math.inf,
         )
 
     def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,

@@ -1,21 +1,26 @@
 """Inject faults into a running federation: cut and slow links, kill and freeze participants.
 
-Every fault but a kill can have its own end, and is over then even if this process has died.
+Every fault but a kill can have its own end, and is over then even if this process has died. Of a
+link to a partner on another machine the packets are dropped, if this user may; else the calls of
+the participant that runs here fail.
 """
 
 from __future__ import annotations
 
 import signal
+import socket
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
+from urllib.parse import urlsplit
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
 from pipelines.base import clock
 from pipelines.base.settings import Settings
-from pipelines.homes.home import known_homes
+from pipelines.homes.exchange_addresses import is_loopback, read_address
+from pipelines.homes.home import known_homes, open_home
 from pipelines.operations.partner_management import list_partners
 from pipelines.platform.drills.link_faults import (
     BY_MS_MAX,
@@ -25,9 +30,11 @@ from pipelines.platform.drills.link_faults import (
     Lost,
     Slow,
     faults_alone,
+    lost_rows,
     read_faults,
     write_faults,
 )
+from pipelines.platform.drills.packet_cut import PacketCut, drop_packets
 from pipelines.platform.drills.resume_later import resume_later
 from pipelines.platform.drills.run_processes import Running, running_in
 from pipelines.platform.jobs.supervised_homes import known_participant
@@ -81,6 +88,8 @@ class FreezeRequest:
     lasts_s: float | None = None
 
 
+HTTPS = 443
+
 FaultRequest = CutRequest | SlowRequest | HealRequest | KillRequest | FreezeRequest
 
 
@@ -90,7 +99,9 @@ class FaultResult:
 
     `participants`: those of the request, known to have homes. `pids`: the processes that were
     killed, frozen or resumed. `has_changed`: False where there was nothing to heal.
-    `has_resumed`: True once a freeze with an end is over.
+    `has_resumed`: True once a freeze with an end is over. `is_of_packets`: the packets of the link
+    are dropped; else `calls_because` says why only calls from here fail, where the partner is
+    elsewhere.
     """
 
     request: FaultRequest
@@ -99,6 +110,8 @@ class FaultResult:
     pids: tuple[int, ...] = ()
     has_changed: bool = True
     has_resumed: bool = False
+    is_of_packets: bool = False
+    calls_because: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,9 +170,8 @@ def document(faults: FaultList) -> Mapping[str, Any]:
     """The faults for JSON."""
     links = faults.links
     return {
-        "lost": [
-            {"from": row.sender, "to": row.receiver, "until_s": row.until_s} for row in links.lost
-        ],
+        "lost": lost_rows(links.lost),
+        "packets": lost_rows(links.packets),
         "slow": [
             {"between": [row.one, row.other], "by_ms": row.by_ms, "until_s": row.until_s}
             for row in links.slow
@@ -199,8 +211,7 @@ def _partners_of(
 ) -> Collection[str]:
     """Participants elsewhere to which links may lead: partners of the home that is named as well.
 
-    A fault of such a link is in effect at this end, which makes and hears all of its calls. To
-    heal, those count that the faults in force name: no catalog need be reached then.
+    To heal, those count that the faults in force name: no catalog need be reached then.
     """
     here = [name for name in names if name in known_homes(settings.directory)]
     match request:
@@ -210,11 +221,32 @@ def _partners_of(
         case HealRequest() if len(here) < len(names):
             with suppress(Refused):  # a damaged file names nobody
                 links = read_faults(settings.directory / FILE)
+                lost = (*links.lost, *links.packets)
                 return {
-                    *(name for row in links.lost for name in (row.sender, row.receiver)),
+                    *(name for row in lost for name in (row.sender, row.receiver)),
                     *(name for row in links.slow for name in (row.one, row.other)),
                 }
     return ()
+
+
+def _partners_elsewhere(settings: Settings, names: Sequence[str]) -> Mapping[Participant, str]:
+    """The address of the named partner on another machine of a participant whose home is here."""
+    here = [name for name in known_homes(settings.directory) if name in names]
+    if len(names) != 2 or len(here) != 1:
+        return {}
+    with open_home(settings, here[0]) as home:
+        partners = home.catalog.partner_addresses()
+    return {
+        name: partner.url
+        for name, partner in partners.items()
+        if name in names and partner.url is not None and not _is_on_this_machine(partner.url)
+    }
+
+
+def _is_on_this_machine(url: str) -> bool:
+    """Whether a server is reached over loopback, which others use as well."""
+    host = urlsplit(url).hostname or ""
+    return host == "localhost" or is_loopback(host)
 
 
 # Links.
@@ -228,10 +260,49 @@ def _cut(
     rows = [Lost(one, other, until_s)]
     if not request.one_way:
         rows.append(Lost(other, one, until_s))
-    if not result.is_explained:
+    elsewhere = _partners_elsewhere(settings, result.participants)
+    if result.is_explained:
+        result = replace(result, is_of_packets=bool(elsewhere))
+        observer(result)
+        return result
+    if elsewhere:
+        ((partner, url),) = elsewhere.items()
+        here = one if partner == other else other
+        _change(settings, lambda faults: faults.with_packets(*rows))
+        try:
+            drop_packets(_packet_cut(settings, here, partner, url, rows))
+            result = replace(result, is_of_packets=True)
+        except Unavailable as error:
+            result = replace(result, calls_because=str(error))
+    if not result.is_of_packets:
         _change(settings, lambda faults: faults.with_lost(*rows))
     observer(result)
     return result
+
+
+def _packet_cut(
+    settings: Settings, here: Participant, partner: Participant, url: str, rows: Sequence[Lost]
+) -> PacketCut:
+    """The packets between two machines; raises Unavailable if the partner's host is not found."""
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or HTTPS
+    try:
+        found = socket.getaddrinfo(host, port, proto=socket.IPPROTO_TCP)
+    except OSError as error:
+        raise Unavailable(f"the host {host} of {partner} is not found: {error.strerror}") from error
+    addresses = {str(address[0]) for *_, address in found}
+    if any(map(is_loopback, addresses)):
+        raise Unavailable(f"{partner} is on this machine")
+    own_port = None
+    with suppress(Unavailable):
+        own_port = urlsplit(read_address(settings.directory, here).url).port
+    return PacketCut(
+        directory=str(settings.directory.absolute()), here=here, partner=partner,
+        addresses=tuple(sorted(addresses)), port=port,
+        own_port=own_port, until_s=rows[0].until_s,
+        is_sent_lost=any(row.sender == here for row in rows),
+        is_received_lost=any(row.receiver == here for row in rows),
+    )  # fmt: skip
 
 
 def _slow(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from medusa_core.segments import SegmentFile
 from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.exchange_home import ExchangeHome
 from pipelines.exchange.client.https_exchange import HttpsExchange
-from pipelines.exchange.client.partner_link import PartnerAddress
+from pipelines.exchange.client.partner_link import ClientIdentity, PartnerAddress
 from pipelines.exchange.link_recorder import LinkRecorder
 from pipelines.exchange.own_identity import OwnIdentity
 from pipelines.exchange.server.application import ExchangeServer, ServerIdentity
@@ -42,14 +42,19 @@ def served(
     home: ExchangeHome, storage: Path, url: str, address: ListenAddress | None = None,
     limits: ServerLimits | None = None, identity: ServerIdentity | None = None,
     links: LinkRecorder | None = None,
+    listening: AbstractContextManager[object] | None = None,
 ) -> Iterator[HttpsServer]:  # fmt: skip
-    """The server of a home, of alpha's unless another identity is given."""
+    """The server of a home, of alpha's unless another identity is given.
+
+    `listening`: the block in which its socket is made.
+    """
     limits = limits or ServerLimits()
     progress = HomeProgress(url)
     exchange = ExchangeServer(
         home, storage, identity or KeyIdentity(ALPHA), "0.1.0", progress, limits, links
     )
-    server = HttpsServer(exchange.application, address or ListenAddress(), limits)
+    with listening or nullcontext():
+        server = HttpsServer(exchange.application, address or ListenAddress(), limits)
     is_ready = threading.Event()
     thread = threading.Thread(target=server.serve_until_ended, args=(is_ready.set,))
     with progress.listening():
@@ -64,10 +69,13 @@ def served(
 
 
 @contextmanager
-def served_home(settings: Settings, participant: Participant) -> Iterator[HttpsServer | None]:
+def served_home(
+    settings: Settings, participant: Participant, listens: ListenAddress | None = None,
+    pin: str | None = None, listening: AbstractContextManager[object] | None = None,
+) -> Iterator[HttpsServer | None]:  # fmt: skip
     """The server of a home in a folder, which partners in the same folder find.
 
-    None, and nothing is served, while another one serves the home.
+    None, and nothing is served, while another one serves the home. `pin`: that of its certificate.
     """
     directory = settings.directory
     try:
@@ -81,9 +89,12 @@ def served_home(settings: Settings, participant: Participant) -> Iterator[HttpsS
         lock,
         exchange_login(settings, participant) as (url, _),
         closing(ExchangeHome(url, participant)) as home,
-        served(home, storage_of(directory, participant), url, identity=identity) as server,
-    ):
-        address = ServerAddress(url=server.url, pin=None)
+        served(
+            home, storage_of(directory, participant), url, listens, identity=identity,
+            listening=listening,
+        ) as server,
+    ):  # fmt: skip
+        address = ServerAddress(url=server.url, pin=pin)
         write_address(directory, participant, address)
         try:
             yield server
@@ -183,12 +194,17 @@ def send(connection: socket.socket, content: bytes, headers: str = "") -> None:
     connection.sendall(head.encode() + content)
 
 
-def request_with_token(connection: socket.socket, headers: str = "") -> bytes:
-    """The next request behind those with which a client introduces itself and requests a token."""
+def request_with_token(
+    connection: socket.socket, headers: str = "", identity: ClientIdentity | None = None
+) -> bytes:
+    """The next request behind those with which a client introduces itself and requests a token.
+
+    `identity`: whose server it is; None: alpha's.
+    """
     while True:
         head = request_on(connection)
         if b"/v1/introduction" in head:
-            signed = KeyIdentity(ALPHA).introduction()
+            signed = (identity or KeyIdentity(ALPHA)).introduction()
             send(connection, INTRODUCTION.write({"introduction": signed}), headers)
         elif b"/v1/token" in head:
             send(connection, TOKEN, headers)

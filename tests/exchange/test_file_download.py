@@ -17,7 +17,7 @@ import pytest
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.segments import SegmentFile
-from pipelines.exchange.client import file_download
+from pipelines.exchange.client import file_download, partner_link
 from pipelines.exchange.client.partner_link import DOWNLOADS_MAX, PartnerLink
 from pipelines.exchange.server.https_server import HttpsServer
 from tests.exchange.published_home import ALPHA, ROWS
@@ -206,7 +206,7 @@ def test_a_connection_that_is_too_slow_for_a_file_is_given_up(
     def answer(connection: socket.socket) -> None:
         request_with_token(connection)
         # Only now: for silence the connection, which has begun, is not given up so soon.
-        monkeypatch.setattr(file_download, "SILENT_S", 0.5)
+        monkeypatch.setattr(partner_link, "SILENT_S", 0.5)
         connection.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {len(content)}\r\n\r\n".encode())
         for one in content:
             connection.sendall(bytes([one]))

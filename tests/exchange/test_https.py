@@ -54,6 +54,17 @@ def test_a_partner_reads_what_it_was_granted(
         assert exchange.health(ALPHA).participant == ALPHA
 
 
+def test_a_connection_is_used_again_after_a_response_without_content(server: HttpsServer) -> None:
+    before = set(server.server_state.connections)
+    used = []
+    with asking(address_of(server.url)) as exchange:
+        for _ in range(3):
+            exchange.acknowledge(ALPHA, a.SUMS, 0, 60_000, 0)
+            used.append(set(server.server_state.connections) - before)
+    assert len(used[0]) == 1
+    assert used == [used[0]] * 3
+
+
 def test_what_is_not_granted_is_refused(server: HttpsServer) -> None:
     with asking(address_of(server.url)) as exchange, pytest.raises(Refused, match="nothing of"):
         exchange.line_news(a.BIG, Producer(ALPHA), Version(0), segments_max=10)

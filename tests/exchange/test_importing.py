@@ -13,7 +13,9 @@ import pytest
 from medusa_core.commits import LeaseKey
 from medusa_core.errors import Conflict
 from medusa_core.exchange import READER_LIMIT_MS, import_fragment
+from medusa_core.names import Participant
 from medusa_core.segments import Producer, SegmentFile
+from pipelines.exchange import importer
 from pipelines.exchange.importer import SEGMENTS_MIN
 from pipelines.homes.lease_renewer import LeaseRenewer
 from tests.exchange.building import (
@@ -139,6 +141,26 @@ def test_a_page_that_is_full_is_followed_by_the_next_one(
     while reader.poll():
         pass
     assert len(reader.files(ONE)) == 40
+
+
+def test_files_that_arrive_slowly_are_imported_in_several_polls(
+    alpha: Writer, exchange: Told, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch = exchange.fetch
+
+    def slow(partner: Participant, file: SegmentFile, target: Path) -> None:
+        reader.now_s += 0.7
+        fetch(partner, file, target)
+
+    monkeypatch.setattr(exchange, "fetch", slow)
+    monkeypatch.setattr(importer, "FILES_AT_ONCE", 1)
+    alpha.commit(ONE, [alpha.file(f"one/{n}.parquet", b"rows %d" % n) for n in range(5)])
+    fetched = []
+    while not (told := reader.poll()):
+        fetched.append(len(exchange.fetched))
+    assert fetched == [2, 4]
+    assert [one.problem for one in told] == [None]
+    assert len(reader.files(ONE)) == 5
 
 
 def test_a_reader_of_an_idle_stream_says_again_in_time_that_it_is_there(

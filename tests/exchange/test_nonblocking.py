@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,8 @@ from medusa_core.exchange import LineNews, PublishedSegment
 from medusa_core.grid import Range
 from medusa_core.names import Participant, PlanId, StreamName, Version
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
-from pipelines.exchange.nonblocking import NonBlockingExchange
+from pipelines.exchange.exchange_port import Awaited
+from pipelines.exchange.nonblocking import OVERDUE_S, NonBlockingExchange
 from tests.waiting import until
 
 STREAM, QUICK, SLOW = StreamName("one"), Participant("quick"), Participant("slow")
@@ -126,12 +128,35 @@ def test_a_late_answer_is_used_once_and_is_older_by_as_much(
     assert partners.asked == ["news after 0 of slow"] * 2
 
 
+def test_a_request_is_waited_for_once_and_is_a_problem_when_it_is_overdue(
+    exchange: NonBlockingExchange, clock: Clock
+) -> None:
+    exchange._moment_s = 0.05
+    with pytest.raises(Awaited):
+        news(exchange, SLOW)
+    exchange._moment_s = 2.0
+    clock.now_s += 2.0
+    began_s = time.monotonic()
+    with pytest.raises(Awaited):
+        news(exchange, SLOW)
+    clock.now_s += OVERDUE_S
+    said = []
+    for _ in range(2):
+        with pytest.raises(Unavailable, match="for 3 s or more") as error:
+            news(exchange, SLOW)
+        assert not isinstance(error.value, Awaited)
+        said.append(str(error.value))
+        clock.now_s += 1.0
+    assert said[0] == said[1], "one problem, however long it lasts"
+    assert time.monotonic() - began_s < 5, "nobody waits for two seconds, three times"
+
+
 def test_an_answer_to_an_abandoned_call_is_dropped(
     exchange: NonBlockingExchange, partners: Partners
 ) -> None:
     with asked_in_vain(exchange):
         news(exchange, SLOW)
-    with asked_in_vain(exchange, "used when it comes"):
+    with asked_in_vain(exchange, "its answer is used"):
         news(exchange, SLOW, after=4)
     partners.lets.set()
     until(lambda: exchange._pending[SLOW].answer.done(), "it has answered")

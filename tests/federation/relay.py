@@ -14,9 +14,9 @@ CHUNK = 65_536
 class Relay:
     """Passes bytes on; of the next request that names `word` the answer is dropped."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, listener: socket.socket | None = None) -> None:
         self._target = port
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = listener or socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._word: bytes | None = None
         self.lost = 0
@@ -68,9 +68,9 @@ class Relay:
 
 
 @contextmanager
-def relay_to(port: int) -> Iterator[Relay]:
-    """A relay, gone with the block."""
-    relay = Relay(port)
+def relay_to(port: int, listener: socket.socket | None = None) -> Iterator[Relay]:
+    """A relay, gone with the block; `listener` may be a socket of another network namespace."""
+    relay = Relay(port, listener)
     try:
         yield relay
     finally:

@@ -1,29 +1,42 @@
 """Machines on one cable: network namespaces, made by root and removed at the end.
 
 Each has a loopback of its own, one address, and a hosts file that names the others. The files of
-this machine are shared, so each is given a folder of its own.
+this machine are shared, so each is given a folder of its own. What the cable between them carries
+is passed on by a process (`cable.py`), which delays it, loses it or cuts it as a test orders.
 """
 
 from __future__ import annotations
 
+import ctypes
+import fcntl
+import json
 import os
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import IO
 
 import psutil
 import pytest
 
+from tests.networks.cable import Conditions, changes_of
+
 HOSTS = Path("/etc/netns")
 NETWORK = "10.213.77"
 END_S = 60
+CLONE_NEWNET = 0x40000000
+SIOCETHTOOL = 0x8946
+CHECKSUMS, SEGMENTS = 0x17, (0x1F, 0x24)
+"""What a network card may do for the kernel, by the numbers of ETHTOOL_S…."""
 
 
 @dataclass
@@ -81,11 +94,60 @@ def _children(pid: int) -> Sequence[psutil.Process]:
     return ()
 
 
+class Cable:
+    """What connects all machines. Conditions are those of frames from one machine to another."""
+
+    def __init__(self, process: subprocess.Popen[str], ports: Mapping[str, str]) -> None:
+        self._orders, self._answers = process.stdin, process.stdout
+        self._ports = ports
+
+    def between(self, one: str, other: str, conditions: Conditions) -> None:
+        """Set the conditions of both directions."""
+        self._order((one, other, conditions), (other, one, conditions))
+
+    def toward(self, receiver: str, sender: str, conditions: Conditions) -> None:
+        """Set the conditions of what a machine receives of another."""
+        self._order((sender, receiver, conditions))
+
+    def heal(self) -> None:
+        """Carry all at once, as in the beginning."""
+        names = list(self._ports)
+        self._order(*((a, b, Conditions()) for a in names for b in names if a != b))
+
+    def counts(self) -> Counter[str]:
+        """Frames that were carried, lost, cut and reset so far, in all directions."""
+        return self._order()
+
+    def _order(self, *changes: tuple[str, str, Conditions]) -> Counter[str]:
+        ports = [(self._ports[a], self._ports[b], c) for a, b, c in changes]
+        _of(self._orders).write(changes_of(ports))
+        _of(self._orders).flush()
+        total: Counter[str] = Counter()
+        for _, _, counts in json.loads(_of(self._answers).readline()):
+            total.update(counts)
+        return total
+
+
+def _of(pipe: IO[str] | None) -> IO[str]:
+    assert pipe is not None
+    return pipe
+
+
+@dataclass(frozen=True)
+class Network:
+    """Machines by their names, and the cable between them."""
+
+    machines: Mapping[str, Machine]
+    cable: Cable
+
+
 @cache
 def why_not() -> str | None:
     """Why namespaces cannot be made here; None: they can."""
     if os.geteuid() != 0:
         return "network namespaces are made by root"
+    if shutil.which("ip") is None:
+        return "network namespaces are made with ip, of the package iproute2, which is missing"
     name = f"medusa-{os.getpid():x}-t"
     try:
         _ip("netns", "add", name)
@@ -95,11 +157,41 @@ def why_not() -> str | None:
     return None
 
 
-@contextmanager
-def machines(folder: Path, *names: str) -> Iterator[Mapping[str, Machine]]:
-    """Machines of these names, each reached by the others as `NAME.example`."""
+def require_namespaces() -> None:
+    """Skip the test where none can be made; fail where all tests are to run (CI=true)."""
     if reason := why_not():
+        if os.environ.get("CI", "").lower() in ("true", "1"):
+            pytest.fail(reason)
         pytest.skip(reason)
+
+
+@contextmanager
+def inside(machine: Machine) -> Iterator[None]:
+    """Sockets that this thread makes in the block are the machine's; threads that it starts stay
+    there."""
+    with (
+        open("/proc/thread-self/ns/net") as before,
+        open(f"/run/netns/{machine.namespace}") as there,
+    ):
+        _enter(there)
+        try:
+            yield
+        finally:
+            _enter(before)
+
+
+def _enter(namespace: IO[str]) -> None:
+    if LIBC.setns(namespace.fileno(), CLONE_NEWNET):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+@contextmanager
+def network(folder: Path, *names: str) -> Iterator[Network]:
+    """Machines of these names, each reached by the others as `NAME.example`."""
+    require_namespaces()
     prefix = f"medusa-{os.getpid():x}"
     made = {
         name: Machine(
@@ -111,6 +203,7 @@ def machines(folder: Path, *names: str) -> Iterator[Mapping[str, Machine]]:
         )
         for number, name in enumerate(names, start=1)
     }
+    ports = {name: f"port{number}" for number, name in enumerate(names)}
     hosts = "".join(f"{one.address} {one.host}\n" for one in made.values())
     hosts += f"127.0.0.1 localhost {socket.gethostname()}\n"
     # The cable's other ends are in a namespace, too: nothing is added to this machine's network.
@@ -118,23 +211,42 @@ def machines(folder: Path, *names: str) -> Iterator[Mapping[str, Machine]]:
     with ExitStack() as stack:
         stack.callback(_remove_if_empty, HOSTS)
         _add(stack, switch)
-        _ip("-n", switch, "link", "add", "bridge", "type", "bridge")
-        _ip("-n", switch, "link", "set", "bridge", "up")
-        for number, one in enumerate(made.values()):
+        for one in made.values():
             _prepare(one)
             stack.callback(shutil.rmtree, HOSTS / one.namespace)
             (HOSTS / one.namespace).mkdir(parents=True)
             (HOSTS / one.namespace / "hosts").write_text(hosts)
             _add(stack, one.namespace)
-            port = f"port{number}"
-            _ip("-n", switch, "link", "add", port, "type", "veth", "peer", "name", "cable",
-                "netns", one.namespace)  # fmt: skip
-            _ip("-n", switch, "link", "set", port, "master", "bridge", "up")
+            _ip("-n", switch, "link", "add", ports[one.name], "type", "veth", "peer", "name",
+                "cable", "netns", one.namespace)  # fmt: skip
+            _ip("-n", switch, "link", "set", ports[one.name], "up")
             _ip("-n", one.namespace, "addr", "add", f"{one.address}/24", "dev", "cable")
             for device in ("cable", "lo"):
                 _ip("-n", one.namespace, "link", "set", device, "up")
+            with inside(one):
+                _leave_frames_as_they_are("cable")
             stack.callback(one.end)
-        yield made
+        cable = stack.enter_context(_process(switch, list(ports.values())))
+        yield Network(made, Cable(cable, ports))
+
+
+@contextmanager
+def _process(namespace: str, ports: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+    """The process that carries frames between these ports; it ends with its input."""
+    command = ["ip", "netns", "exec", namespace, sys.executable, "-m", "tests.networks.cable"]
+    with subprocess.Popen(
+        [*command, *ports], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        yield process
+
+
+def _leave_frames_as_they_are(device: str) -> None:
+    """Let the kernel complete each segment and its checksum: the cable is a wire, not a card."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        for what in (CHECKSUMS, *SEGMENTS):
+            value = ctypes.create_string_buffer(struct.pack("II", what, 0))
+            request = struct.pack("16sP", device.encode(), ctypes.addressof(value))
+            fcntl.ioctl(any_socket, SIOCETHTOOL, request)
 
 
 def _prepare(machine: Machine) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import Block, blocks_of, difference, page
-from tests.networks.namespaces import Machine, machines
+from tests.networks.namespaces import Machine, network
 from tests.waiting import until
 
 CODE = re.compile(r"medusa-invitation-1\.[^\s`]+")
@@ -20,8 +20,8 @@ CONNECT = "exec 3<>/dev/tcp/{host}/{port}"
 @pytest.fixture
 def two(tmp_path: Path) -> Iterator[Mapping[str, Machine]]:
     """The machines of the page; a home's socket needs a short path."""
-    with machines(tmp_path, "shop", "analysis") as made:
-        yield made
+    with network(tmp_path, "shop", "analysis") as made:
+        yield made.machines
 
 
 class Reader:

@@ -25,18 +25,14 @@ import httpx
 from medusa_core.errors import Unavailable
 from medusa_core.names import Participant
 from medusa_core.segments import SegmentFile
-from pipelines.base import clock
 from pipelines.base.files import PART_PREFIX, PART_SUFFIX, FileLock, rename, sync_file
-from pipelines.exchange.client.partner_link import SILENT_S, PartnerLink
+from pipelines.exchange.client.partner_link import SILENT_S, MinimumRate, PartnerLink
 
 P = ParamSpec("P")
 Value = TypeVar("Value")
 
 ATTEMPTS_MAX = 16
 """Connections that may break in the middle of one file."""
-
-BYTES_PER_S_MIN = 10_000
-"""The rate below which a connection is given up."""
 
 FREE_BYTES_MIN = 1 << 30
 """Room that a partner's file leaves on the disk."""
@@ -121,7 +117,7 @@ class Downloads:
             if part.length and not _continues(response, part.length):
                 await self._run(part.begin_again)  # the server need not know ranges
             missing = part.file.size_bytes - part.length
-            began_s, received = clock.monotonic_s(), 0
+            rate, received = MinimumRate(link), 0
             collected: list[bytes] = []
             unwritten = 0
             try:
@@ -129,11 +125,7 @@ class Downloads:
                     collected.append(piece)
                     received += len(piece)
                     unwritten += len(piece)
-                    seconds = clock.monotonic_s() - began_s - SILENT_S
-                    if received < seconds * BYTES_PER_S_MIN:
-                        raise link.unavailable(
-                            f"it sends fewer than {BYTES_PER_S_MIN} bytes a second"
-                        )
+                    rate.check(received)
                     if unwritten >= PIECE_BYTES:
                         pieces, collected, unwritten = collected, [], 0
                         await self._run(part.write, pieces)

@@ -8,6 +8,7 @@ that is pinned, or of a certificate for the host.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import re
 import secrets
@@ -45,22 +46,35 @@ RESPONSE_S = 10.0
 SILENT_S = 10.0
 """Time after which a connection that sends no more of a body is given up."""
 
-KEEP_ALIVE = (
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 2),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 5),
-)
-"""The system asks a silent connection for a sign of life: one that is waited on, as for progress,
-breaks some 7 s after its other end is gone. It costs this program nothing."""
+BYTES_PER_S_MIN = 10_000
+"""The rate below which a connection is given up, once it has had `SILENT_S` to begin."""
 
 CONNECT_S = 3.0
+DEAD_S = 5
+"""Time without a packet from the partner, though some are due, after which a connection is lost.
+
+A firewall that forgets a connection, or a machine that loses power, ends it without a word.
+"""
+
 CONNECTIONS_MAX = 24
 DOWNLOADS_MAX = 8
 """So that files leave connections for news and tokens."""
 
 RENEWAL_PART = 0.9
 """The part of a token's lifetime after which another one is requested."""
+
+
+def _tcp_options() -> list[tuple[int, int, int]]:
+    """Those by which this system notices after `DEAD_S` that nobody is at the other end."""
+    values = {
+        "TCP_USER_TIMEOUT": DEAD_S * 1_000,
+        "TCP_KEEPIDLE": 2,
+        "TCP_KEEPINTVL": 1,
+        "TCP_KEEPCNT": DEAD_S,
+    }
+    known = {getattr(socket, name): of for name, of in values.items() if hasattr(socket, name)}
+    options = [(socket.IPPROTO_TCP, number, of) for number, of in known.items()]
+    return [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *options]
 
 
 class ClientIdentity(Protocol):
@@ -271,6 +285,9 @@ class PartnerLink:
         of one byte.
         """
         if response.status_code == httpx.codes.NO_CONTENT:
+            with self._errors():
+                # To its end, which is here: else the connection is closed, not used again.
+                await response.aread()
             return
         length = response.headers.get("content-length", "")
         is_coded = {"content-encoding", "transfer-encoding"} & set(response.headers)
@@ -324,7 +341,9 @@ class PartnerLink:
                     raise
                 # A server that refuses a token may close before it has read a large body.
                 self._drop(token)
-                if isinstance(_cause(error), ssl.SSLCertVerificationError):
+                cause = _cause(error)
+                is_dead = isinstance(cause, OSError) and cause.errno == errno.ETIMEDOUT
+                if is_dead or isinstance(cause, ssl.SSLCertVerificationError):
                     self._forget(client)
                 continue
             try:
@@ -412,7 +431,7 @@ class PartnerLink:
                 limits=httpx.Limits(
                     max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX
                 ),
-                socket_options=KEEP_ALIVE,
+                socket_options=_tcp_options(),
             ),
             headers={"Accept-Encoding": "identity", "User-Agent": "medusa"},
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
@@ -474,10 +493,15 @@ class PartnerLink:
             raise read_problem(content, response.status_code, self._partner)
 
     async def _content(self, response: httpx.Response, bytes_max: int) -> bytes:
-        content = bytearray()
-        async for part in self.pieces(response, bytes_max):
+        content, parts = bytearray(), self.pieces(response, bytes_max)
+        rate = MinimumRate(self)
+        while True:
+            async with self.in_time(SILENT_S):
+                part = await anext(parts, None)
+            if part is None:
+                return bytes(content)
             content += part
-        return bytes(content)
+            rate.check(len(content))
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -501,6 +525,19 @@ def _read_s(response: httpx.Response, received_s: float) -> float:
     sent_s: float = response.request.extensions[SENT_S]
     found = READ_TIMING.search(response.headers.get("server-timing", ""))
     return sent_s if found is None else min(sent_s + int(found[1]) / 1_000, received_s)
+
+
+class MinimumRate:
+    """Of a body whose first byte is awaited now; Unavailable where it arrives too slowly."""
+
+    def __init__(self, link: PartnerLink) -> None:
+        self._link = link
+        self._since_s = clock.monotonic_s() + SILENT_S
+
+    def check(self, received: int) -> None:
+        """Raise Unavailable if so many bytes are too few by now."""
+        if received < (clock.monotonic_s() - self._since_s) * BYTES_PER_S_MIN:
+            raise self._link.unavailable(f"it sends fewer than {BYTES_PER_S_MIN} bytes a second")
 
 
 def is_answering(url: str, seconds_max: float) -> bool:

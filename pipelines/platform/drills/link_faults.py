@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +51,15 @@ class LinkFaults:
 
     lost: tuple[Lost, ...] = ()
     slow: tuple[Slow, ...] = ()
+    packets: tuple[Lost, ...] = ()
+    """Between machines: their packets are dropped (`packet_cut.py`), so calls are made as ever."""
 
     def at(self, now_s: float) -> LinkFaults:
         """Those that still hold."""
         return LinkFaults(
             tuple(row for row in self.lost if row.until_s is None or row.until_s > now_s),
             tuple(row for row in self.slow if row.until_s is None or row.until_s > now_s),
+            tuple(row for row in self.packets if row.until_s is None or row.until_s > now_s),
         )
 
     def is_lost(self, sender: Participant, receiver: Participant, now_s: float) -> bool:
@@ -75,20 +78,33 @@ class LinkFaults:
 
     def with_lost(self, *rows: Lost) -> LinkFaults:
         """With links that are lost; replaces their earlier faults."""
+        kept = self._without_lost(rows)
+        return replace(kept, lost=(*kept.lost, *rows))
+
+    def with_packets(self, *rows: Lost) -> LinkFaults:
+        """With links whose packets are dropped; replaces their earlier faults."""
+        kept = self._without_lost(rows)
+        return replace(kept, packets=(*kept.packets, *rows))
+
+    def _without_lost(self, rows: Iterable[Lost]) -> LinkFaults:
         named = {(row.sender, row.receiver) for row in rows}
-        kept = (row for row in self.lost if (row.sender, row.receiver) not in named)
-        return LinkFaults((*kept, *rows), self.slow)
+
+        def others(of: Iterable[Lost]) -> tuple[Lost, ...]:
+            return tuple(row for row in of if (row.sender, row.receiver) not in named)
+
+        return replace(self, lost=others(self.lost), packets=others(self.packets))
 
     def with_slow(self, row: Slow) -> LinkFaults:
         """With a slow link; replaces its earlier fault."""
         kept = (other for other in self.slow if (other.one, other.other) != (row.one, row.other))
-        return LinkFaults(self.lost, (*kept, row))
+        return replace(self, slow=(*kept, row))
 
     def without(self, is_healed: Callable[[frozenset[Participant]], bool]) -> LinkFaults:
         """Without what is wrong with some links, named by their ends."""
         return LinkFaults(
             tuple(r for r in self.lost if not is_healed(frozenset((r.sender, r.receiver)))),
             tuple(r for r in self.slow if not is_healed(frozenset((r.one, r.other)))),
+            tuple(r for r in self.packets if not is_healed(frozenset((r.sender, r.receiver)))),
         )
 
 
@@ -113,13 +129,18 @@ def read_faults(file: Path) -> LinkFaults:
 
 
 def _faults_of(document: Any) -> LinkFaults:
-    _check_keys(document, {"format", "lost", "slow"})
+    if isinstance(document, dict):
+        document = {"packets": [], **document}
+    _check_keys(document, {"format", "lost", "slow", "packets"})
     if document["format"] != FORMAT or isinstance(document["format"], bool):
         raise ValueError("format")
-    lost = tuple(
-        Lost(*_two(row["from"], row["to"]), _until(row["until_s"]))
-        for row in document["lost"]
-        if _check_keys(row, {"from", "to", "until_s"})
+    lost, packets = (
+        tuple(
+            Lost(*_two(row["from"], row["to"]), _until(row["until_s"]))
+            for row in document[what]
+            if _check_keys(row, {"from", "to", "until_s"})
+        )
+        for what in ("lost", "packets")
     )
     slow = tuple(
         Slow(*_two(*row["between"]), _by_ms(row["by_ms"]), _until(row["until_s"]))
@@ -128,7 +149,7 @@ def _faults_of(document: Any) -> LinkFaults:
     )
     if any(row.one > row.other for row in slow):
         raise ValueError("order")
-    return LinkFaults(lost, slow)
+    return LinkFaults(lost, slow, packets)
 
 
 def _check_keys(row: Any, keys: set[str]) -> bool:
@@ -162,14 +183,18 @@ def document_of(faults: LinkFaults) -> Mapping[str, Any]:
     """As it is written."""
     return {
         "format": FORMAT,
-        "lost": [
-            {"from": row.sender, "to": row.receiver, "until_s": row.until_s} for row in faults.lost
-        ],
+        "lost": lost_rows(faults.lost),
+        "packets": lost_rows(faults.packets),
         "slow": [
             {"between": [row.one, row.other], "by_ms": row.by_ms, "until_s": row.until_s}
             for row in faults.slow
         ],
     }
+
+
+def lost_rows(rows: Iterable[Lost]) -> list[dict[str, Any]]:
+    """As JSON."""
+    return [{"from": row.sender, "to": row.receiver, "until_s": row.until_s} for row in rows]
 
 
 def write_faults(directory: Path, faults: LinkFaults) -> None:
