@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,17 +11,21 @@ import pytest
 from bench.exchange import main
 from bench.exchange.command import Promise, lines_of
 from bench.exchange.news import Delays
+from tests.conftest import folder_on_memory
 
 
 def test_the_measurement_of_a_link_runs_to_its_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    document = tmp_path / "samples.json"
+    document, folder = tmp_path / "samples.json", folder_on_memory("medusa-bench-exchange-")
     tiny = (
         "--links TLS --streams 2 --commits 3 --rate 50 --idle 0.1 --large 1 --large-bytes 100000 "
         f"--small 2 --turns 1 --hostile 8 --hostile-commits 3 --json {document}"
     )
-    main(tiny.split())
+    try:
+        main([*tiny.split(), "--folder", str(folder)])
+    finally:
+        shutil.rmtree(folder)
     (link,) = json.loads(document.read_text())["links"]
     assert len(link["news"]["ms"]) == 3
     assert link["64 MB"][0]["ours"]["files"] == 1

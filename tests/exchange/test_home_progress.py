@@ -11,6 +11,7 @@ from pipelines.catalog.server.home_databases import HomeUrls
 from pipelines.exchange.notification_listener import readable
 from pipelines.exchange.server import home_progress
 from pipelines.exchange.server.home_progress import HomeProgress
+from tests.waiting import until
 
 
 @pytest.mark.parametrize("is_there", [True, False])
@@ -38,3 +39,10 @@ def test_a_listener_that_waits_ends_at_once(
     thread.join(120)
     assert is_waiting.is_set()
     assert not thread.is_alive()
+
+
+def test_a_connection_to_the_home_is_known_while_it_lasts(urls: HomeUrls) -> None:
+    progress = HomeProgress(urls.exchange)
+    with progress.listening():
+        until(lambda: progress.is_connected, "it is connected")
+    assert not progress.is_connected

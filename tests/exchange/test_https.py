@@ -34,6 +34,12 @@ from tests.exchange.served import (
 )
 
 
+def test_small_answers_wait_for_no_acknowledgement(server: HttpsServer) -> None:
+    (listening,) = server.servers[0].sockets
+    # Without its protocol asyncio leaves Nagle's algorithm on: 40 ms for each answer.
+    assert listening.proto == socket.IPPROTO_TCP
+
+
 def test_a_partner_reads_what_it_was_granted(
     tls_server: HttpsServer, home: ExchangeHome, certificate: Path, tmp_path: Path
 ) -> None:

@@ -26,7 +26,12 @@ from medusa_core.errors import Unavailable
 from medusa_core.names import Participant
 from medusa_core.segments import SegmentFile
 from pipelines.base.files import PART_PREFIX, PART_SUFFIX, FileLock, rename, sync_file
-from pipelines.exchange.client.partner_link import SILENT_S, MinimumRate, PartnerLink
+from pipelines.exchange.client.partner_link import (
+    DOWNLOADS_MAX,
+    SILENT_S,
+    MinimumRate,
+    PartnerLink,
+)
 
 P = ParamSpec("P")
 Value = TypeVar("Value")
@@ -39,12 +44,16 @@ FREE_BYTES_MIN = 1 << 30
 
 PIECE_BYTES = 1 << 20
 
+SYNCED_BYTES = 8 << 20
+"""A file is synced after so many bytes each time: the disk writes while the rest is received."""
+
 
 class Downloads:
     """Downloads of files; their disk work is done in threads of their own."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(4, "medusa-downloads")
+        # Most of them wait for the disk.
+        self._threads = ThreadPoolExecutor(DOWNLOADS_MAX, "medusa-downloads")
 
     def close(self) -> None:
         """End the threads."""
@@ -120,6 +129,7 @@ class Downloads:
             rate, received = MinimumRate(link), 0
             collected: list[bytes] = []
             unwritten = 0
+            writing: asyncio.Future[None] | None = None
             try:
                 async for piece in link.pieces(response, missing):
                     collected.append(piece)
@@ -127,15 +137,30 @@ class Downloads:
                     unwritten += len(piece)
                     rate.check(received)
                     if unwritten >= PIECE_BYTES:
+                        await _end_of(writing)
                         pieces, collected, unwritten = collected, [], 0
-                        await self._run(part.write, pieces)
+                        # Meanwhile the next piece is received.
+                        writing = self._started(part.write, pieces)
             finally:
+                await _end_of(writing)
                 if collected:
                     part.write(collected)
 
     async def _run(self, function: Callable[P, Value], *args: P.args, **kwargs: P.kwargs) -> Value:
+        return await self._started(function, *args, **kwargs)
+
+    def _started(
+        self, function: Callable[P, Value], *args: P.args, **kwargs: P.kwargs
+    ) -> asyncio.Future[Value]:
         call = partial(function, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        return asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+
+async def _end_of(writing: asyncio.Future[None] | None) -> None:
+    """Wait until a write has ended, which a cancelled download cannot stop; raises its error."""
+    if writing is not None:
+        await asyncio.wait([writing])
+        writing.result()
 
 
 def _continues(response: httpx.Response, first: int) -> bool:
@@ -165,7 +190,7 @@ class _PartFile:
             failed.callback(self._lock.close)
             self._opened = failed.enter_context(self._path.open("r+b"))
             self._digest = sha256()
-            self.length = 0
+            self.length = self._unsynced = 0
             while piece := self._opened.read(PIECE_BYTES):
                 self._digest.update(piece)
                 self.length += len(piece)
@@ -196,6 +221,10 @@ class _PartFile:
             self._opened.write(piece)
             self._digest.update(piece)
             self.length += len(piece)
+            self._unsynced += len(piece)
+        if self._unsynced >= SYNCED_BYTES:
+            self._unsynced = 0
+            sync_file(self._opened)
 
     def name(self, target: Path) -> None:
         """Give the file, which is complete, the target's name."""

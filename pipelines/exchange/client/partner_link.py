@@ -36,6 +36,7 @@ from medusa_core.protocol.introductions import INTRODUCTION, Introduction
 from medusa_core.protocol.invitations import Joining, write_joining
 from medusa_core.protocol.problems import read_problem
 from pipelines.base import clock
+from pipelines.exchange.client.network_streams import Transport
 from pipelines.exchange.server_certificates import pin_of, pinned_context, public_context
 from pipelines.exchange.signed_introductions import verified_introduction
 from pipelines.homes.exchange_addresses import is_loopback
@@ -57,7 +58,7 @@ A firewall that forgets a connection, or a machine that loses power, ends it wit
 """
 
 CONNECTIONS_MAX = 24
-DOWNLOADS_MAX = 8
+DOWNLOADS_MAX = 16
 """So that files leave connections for news and tokens."""
 
 RENEWAL_PART = 0.9
@@ -425,14 +426,7 @@ class PartnerLink:
     def _client_with(self, context: ssl.SSLContext) -> httpx.AsyncClient:
         return httpx.AsyncClient(
             base_url=self.address.url,
-            transport=httpx.AsyncHTTPTransport(
-                verify=context,
-                trust_env=False,
-                limits=httpx.Limits(
-                    max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX
-                ),
-                socket_options=_tcp_options(),
-            ),
+            transport=Transport(context, CONNECTIONS_MAX, _tcp_options()),
             headers={"Accept-Encoding": "identity", "User-Agent": "medusa"},
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             timeout=httpx.Timeout(None, connect=CONNECT_S),
