@@ -180,7 +180,10 @@ def read_definition(given: object) -> Definition:
 
 def message_of_definition(body: bytes) -> DefinitionEnvelope:
     """A buyer's message; raises Refused, or what JSON raises, for anything else."""
-    given = json.loads(body)
+    try:
+        given = json.loads(body)
+    except (ValueError, RecursionError):
+        raise Refused("this is no definition: send one as Medusa writes it") from None
     number = given.pop("number")
     if type(number) is not int or not 0 < number < 2**53:
         raise Refused("a message about a definition has a number from 1 on")

@@ -117,12 +117,8 @@ def send(alpha: Party, document: Any, *, number: object = 1, nonce: int = 1) -> 
 
 def replies(beta: Party) -> list[str]:
     """Why beta refused definitions, as it has written to alpha."""
-    rows = beta.sql(
-        "SELECT convert_from(o.body, 'UTF8')::jsonb->>'reason' FROM medusa_market.outbox AS o "
-        "WHERE o.kind = 'defined' ORDER BY o.message_id",
-        role="job",
-    )
-    return [reason for (reason,) in rows if reason and reason != "withdrawn"]
+    bodies = [json.loads(e.body) for e in beta.post.seen if e.kind is EnvelopeKind.DEFINED]
+    return [body["reason"] for body in bodies if body["state"] == "refused"]
 
 
 def a_document(**changes: Any) -> dict[str, Any]:

@@ -9,7 +9,6 @@ look that was cut short is completed by the next one.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from contextlib import suppress
 from math import fsum
@@ -26,6 +25,7 @@ from medusa_core.market.definitions import (
 )
 from medusa_core.names import StreamName
 from medusa_core.segments import Producer
+from pipelines.base.foreign_documents import parse_json
 from pipelines.catalog.definition_store import Definitions, DueDefinition
 from pipelines.catalog.processing_roles import Deployments
 from pipelines.catalog.reading_roles import Lines, LoadLog
@@ -91,7 +91,7 @@ class DefinitionDesk:
             raise Refused(NO_STREAM)
         record = own[0].stream
         network = network_of_definition(
-            read_definition(json.loads(due.document)),
+            read_definition(parse_json(due.document, "the definition", "send another one")),
             due.buyer,
             stream,
             record.columns,
