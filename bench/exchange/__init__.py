@@ -16,6 +16,12 @@ Exit code 1 where a promise is missed.
 
 from __future__ import annotations
 
-from bench.exchange.command import main
+from collections.abc import Sequence
 
-__all__ = ["main"]
+
+def main(arguments: Sequence[str]) -> int:
+    """Parse, run, judge."""
+    # Here: modules of this package run as processes of their own, which need not load the others.
+    from bench.exchange.command import main as run
+
+    return run(arguments)

@@ -33,7 +33,11 @@ class AskedReader:
         self._answers: list[Mapping[str, Any]] = []
         self._heard = threading.Condition()
         self._is_over = False
-        threading.Thread(target=self._hear, daemon=True).start()
+        self.thread = threading.Thread(target=self._hear, daemon=True)
+
+    def start(self) -> None:
+        """Hear what the process says, and wait until it takes requests."""
+        self.thread.start()
         self._await("start")
 
     @property
@@ -83,7 +87,7 @@ class AskedReader:
 
     def _hear(self) -> None:
         assert self._process.stdout is not None
-        for text in self._process.stdout:
+        for text in self._process.stdout:  # to the end of the process
             document = json.loads(text)
             with self._heard:
                 if "news" in document:
@@ -115,9 +119,14 @@ def reading(settings: Settings) -> Iterator[AskedReader]:
         cwd=REPOSITORY,
         env=environment(settings),
     )
+    reader = AskedReader(process)
     try:
-        yield AskedReader(process)
+        reader.start()
+        yield reader
     finally:
         assert process.stdin is not None
+        assert process.stdout is not None
         process.stdin.close()
         process.wait(60)
+        reader.thread.join(60)
+        process.stdout.close()

@@ -115,6 +115,9 @@ class Measurement:
         percent: dict[str, dict[str, float]] = {}
         for mode in ("alone", "import"):
             self._reader.ask(mode)
+            if mode == "import":
+                # Until its long poll has answered, the reader requests all lines.
+                self._reader.ask("settle")
             time.sleep(min(5.0, self._options.idle))
             before, began_s = self._cpu_s(), time.monotonic()
             time.sleep(self._options.idle)
@@ -170,6 +173,7 @@ class Measurement:
 
     def _hostile(self) -> None:
         self._reader.ask("import")
+        self._reader.ask("settle")
         url = read_address(self._settings.directory, ALPHA).url
         ratios, all_ms = [], []
         commits = self._options.hostile_commits

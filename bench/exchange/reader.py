@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from medusa_core.segments import Producer, SegmentFile
 from pipelines.base.files import sync_folder
 from pipelines.base.settings import Settings
 from pipelines.exchange.exchange_port import Exchange
-from pipelines.exchange.importer import Imported
+from pipelines.exchange.importer import FILES_AT_ONCE, Imported
 from pipelines.homes.lease_renewer import LeaseRenewer
 from pipelines.participant.assembly import importer_of, loop_exchange
 from pipelines.participant.assigned_plans import leases_needed, newest_assignments
@@ -34,7 +33,6 @@ from pipelines.participant.home_session import HomeSession, open_session
 from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
 
 POLL_MS = 500
-AT_ONCE = 16
 
 
 def say(**document: Any) -> None:
@@ -48,7 +46,7 @@ class Observed:
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self.close = exchange.close
-        self.fetch = exchange.fetch
+        self.fetch_all = exchange.fetch_all
         self.acknowledge = exchange.acknowledge
 
     def line_news(self, stream: StreamName, producer: Producer, after: Version, *,
@@ -113,12 +111,9 @@ class Reader:
         """Seconds for copies of files in a folder, synced with their names."""
         named = [SegmentFile(**file) for file in files]
         began_s = time.monotonic()
-        with ThreadPoolExecutor(AT_ONCE) as threads:
-            fetch = self._session.exchange.fetch
-            for copied in [
-                threads.submit(fetch, partner, file, to / Path(file.path).name) for file in named
-            ]:
-                copied.result()
+        for first in range(0, len(named), FILES_AT_ONCE):
+            targets = {f: to / Path(f.path).name for f in named[first : first + FILES_AT_ONCE]}
+            self._session.exchange.fetch_all(partner, targets)
         sync_folder(to)
         return time.monotonic() - began_s
 
