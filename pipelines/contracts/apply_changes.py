@@ -22,6 +22,7 @@ from pipelines.contracts.comparison_rows import (
     network_shown,
     promise_shown,
     readers_shown,
+    recipients_shown,
     retention_shown,
     source_shown,
     verify_shown,
@@ -45,7 +46,7 @@ class HomeChanges:
     `verified` how many producers must agree; `sinks` are those to declare, as JSON (None: to
     withdraw), by stream and name; `reach` is from when on the lines that are new read the streams
     of this home, by network; `readers` are all partners that may read a stream for a reason, by
-    stream and reason, where they change.
+    stream and reason, where they change; so are `recipients` of Delta Sharing, by stream.
     """
 
     participant: Participant
@@ -58,9 +59,11 @@ class HomeChanges:
     sinks: Mapping[tuple[StreamName, str], str | None]
     reach: Mapping[str, Mapping[StreamName, int]]
     readers: Mapping[tuple[StreamName, str], frozenset[Participant]]
+    recipients: Mapping[StreamName, frozenset[str]]
 
     def __post_init__(self) -> None:
         freeze(self, "sources", "retentions", "promises", "verified", "sinks", "reach", "readers")
+        freeze(self, "recipients")
 
     @property
     def is_same(self) -> bool:
@@ -144,6 +147,8 @@ def _home(
     reach: dict[str, Mapping[StreamName, int]] = {}
     granted = federation.grants_of(home)
     readers: dict[tuple[StreamName, str], frozenset[Participant]] = {}
+    shared = federation.shared_by(home)
+    recipients: dict[StreamName, frozenset[str]] = {}
     for network in federation.networks:
         its = logs[network.name]
         if not its:
@@ -187,6 +192,13 @@ def _home(
             )
             changes += readers_shown(record.name, shall_be, is_now)
             readers.update(_readers_changed(record.name, shall_be, is_now))
+            sharing, was_sharing = (
+                frozenset(recipient for stream, recipient in pairs if stream == record.name)
+                for pairs in (shared, snapshot.shared)
+            )
+            changes += recipients_shown(record.name, sharing, was_sharing)
+            if sharing != was_sharing:
+                recipients[record.name] = sharing
         if needed := reach_of(network, home, snapshot, its, starts_us):
             reach[network.name] = needed
     return HomeChanges(
@@ -200,6 +212,7 @@ def _home(
         sinks=sinks,
         reach=reach,
         readers=readers,
+        recipients=recipients,
     )
 
 

@@ -11,7 +11,7 @@ from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer
 from pipelines.base.time_text import duration, iso
 from pipelines.contracts.fields import listing
-from pipelines.contracts.home_snapshot import OWNER, Grant, HomeSnapshot
+from pipelines.contracts.home_snapshot import EVERY_RECIPIENT, OWNER, Grant, HomeSnapshot
 from pipelines.contracts.placed_network import PlacedNetwork
 from pipelines.contracts.producer_numbers import Log
 from pipelines.contracts.stream_bounds import NOTHING, Promise
@@ -188,6 +188,17 @@ def readers_shown(stream: StreamName, shall_be: Set[Grant], is_now: Set[Grant]) 
     if ended := before - readers:
         parts.append(f"(ended: {listing(sorted(ended))})")
     yield Change(mark=mark, what="readers", name=stream, detail=" ".join(parts))
+
+
+def recipients_shown(stream: StreamName, shall_be: Set[str], is_now: Set[str]) -> Iterator[Change]:
+    """Which recipients may read a stream by the contracts; no line if none may and none might."""
+    if not shall_be and not is_now:
+        return
+    mark = Mark.SAME if shall_be == is_now else Mark.CHANGED if is_now else Mark.NEW
+    named = ["every recipient" if name == EVERY_RECIPIENT else name for name in sorted(shall_be)]
+    yield Change(
+        mark=mark, what="recipients", name=stream, detail=listing(named) if named else "nobody"
+    )
 
 
 def _kept(retention_ms: int | None) -> str:

@@ -18,7 +18,7 @@ from medusa_core.frozen import freeze
 from medusa_core.names import Participant, StreamName
 from medusa_core.network import Network
 from pipelines.contracts.folder import check_folder
-from pipelines.contracts.home_snapshot import READERS, READING, Grant
+from pipelines.contracts.home_snapshot import EVERY_RECIPIENT, READERS, READING, Grant
 from pipelines.contracts.imported_streams import Offers, nothing_known
 from pipelines.contracts.network_parts import Part, parts_of
 from pipelines.contracts.network_placement import place_networks
@@ -26,7 +26,7 @@ from pipelines.contracts.participants import ParticipantContract, Run, read_part
 from pipelines.contracts.placed_network import PlacedNetwork
 from pipelines.contracts.replicas import check_replicas
 from pipelines.contracts.stream_bounds import PlacedFragment, promises_of
-from pipelines.contracts.stream_checks import check_readers, check_streams
+from pipelines.contracts.stream_checks import check_readers, check_recipients, check_streams
 from pipelines.contracts.stream_sinks import check_sinks
 from pipelines.contracts.streams import StreamContract, read_streams
 from pipelines.language.load import load_network
@@ -71,6 +71,17 @@ class Federation:
                     found |= {Grant(record.name, name, READERS) for name in names}
         return frozenset(found)
 
+    def shared_by(self, home: Participant) -> frozenset[tuple[StreamName, str]]:
+        """The streams of a home that recipients may read by the contracts; *: every recipient."""
+        found: set[tuple[StreamName, str]] = set()
+        for network in self.networks:
+            for record in network.streams:
+                contract = self.streams.get(record.name)
+                if contract is not None and home in network.writers_of(record.name):
+                    found |= {(record.name, named.name) for named in contract.recipients}
+                    found |= {(record.name, EVERY_RECIPIENT)} if contract.is_public else set()
+        return frozenset(found)
+
 
 def read_federation(contracts: Path, directory: Path, offers: Offers = nothing_known) -> Federation:
     """Read and check a contracts folder; `directory` is MEDUSA_DIR, where the engine is found.
@@ -97,6 +108,7 @@ def read_federation(contracts: Path, directory: Path, offers: Offers = nothing_k
     check_replicas(networks, streams, names)
     check_sinks(networks, streams, names)
     check_readers(networks, streams, names)
+    check_recipients(networks, streams)
     return Federation(
         participants=participants,
         networks=networks,

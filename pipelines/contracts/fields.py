@@ -108,6 +108,13 @@ def count_of(value: Value) -> Counted:
     raise value.refused(f"is {kind_of(value)}: write a whole number from 1 on, such as 2")
 
 
+def truth_of(value: Value) -> bool:
+    """`true` or `false`."""
+    if not isinstance(value.content, bool):
+        raise value.refused(f"is {kind_of(value)}: write true or false")
+    return value.content
+
+
 def items_of(value: Value) -> tuple[Value, ...]:
     """The items of a list."""
     match value.content:

@@ -42,6 +42,9 @@ READING = "reading"
 """A fragment of the partner reads the stream, by the contracts."""
 READERS = "readers"
 """The stream's contract lists the partner."""
+EVERY_RECIPIENT = "*"
+"""In the place of a recipient's name."""
+
 OWNER = "owner"
 """The owner granted it by hand."""
 
@@ -81,8 +84,9 @@ class HomeSnapshot:
     text of what feeds it, `retentions` to for how many ms it is kept, if not for good, `sinks`
     (with a name) to the JSON text of where it is delivered, `promises` to the bound it is held to;
     `verified` to how many of its producers must agree, if that is more than one; `costs` are those
-    of the fragments that run here; `grants` are the streams that partners may read; `lineage` is
-    what imported streams are computed from; `clock_ms` is the catalog's clock.
+    of the fragments that run here; `grants` are the streams that partners may read, `shared`
+    those that recipients may read by the contracts (*: every recipient); `lineage` is what imported
+    streams are computed from; `clock_ms` is the catalog's clock.
     """
 
     is_made: bool = False
@@ -98,6 +102,7 @@ class HomeSnapshot:
     costs: Mapping[str, Cost] = field(default_factory=dict)
     sinks: Mapping[tuple[StreamName, str], str] = field(default_factory=dict)
     grants: frozenset[Grant] = frozenset()
+    shared: frozenset[tuple[StreamName, str]] = frozenset()
     lineage: Mapping[StreamName, Lineage] = field(default_factory=dict)
     clock_ms: int | None = None
 
@@ -176,6 +181,9 @@ def _snapshot_of(connection: Connection, participant: Participant) -> HomeSnapsh
         sinks={(row.stream, row.name): row.document for row in rows("sinks")},
         grants=frozenset(
             Grant(row.stream, row.partner, row.reason) for row in rows("stream_grants")
+        ),
+        shared=frozenset(
+            (row.stream, row.recipient) for row in rows("recipient_grants") if row.reason != OWNER
         ),
         lineage={
             row.stream: tuple((reads, writes) for reads, writes in row.lineage or ())

@@ -82,6 +82,26 @@ def check_readers(
                 )
 
 
+def check_recipients(
+    networks: Sequence[PlacedNetwork], contracts: Sequence[StreamContract]
+) -> None:
+    """Refused for streams that are not shared from here, or whose name is that of another table."""
+    imported = _imported_names(networks)
+    for contract in contracts:
+        if not contract.recipients and not contract.is_public:
+            continue
+        at = contract.recipients[0].at if contract.recipients else contract.at
+        if contract.stream in imported:
+            raise at.refused(
+                f"shares {contract.stream}, which a partner writes and shares itself: leave it out"
+            )
+        if contract.stream.endswith("__all"):
+            raise at.refused(
+                f"shares {contract.stream}, whose name is that of the table of the tentative rows "
+                "of another stream: choose another name for the stream"
+            )
+
+
 def _imported_names(networks: Sequence[PlacedNetwork]) -> set[StreamName]:
     """The streams of partners elsewhere."""
     return {s.name for n in networks if n.plan.network.is_imported for s in n.streams}

@@ -17,6 +17,7 @@ from pipelines.contracts.fields import (
     items_of,
     name_of,
     names_of,
+    truth_of,
 )
 from pipelines.contracts.folder import check_inside, contract_files
 from pipelines.contracts.stream_bounds import BOUND_FIELDS, bound_of_fields, milliseconds_of
@@ -24,7 +25,8 @@ from pipelines.contracts.yaml_values import Value, plain
 from pipelines.sinks.sink_declaration import SinkDeclaration, document_of, parse_sink
 from pipelines.sources.live.source_declaration import parse_declaration
 
-OPTIONAL = ("source", "retention", "sinks", "replicas", "verify", "readers", *BOUND_FIELDS)
+OPTIONAL = ("source", "retention", "sinks", "replicas", "verify", "readers", "recipients", "public",
+            *BOUND_FIELDS)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,7 @@ class StreamContract:
     `lag_ms` is how late it is due, if it is a source and that is declared; `replicas` is how many
     participants compute it at least, and `verify` how many of them must agree, if it is declared.
     `readers` are the partners that may read it, besides those that buy it or whose fragments here
-    read it.
+    read it. `recipients` may read it through Delta Sharing; so may every recipient if it is public.
     """
 
     stream: StreamName
@@ -65,6 +67,8 @@ class StreamContract:
     replicas: Counted | None
     verify: Counted | None
     readers: tuple[Named, ...]
+    recipients: tuple[Named, ...] = ()
+    is_public: bool = False
     at: Value
 
 
@@ -90,6 +94,8 @@ def _stream(directory: Path, document: Value, name: StreamName, at: Value) -> St
         replicas=count_of(fields["replicas"]) if "replicas" in fields else None,
         verify=count_of(fields["verify"]) if "verify" in fields else None,
         readers=names_of("participant", fields["readers"]) if "readers" in fields else (),
+        recipients=names_of("recipient", fields["recipients"]) if "recipients" in fields else (),
+        is_public="public" in fields and truth_of(fields["public"]),
         at=at,
     )
 

@@ -10,6 +10,7 @@ import datetime as dt
 import ssl
 from contextlib import suppress
 from hashlib import sha256
+from ipaddress import ip_address
 from pathlib import Path
 
 from cryptography import x509
@@ -93,29 +94,36 @@ def _changed_at(path: Path) -> int:
 
 
 def replace_certificate(path: Path, participant: Participant) -> Path:
-    """Put a certificate with another key in the place of the participant's own.
+    """Put a certificate with another key in the place of the participant's own, for the same host.
 
-    Raises Unavailable if it cannot be written.
+    Raises Unavailable if it cannot be written, Refused if the file holds something else.
     """
     try:
+        made = _made_before(path)
+        host = None if made is None else _host_of(made[1])
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         key = ec.generate_private_key(ec.SECP256R1())
-        write_atomically(path, _signed(key, participant), mode=0o600)
+        write_atomically(path, _signed(key, participant, host), mode=0o600)
     except OSError as error:
         raise _not_written(path, error) from error
     return path
 
 
-def make_certificate(path: Path, participant: Participant) -> Path:
-    """The participant's own certificate with its key, in one file.
+def make_certificate(path: Path, participant: Participant, host: str | None = None) -> Path:
+    """The participant's own certificate with its key, in one file, for `host` if that is given.
 
-    It is made if there is none, and renewed with the same key before its end. Raises Unavailable if
-    it cannot be written, Refused if the file holds something else.
+    It is made if there is none, and renewed with the same key before its end and where it names
+    another host. Raises Unavailable if it cannot be written, Refused if the file holds something
+    else.
     """
     made = _made_before(path)
     if made is not None:
         key, certificate = made
-        if certificate.not_valid_after_utc > clock.now_utc() + dt.timedelta(days=RENEWAL_DAYS):
+        is_lasting = certificate.not_valid_after_utc > clock.now_utc() + dt.timedelta(
+            days=RENEWAL_DAYS
+        )
+        host = host or _host_of(certificate)
+        if is_lasting and host == _host_of(certificate):
             return path
     else:
         key = ec.generate_private_key(ec.SECP256R1())
@@ -123,7 +131,9 @@ def make_certificate(path: Path, participant: Participant) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         # Of two that are made at once the first one stays.
         with suppress(FileExistsError):
-            write_atomically(path, _signed(key, participant), mode=0o600, replaces=made is not None)
+            write_atomically(
+                path, _signed(key, participant, host), mode=0o600, replaces=made is not None
+            )
     except OSError as error:
         raise _not_written(path, error) from error
     return path
@@ -150,11 +160,31 @@ def _made_before(path: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certifica
     return key, certificate
 
 
-def _signed(key: ec.EllipticCurvePrivateKey, participant: Participant) -> bytes:
+def _names_of(host: str) -> x509.SubjectAlternativeName:
+    try:
+        return x509.SubjectAlternativeName([x509.IPAddress(ip_address(host))])
+    except ValueError:
+        return x509.SubjectAlternativeName([x509.DNSName(host)])
+
+
+def _host_of(certificate: x509.Certificate) -> str | None:
+    """The host that a certificate names, for clients that do not know its pin."""
+    try:
+        named = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return None
+    hosts = [*named.get_values_for_type(x509.DNSName)]
+    hosts += map(str, named.get_values_for_type(x509.IPAddress))
+    return next(iter(hosts), None)
+
+
+def _signed(
+    key: ec.EllipticCurvePrivateKey, participant: Participant, host: str | None = None
+) -> bytes:
     """A new certificate with its key, as PEM."""
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, participant)])
     now = clock.now_utc()
-    certificate = (
+    builder = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
@@ -163,8 +193,10 @@ def _signed(key: ec.EllipticCurvePrivateKey, participant: Participant) -> bytes:
         .not_valid_before(now - dt.timedelta(days=SKEW_DAYS))
         .not_valid_after(now + dt.timedelta(days=VALID_DAYS))
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
     )
+    if host is not None:
+        builder = builder.add_extension(_names_of(host), critical=False)
+    certificate = builder.sign(key, hashes.SHA256())
     secret = key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,

@@ -17,12 +17,18 @@ from medusa_core.names import Participant
 from medusa_core.suggest import did_you_mean
 from pipelines.base.settings import Settings
 from pipelines.base.time_text import counted, parse_time_us
+from pipelines.catalog.postgres.recipients import Recipients
 from pipelines.catalog.postgres.stream_grants import StreamGrants
 from pipelines.contracts.apply_changes import HomeChanges, decide_changes
 from pipelines.contracts.assignments import PlanStart
 from pipelines.contracts.comparison_rows import Change, Mark
 from pipelines.contracts.federation import Federation, read_federation, read_homes
-from pipelines.contracts.home_snapshot import OWNER, HomeSnapshot, read_home_snapshot
+from pipelines.contracts.home_snapshot import (
+    EVERY_RECIPIENT,
+    OWNER,
+    HomeSnapshot,
+    read_home_snapshot,
+)
 from pipelines.contracts.reach import hold_for_plan
 from pipelines.contracts.replicas import warnings_of
 from pipelines.contracts.storage_roots import StorageRoot, check_storage
@@ -283,6 +289,8 @@ def _apply_home(homes: Homes, changes: HomeChanges, root: StorageRoot) -> None:
             declare(home.catalog, stream, name, sink)
     if changes.readers:
         _declare_readers(homes, changes)
+    if changes.recipients:
+        _declare_recipients(homes, changes)
 
 
 def _declare_readers(homes: Homes, changes: HomeChanges) -> None:
@@ -291,6 +299,16 @@ def _declare_readers(homes: Homes, changes: HomeChanges) -> None:
     with closing(StreamGrants(url)) as grants:
         for (stream, reason), partners in sorted(changes.readers.items()):
             grants.declare(stream, reason, partners)
+
+
+def _declare_recipients(homes: Homes, changes: HomeChanges) -> None:
+    url = homes.url(changes.participant, "owner", as_it_is=True)
+    assert url is not None, "it was made just now"
+    with closing(Recipients(url)) as recipients:
+        for stream, names in sorted(changes.recipients.items()):
+            recipients.declare(
+                stream, names - {EVERY_RECIPIENT}, is_public=EVERY_RECIPIENT in names
+            )
 
 
 def _verify(home: Home, changes: HomeChanges) -> None:

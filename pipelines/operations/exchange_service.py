@@ -15,6 +15,7 @@ from pipelines.base import clock
 from pipelines.base.files import FileLock
 from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.exchange_home import ExchangeHome
+from pipelines.catalog.postgres.shared_home import SharedHome
 from pipelines.exchange.link_recorder import LinkRecorder, reported_links
 from pipelines.exchange.own_identity import OwnIdentity
 from pipelines.exchange.server.application import ExchangeServer
@@ -32,9 +33,13 @@ from pipelines.homes.exchange_addresses import (
 )
 from pipelines.homes.home import chosen_participant, exchange_login, storage_of
 from pipelines.homes.signing_keys import key_path, make_key
+from pipelines.sharing.sharing_calls import SharingCalls
 
 CERTIFICATE = "server.pem"
 LOOPBACK, LOCALHOST, ANY = "127.0.0.1", "localhost", "0.0.0.0"
+SHARED = "sharing"
+"""The folder of the files that are made for Delta Sharing, below MEDUSA_DIR."""
+
 LOOK_AGAIN_S = 0.5
 """How often a standby looks whether it is to serve, and how long an answer may take."""
 
@@ -94,23 +99,28 @@ def serve_exchange(
     certificate = request.certificate
     if certificate is None and (is_named or not is_loopback(host)):
         own_path = certificate_path(settings.directory, participant)
-        certificate = make_certificate(own_path, participant)
+        # Recipients of Delta Sharing know no pin: their clients compare the name of the host.
+        certificate = make_certificate(own_path, participant, name)
     tls = None if certificate is None else ServerCertificate(certificate, request.key)
     port = request.port or settings.exchange_port or 0
     listen = ListenAddress(host=host, port=port, tls=None if tls is None else tls.context)
     limits = ServerLimits()
+    storage = storage_of(settings.directory, participant)
     lock = _lock_of_server(settings.directory, participant, is_standby=request.is_standby)
     with (
         nullcontext() if lock is None else lock,
         exchange_login(settings, participant) as (login_url, revive),
         closing(ExchangeHome(login_url, participant)) as home,
+        closing(SharedHome(login_url, participant)) as shared,
+        closing(
+            SharingCalls(shared, storage, settings.directory / SHARED / participant)
+        ) as sharing,
     ):
         progress = HomeProgress(login_url)
-        storage = storage_of(settings.directory, participant)
         identity = OwnIdentity(settings.directory, participant)
         links = LinkRecorder()
         exchange = ExchangeServer(
-            home, storage, identity, version("medusa"), progress, limits, links
+            home, storage, identity, version("medusa"), progress, limits, links, (sharing.mount,)
         )
         server = HttpsServer(exchange.application, listen, limits)
         url = server.url

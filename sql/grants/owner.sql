@@ -12,8 +12,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON medusa.assignment, medusa.cert
     medusa.stream_view,
     medusa.stream_order, medusa.stream_producer, medusa.stream_promise, medusa.transition TO
     :"role";
-GRANT SELECT ON medusa.desired_job, medusa.job, medusa.schema_file, medusa.schema_migration,
-    medusa.schema_version, medusa.stream_grant TO :"role";
+GRANT SELECT ON medusa.desired_job, medusa.job, medusa.recipient_grant, medusa.schema_file,
+    medusa.schema_migration, medusa.schema_version, medusa.stream_grant TO :"role";
 GRANT EXECUTE ON FUNCTION medusa.acknowledge, medusa.acquire_lease, medusa.acquire_leases,
     medusa.answer, medusa.bring_order, medusa.chain_at, medusa.check_epoch, medusa.check_files,
     medusa.check_lease, medusa.check_leases, medusa.check_reason, medusa.check_trim,
@@ -46,7 +46,7 @@ GRANT SELECT ON medusa_market.access_token, medusa_market.agreed_move, medusa_ma
     medusa_market.last_word, medusa_market.link, medusa_market.market, medusa_market.offer, medusa_market.offer_lapse,
     medusa_market.open_item, medusa_market.open_offer, medusa_market.outbox,
     medusa_market.partner, medusa_market.partner_home, medusa_market.partner_share,
-    medusa_market.party_key,
+    medusa_market.party_key, medusa_market.recipient_token, medusa_market.recipient_usage,
     medusa_market.round, medusa_market.silent_partner, medusa_market.statement,
     medusa_market.statement_due, medusa_market.requested_load, medusa_market.used_assertion TO
     :"role";
@@ -77,12 +77,17 @@ GRANT SELECT ON medusa_api.agreed_moves, medusa_api.answers, medusa_api.assignme
     medusa_api.lineage, medusa_api.links, medusa_api.load_samples, medusa_api.offers, medusa_api.outbox,
     medusa_api.partners, medusa_api.party_keys, medusa_api.published_boundaries,
     medusa_api.published_files,
-    medusa_api.published_segments, medusa_api.quarantine, medusa_api.recalls, medusa_api.rounds,
+    medusa_api.published_segments, medusa_api.quarantine, medusa_api.recalls,
+    medusa_api.recipient_grants, medusa_api.recipient_tokens, medusa_api.recipient_usage,
+    medusa_api.recipients, medusa_api.rounds,
     medusa_api.segments, medusa_api.sinks, medusa_api.steps, medusa_api.stream_grants, medusa_api.streams, medusa_api.trading,
     medusa_api.transitions TO :"role";
 GRANT EXECUTE ON FUNCTION medusa_api.accept_contract, medusa_api.add_partner,
     medusa_api.declare_readers, medusa_api.disown_key, medusa_api.grant_stream, medusa_api.invite_partner, medusa_api.learn_key,
     medusa_api.learn_past_key, medusa_api.remove_partner, medusa_api.replace_key,
     medusa_api.revoke_tokens, medusa_api.withdraw_contract, medusa_api.withdraw_stream TO :"role";
+GRANT EXECUTE ON FUNCTION medusa_api.declare_recipients, medusa_api.grant_to_recipient,
+    medusa_api.issue_recipient_token, medusa_api.revoke_recipient_tokens,
+    medusa_api.withdraw_from_recipient TO :"role";
 GRANT UPDATE (dead_band, move_ms, partners_max, residence_ms, round_ms) ON medusa_api.trading TO
     :"role";

@@ -159,6 +159,10 @@ def brought_in(snapshot: HomeSnapshot, changes: HomeChanges) -> HomeSnapshot:
             for stream, count in {**snapshot.verified, **changes.verified}.items()
             if count > 1
         },
+        shared=frozenset(
+            {pair for pair in snapshot.shared if pair[0] not in changes.recipients}
+            | {(stream, name) for stream, names in changes.recipients.items() for name in names}
+        ),
         grants=frozenset(
             {
                 grant

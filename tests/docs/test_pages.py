@@ -22,10 +22,10 @@ from pipelines.cli.main import parser
 from tests.conftest import folder_on_memory
 from tests.docs.pages import DOCS, Block, blocks_of, difference, page
 
-PAGES = ("own-query", "own-source", "operate", "recover", "drills")
+PAGES = ("own-query", "own-source", "operate", "recover", "drills", "sharing")
 """In the order in which they are read: the later ones go on with the projects of the first."""
 
-FROM_NOTHING = ("own-query", "own-source", "drills")
+FROM_NOTHING = ("own-query", "own-source", "drills", "sharing")
 """Pages that make a project and need no other."""
 
 SECONDS_MAX = 600
@@ -49,6 +49,9 @@ def projects() -> Iterator[Path]:
     medusa.parent.mkdir()
     medusa.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pipelines.cli.main "$@"\n')
     medusa.chmod(0o755)
+    python = medusa.parent / "python"
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -W ignore "$@"\n')
+    python.chmod(0o755)
     yield folder
     shutil.rmtree(folder)
 

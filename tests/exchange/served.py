@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from hashlib import sha256
 from pathlib import Path
 
 import httpx
 from sqlalchemy import text
+from starlette.routing import BaseRoute
 
 from medusa_core.errors import Conflict, MedusaError
 from medusa_core.names import Participant
@@ -43,6 +44,7 @@ def served(
     limits: ServerLimits | None = None, identity: ServerIdentity | None = None,
     links: LinkRecorder | None = None,
     listening: AbstractContextManager[object] | None = None,
+    mounts: Sequence[BaseRoute] = (),
 ) -> Iterator[HttpsServer]:  # fmt: skip
     """The server of a home, of alpha's unless another identity is given.
 
@@ -51,7 +53,7 @@ def served(
     limits = limits or ServerLimits()
     progress = HomeProgress(url)
     exchange = ExchangeServer(
-        home, storage, identity or KeyIdentity(ALPHA), "0.1.0", progress, limits, links
+        home, storage, identity or KeyIdentity(ALPHA), "0.1.0", progress, limits, links, mounts
     )
     with listening or nullcontext():
         server = HttpsServer(exchange.application, address or ListenAddress(), limits)

@@ -24,7 +24,7 @@ LEVELS = (
     ("catalog",),
     ("homes", "storage"),
     ("changes", "datasource", "exchange", "sources", "spark"),
-    ("platform", "sinks"),
+    ("platform", "sharing", "sinks"),
     ("contracts",),
     ("market",),
     ("participant",),

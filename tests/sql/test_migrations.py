@@ -73,7 +73,13 @@ def baseline(tmp_path: Path) -> Path:
     edit(folder / "grants/owner.sql", "medusa_market.access_token, ", "")
     edit(folder / "grants/owner.sql", ", medusa_market.used_assertion", "")
     edit(folder / "grants/owner.sql", ", medusa.stream_grant", "")
-    (folder / "views/160_access.sql").unlink()
+    for table in ("medusa.recipient_grant", "medusa_market.recipient_token",
+                  "medusa_market.recipient_usage"):  # fmt: skip
+        edit(folder / "grants/owner.sql", f" {table},", "")
+    for view in ("recipient_grants", "recipient_tokens", "recipient_usage", "recipients"):
+        edit(folder / "grants/owner.sql", f" medusa_api.{view},", "")
+    for views in ("160_access", "170_sharing"):
+        (folder / f"views/{views}.sql").unlink()
     edit(folder / "grants/owner.sql", "medusa_api.partners, ", "")
     edit(folder / "grants/owner.sql", "medusa_api.stream_grants, ", "")
     edit(folder / "grants/owner.sql", "medusa_api.links, ", "")

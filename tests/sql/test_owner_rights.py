@@ -35,6 +35,7 @@ PROGRAMS = (
     "make_offer", "give_answer", "tidy_partners", "resume_delivery", "begin_market",
     "charge", "found_home", "issue_token", "token_holder",
     "deliver_envelopes", "published_news", "published_file", "acknowledge_as",
+    "add_recipient", "note_recipient_usage", "recipient_of", "shared_segments", "shared_table",
 )  # fmt: skip
 """What a participant's program does: by hand it would be forged."""
 

@@ -30,7 +30,7 @@ AGREED = {"contract", "contract_history", "contract_in_force", "contract_notices
           "desired_jobs", "jobs"}  # fmt: skip
 VIEWS = {
     "job": {*AGREED, "contract_proposals", "contract_voids", "partners", "party_keys", "inbox",
-            "audit", "outbox", "stream_grants", "links",
+            "audit", "outbox", "stream_grants", "links", "recipient_grants",
             "assignments", "certificates", "holds", "leases", "lineage", "published_boundaries",
             "published_files", "published_segments", "quarantine", "segments", "sinks", "steps",
             "streams", "transitions", "bounds", "cursors", "divergences", "disputed", "recalls",

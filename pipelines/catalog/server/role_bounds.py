@@ -15,8 +15,8 @@ from psycopg2.sql import SQL, Composed, Identifier, Literal
 
 from pipelines.catalog.server.roles import role_name
 
-CONNECTIONS_MAX: Mapping[str, int] = MappingProxyType({"analyst": 24, "exchange": 16})
-"""Of a server's 100, say; all partners share those of the exchange server."""
+CONNECTIONS_MAX: Mapping[str, int] = MappingProxyType({"analyst": 24, "exchange": 24})
+"""Of a server's 100, say; all partners and recipients share those of the exchange server."""
 
 SETTINGS: Mapping[str, Mapping[str, str]] = MappingProxyType({
     "owner": {"idle_in_transaction_session_timeout": "2min", "lock_timeout": "10s"},

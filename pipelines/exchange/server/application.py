@@ -23,7 +23,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from medusa_core.errors import MedusaError, Refused
 from medusa_core.exchange import LineNews
@@ -147,7 +147,10 @@ PartnerCall = Callable[[Request, Participant], Awaitable[Response]]
 
 
 class ExchangeServer:
-    """The calls of one home's exchange server; `application` is the ASGI application."""
+    """The calls of one home's exchange server; `application` is the ASGI application.
+
+    `mounts` are served beside them, and answer everything below their own paths.
+    """
 
     def __init__(
         self,
@@ -158,6 +161,7 @@ class ExchangeServer:
         progress: Progress,
         limits: ServerLimits | None = None,
         links: LinkRecorder | None = None,
+        mounts: Sequence[BaseRoute] = (),
     ) -> None:
         self._links = links or LinkRecorder()
         self._progress = progress
@@ -188,7 +192,7 @@ class ExchangeServer:
             for method, path, call in partners_calls
         ]
         self.application = Starlette(
-            routes=routes,
+            routes=[*routes, *mounts],
             exception_handlers={HTTPException: _unknown_call, Exception: _fault},
         )
         self.application.router.redirect_slashes = False

@@ -1,0 +1,1 @@
+"""Delta Sharing: streams as tables for recipients that run no Medusa."""
