@@ -114,6 +114,7 @@ def test_only_what_is_new_wakes_those_who_wait(home: ExchangeHome, urls: HomeUrl
             assert [notified(), notified(one), notified(one, one)] == [0, 0, 0]
 
 
+@pytest.mark.long
 def test_partners_that_fill_their_part_of_the_inbox_leave_room_for_others(
     home: ExchangeHome, watcher: Engine
 ) -> None:
