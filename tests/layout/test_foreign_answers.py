@@ -72,6 +72,7 @@ READ_BY_CALLERS: Mapping[str, str] = {
     "pipelines/exchange/notification_listener.py:listening": "`NotificationListener` tries again",
     "pipelines/homes/network_files.py:network_of_plan": OWN,
     "pipelines/platform/airflow_components/airflow_database.py:_connect": "its two callers do",
+    "pipelines/platform/drills/packet_cut.py:main": OWN,
     "pipelines/platform/drills/resume_later.py:main": OWN,
     "pipelines/quality/stored_rows.py:_shared": "`_landed` reads rows in `rows_of`",
     "pipelines/simulation/rounds/market_laws.py:delivered": OWN,
