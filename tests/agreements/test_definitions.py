@@ -21,7 +21,7 @@ from medusa_core.network import Aggregate, Filter, Map, Network, Output, Source
 from medusa_core.segments import Producer
 from pipelines.catalog.postgres.definitions import PostgresDefinitions, open_definitions
 from pipelines.language.check import check_network, fragments_for
-from pipelines.market.definitions.definition_desk import DefinitionDesk
+from pipelines.market.definitions.definition_sync import DefinitionSync
 from pipelines.market.sync.contract_sync import settle
 from pipelines.spark.deployment import deployment_of, plan_of
 from tests.agreements.building import ALPHA, BETA, DAY_MS, Party, SqlRefused
@@ -64,7 +64,7 @@ def definitions(party: Party) -> PostgresDefinitions:
 
 
 @pytest.fixture
-def desk(beta: Party, tmp_path: Path) -> DefinitionDesk:
+def sync(beta: Party, tmp_path: Path) -> DefinitionSync:
     """Beta lands `sums` and `secret`."""
     for name in ("sums", "secret"):
         network = Network(
@@ -78,7 +78,7 @@ def desk(beta: Party, tmp_path: Path) -> DefinitionDesk:
         beta.connections.catalog.deploy(
             deployment_of(plan, checked, fragments_for(checked), Producer(BETA))
         )
-    return DefinitionDesk(definitions(beta), beta.connections.catalog, tmp_path, beta.told.append)
+    return DefinitionSync(definitions(beta), beta.connections.catalog, tmp_path, beta.told.append)
 
 
 def define(alpha: Party, network: Network = BUSY) -> None:
@@ -129,7 +129,7 @@ def a_document(**changes: Any) -> dict[str, Any]:
 
 
 def test_a_definition_runs_at_the_seller_for_its_buyer_alone(
-    alpha: Party, beta: Party, desk: DefinitionDesk, watchers: Watchers
+    alpha: Party, beta: Party, sync: DefinitionSync, watchers: Watchers
 ) -> None:
     sell(alpha, beta)
     define(alpha)
@@ -138,7 +138,7 @@ def test_a_definition_runs_at_the_seller_for_its_buyer_alone(
     exchanged(alpha, beta)
     assert states(beta) == {"busy": ("waiting", None)}
     assert not may_read(beta, "alpha", watchers)
-    assert (desk.settle(), desk.settle()) == (1, 0)
+    assert (sync.settle(), sync.settle()) == (1, 0)
     exchanged(alpha, beta)
     assert states(alpha) == states(beta) == {"busy": ("running", None)}
     assert may_read(beta, "alpha", watchers)
@@ -156,12 +156,12 @@ def test_a_definition_runs_at_the_seller_for_its_buyer_alone(
 
 
 def test_with_the_contract_the_definition_ends_its_grant_at_once_and_what_it_holds(
-    alpha: Party, beta: Party, desk: DefinitionDesk, watchers: Watchers
+    alpha: Party, beta: Party, sync: DefinitionSync, watchers: Watchers
 ) -> None:
     sell(alpha, beta)
     define(alpha)
     exchanged(alpha, beta)
-    desk.settle()
+    sync.settle()
     exchanged(alpha, beta)
     catalog = beta.connections.catalog
     for stream, holder, purpose in (
@@ -179,7 +179,7 @@ def test_with_the_contract_the_definition_ends_its_grant_at_once_and_what_it_hol
                 text("UPDATE medusa_market.contract_notice SET ends_at = clock_timestamp()")
             )
     assert not may_read(beta, "alpha", watchers), "before anybody has looked"
-    assert (desk.settle(), desk.settle()) == (1, 0)
+    assert (sync.settle(), sync.settle()) == (1, 0)
     exchanged(alpha, beta)
     for party in (alpha, beta):
         (state, reason) = states(party)["busy"]
@@ -191,12 +191,12 @@ def test_with_the_contract_the_definition_ends_its_grant_at_once_and_what_it_hol
 
 
 def test_a_buyer_withdraws_a_definition_and_uses_a_name_once(
-    alpha: Party, beta: Party, desk: DefinitionDesk, watchers: Watchers
+    alpha: Party, beta: Party, sync: DefinitionSync, watchers: Watchers
 ) -> None:
     sell(alpha, beta)
     define(alpha)
     exchanged(alpha, beta)
-    desk.settle()
+    sync.settle()
     exchanged(alpha, beta)
     assert definitions(alpha).withdraw("busy")
     assert not definitions(alpha).withdraw("busy")
@@ -210,17 +210,17 @@ def test_a_buyer_withdraws_a_definition_and_uses_a_name_once(
         define(alpha, other)
     define(alpha, replace(other, outputs=(Output(name="again", input="large"),)))
     exchanged(alpha, beta)
-    desk.settle()
+    sync.settle()
     assert states(beta)["again"] == ("running", None)
 
 
 def test_a_definition_that_takes_more_than_the_contract_allows_is_ended(
-    alpha: Party, beta: Party, desk: DefinitionDesk, watchers: Watchers
+    alpha: Party, beta: Party, sync: DefinitionSync, watchers: Watchers
 ) -> None:
     sell(alpha, beta, load_max="0.5")
     define(alpha)
     exchanged(alpha, beta)
-    desk.settle()
+    sync.settle()
     sample = {
         "driver": "d", "number": 1, "lane": "live", "length_ms": 10_000, "total_us": 9_000_000,
         "ended_ago_ms": 0, "parts": [
@@ -233,12 +233,12 @@ def test_a_definition_that_takes_more_than_the_contract_allows_is_ended(
     beta.sql("SELECT medusa_market.record_load(%s)", json.dumps(sample), role="job")
     ((cpu_s,),) = beta.sql("SELECT cpu_s FROM medusa_api.definitions")
     assert float(cpu_s) == 6.0
-    assert desk.settle() == 0, "it has begun just now"
+    assert sync.settle() == 0, "it has begun just now"
     with watchers[BETA].begin() as connection:
         connection.execute(
             text("UPDATE medusa_market.definition SET settled_at = settled_at - interval '5 min'")
         )
-    assert desk.settle() == 1
+    assert sync.settle() == 1
     assert states(beta)["busy"] == (
         "ended",
         "it takes 0.6 cores: contract sums_for_alpha allows 0.5",
@@ -287,7 +287,7 @@ REFUSED_AT_ONCE: Mapping[str, tuple[Any, str]] = {
 
 
 def test_a_document_that_is_no_definition_is_refused_and_leaves_nothing(
-    alpha: Party, beta: Party, desk: DefinitionDesk
+    alpha: Party, beta: Party, sync: DefinitionSync
 ) -> None:
     sell(alpha, beta)
     for nonce, (what, (document, sentence)) in enumerate(REFUSED_AT_ONCE.items(), 1):
@@ -295,7 +295,7 @@ def test_a_document_that_is_no_definition_is_refused_and_leaves_nothing(
         exchanged(alpha, beta)
         assert len(beta.told) == nonce, what
         assert sentence in str(beta.told[-1]), what
-    assert (states(beta), desk.settle()) == ({}, 0)
+    assert (states(beta), sync.settle()) == ({}, 0)
 
 
 REFUSED_BY_THE_DESK: Mapping[str, tuple[dict[str, Any], str]] = {
@@ -334,7 +334,7 @@ REFUSED_BY_THE_DESK: Mapping[str, tuple[dict[str, Any], str]] = {
 
 
 def test_boxes_that_the_seller_would_not_write_itself_are_refused_to_the_buyer(
-    alpha: Party, beta: Party, desk: DefinitionDesk, watchers: Watchers
+    alpha: Party, beta: Party, sync: DefinitionSync, watchers: Watchers
 ) -> None:
     sell(alpha, beta)
     names = {what: f"n{number}" for number, what in enumerate(REFUSED_BY_THE_DESK)}
@@ -346,7 +346,7 @@ def test_boxes_that_the_seller_would_not_write_itself_are_refused_to_the_buyer(
             role="job",
         )
         exchanged(alpha, beta)
-        desk.settle()
+        sync.settle()
     exchanged(alpha, beta)
     found = states(alpha)
     for what, (_, word) in REFUSED_BY_THE_DESK.items():
@@ -358,7 +358,7 @@ def test_boxes_that_the_seller_would_not_write_itself_are_refused_to_the_buyer(
 
 
 def test_whether_another_stream_of_the_seller_exists_does_not_show(
-    alpha: Party, beta: Party, desk: DefinitionDesk
+    alpha: Party, beta: Party, sync: DefinitionSync
 ) -> None:
     sell(alpha, beta)
     said = []
@@ -366,19 +366,19 @@ def test_whether_another_stream_of_the_seller_exists_does_not_show(
         box = A_MAP | {"input": stream}
         send(alpha, a_document(name=f"n{nonce}", boxes=[box], output="m"), nonce=nonce)
         exchanged(alpha, beta)
-        desk.settle()
+        sync.settle()
         said.append(str(states(beta)[f"n{nonce}"][1]).replace(stream, "it").replace(
             f"n{nonce}", "n"))  # fmt: skip
     assert said[0] == said[1]
 
 
 def test_kinds_that_the_contract_does_not_allow_are_refused(
-    alpha: Party, beta: Party, desk: DefinitionDesk
+    alpha: Party, beta: Party, sync: DefinitionSync
 ) -> None:
     sell(alpha, beta, boxes="'{filter,map}'")
     define(alpha)
     exchanged(alpha, beta)
-    desk.settle()
+    sync.settle()
     state, reason = states(beta)["busy"]
     assert (state, reason) == (
         "refused", "box each is of kind aggregate: contract sums_for_alpha allows filter, map",
@@ -386,7 +386,7 @@ def test_kinds_that_the_contract_does_not_allow_are_refused(
 
 
 def test_without_boxes_in_the_contract_nothing_is_defined(
-    alpha: Party, beta: Party, desk: DefinitionDesk
+    alpha: Party, beta: Party, sync: DefinitionSync
 ) -> None:
     sell(alpha, beta, boxes="NULL", load_max="NULL")
     with pytest.raises(MedusaError, match="no contract sums_for_alpha in force lets alpha define"):
@@ -399,7 +399,7 @@ def test_without_boxes_in_the_contract_nothing_is_defined(
 
 
 def test_a_definition_waits_for_the_round_of_the_seller_from_which_the_contract_is_in_force(
-    alpha: Party, beta: Party, desk: DefinitionDesk
+    alpha: Party, beta: Party, sync: DefinitionSync
 ) -> None:
     for party in (alpha, beta):
         party.sql(SELLS.format(boxes="'{filter,map,aggregate}'", load_max="0.5"))
@@ -410,11 +410,11 @@ def test_a_definition_waits_for_the_round_of_the_seller_from_which_the_contract_
     assert (states(beta), beta.told) == ({}, [])
     beta.agreements.open_round(0, "a test")
     exchanged(alpha, beta)
-    assert (states(beta), desk.settle()) == ({"busy": ("waiting", None)}, 1)
+    assert (states(beta), sync.settle()) == ({"busy": ("waiting", None)}, 1)
 
 
 def test_the_contract_of_another_buyer_is_like_none(
-    alpha: Party, beta: Party, desk: DefinitionDesk
+    alpha: Party, beta: Party, sync: DefinitionSync
 ) -> None:
     send(alpha, a_document(contract="for_gamma"))
     exchanged(alpha, beta)
@@ -424,12 +424,12 @@ def test_the_contract_of_another_buyer_is_like_none(
 
 
 def test_a_repeated_or_older_message_changes_nothing(
-    alpha: Party, beta: Party, desk: DefinitionDesk
+    alpha: Party, beta: Party, sync: DefinitionSync
 ) -> None:
     sell(alpha, beta)
     send(alpha, a_document(), number=5, nonce=1)
     exchanged(alpha, beta)
-    desk.settle()
+    sync.settle()
     send(alpha, a_document(), number=5, nonce=2)
     send(alpha, a_document(boxes=[]), number=4, nonce=3)
     send(alpha, a_document(boxes=[A_MAP], output="m"), number=6, nonce=4)
@@ -439,7 +439,7 @@ def test_a_repeated_or_older_message_changes_nothing(
 
 
 def test_a_buyer_has_so_many_definitions_at_a_time(
-    alpha: Party, beta: Party, desk: DefinitionDesk
+    alpha: Party, beta: Party, sync: DefinitionSync
 ) -> None:
     sell(alpha, beta)
     for number in range(9):

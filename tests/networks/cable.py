@@ -3,7 +3,7 @@
     python -m tests.networks.cable PORT PORT [PORT ...]
 
 It reads the frames that the machines send at the other ends of these ports, and passes them on
-under the conditions of each direction. Kernels need no `sch_netem` for it, and losses have a seed.
+under the conditions of each direction. The kernel needs no netem for it, and losses have a seed.
 Orders are lines of JSON at its input; each is answered by a line with what was carried so far. It
 ends with its input.
 """

@@ -17,7 +17,7 @@ from pipelines.catalog.postgres.definitions import open_definitions
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.postgres.rounds import open_postgres_rounds
 from pipelines.exchange.exchange_port import Transport
-from pipelines.market.definitions.definition_desk import DefinitionDesk
+from pipelines.market.definitions.definition_sync import DefinitionSync
 from pipelines.market.rounds.round_tick import MarketWorker
 from pipelines.market.sync.background_worker import BackgroundWorker
 from pipelines.market.sync.sync_assembly import open_contract_sync
@@ -43,8 +43,10 @@ def open_market_worker(
         closing(PostgresCatalog(url, participant)) as catalog,
     ):
         contract_sync, agreements = opened
-        desk = DefinitionDesk(definitions, catalog, directory, on_error)
-        yield MarketWorker(contract_sync, agreements, rounds, on_error, settles=desk.settle)
+        definition_sync = DefinitionSync(definitions, catalog, directory, on_error)
+        yield MarketWorker(
+            contract_sync, agreements, rounds, on_error, settles=definition_sync.settle
+        )
 
 
 def market_worker(

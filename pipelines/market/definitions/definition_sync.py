@@ -42,7 +42,7 @@ class SellersHome(Deployments, Lines, LoadLog, Protocol):
     """The streams of a home, what is computed there, and what it costs."""
 
 
-class DefinitionDesk:
+class DefinitionSync:
     """Settles the definitions of a home's buyers; `on_error` receives what was refused."""
 
     def __init__(
