@@ -96,11 +96,13 @@ def _changed_at(path: Path) -> int:
 def replace_certificate(path: Path, participant: Participant) -> Path:
     """Put a certificate with another key in the place of the participant's own, for the same host.
 
-    Raises Unavailable if it cannot be written, Refused if the file holds something else.
+    Raises Unavailable if it cannot be written.
     """
+    host = None
+    with suppress(Refused):  # a damaged one is replaced, too
+        if (made := _made_before(path)) is not None:
+            host = _host_of(made[1])
     try:
-        made = _made_before(path)
-        host = None if made is None else _host_of(made[1])
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         key = ec.generate_private_key(ec.SECP256R1())
         write_atomically(path, _signed(key, participant, host), mode=0o600)

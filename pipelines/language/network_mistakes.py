@@ -23,13 +23,13 @@ _UNKNOWN_NAME = re.compile(r"cannot import name '(\w+)' from 'medusa_core.networ
 
 def mistake_in_a_network(error: BaseException) -> str | None:
     """What is wrong and what to write; None for an error that is not about a part of a network."""
+    if type(error) not in (ImportError, TypeError):
+        return None  # of a class of the user's, whose text may be anything
     text = str(error)
     if isinstance(error, ImportError) and (found := _UNKNOWN_NAME.match(text)):
         near = did_you_mean(found[1], _KINDS)
         hint = f"; {near}" if near else ""
         return f"there is no {found[1]} in a network: its parts are {', '.join(_KINDS)}{hint}"
-    if not isinstance(error, TypeError):
-        return None
     if (found := _UNKNOWN_FIELD.match(text)) and found[1] in _KINDS:
         known = [field.name for field in fields(_KINDS[found[1]]) if field.init]
         hint = did_you_mean(found[2], known, f"its fields are {', '.join(known)}")

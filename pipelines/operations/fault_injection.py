@@ -17,10 +17,12 @@ from urllib.parse import urlsplit
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
+from medusa_core.suggest import nearest
 from pipelines.base import clock
 from pipelines.base.settings import Settings
 from pipelines.homes.exchange_addresses import is_loopback, read_address
 from pipelines.homes.home import known_homes, open_home
+from pipelines.homes.home_logins import read_password
 from pipelines.operations.partner_management import list_partners
 from pipelines.platform.drills.link_faults import (
     BY_MS_MAX,
@@ -216,7 +218,15 @@ def _partners_of(
     here = [name for name in names if name in known_homes(settings.directory)]
     match request:
         case CutRequest() | SlowRequest() if len(here) == 1 and len(names) > 1:
-            listed = list_partners(settings, here[0]).partners
+            try:
+                read_password(settings.directory, here[0], "owner")  # before a server is started
+                listed = list_partners(settings, here[0]).partners
+            except Unavailable:
+                # A misspelt name of a home is refused for that, whatever its catalog says.
+                homes = known_homes(settings.directory)
+                if all(name in homes or nearest(name, homes) for name in names):
+                    return ()
+                raise
             return {one.participant for one in listed if one.state == "partner"}
         case HealRequest() if len(here) < len(names):
             with suppress(Refused):  # a damaged file names nobody

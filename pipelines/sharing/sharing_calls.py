@@ -198,7 +198,7 @@ class SharingCalls:
     def _page(
         self, request: Request, holder: TokenHolder, listed: str, items: Mapping[str, Any]
     ) -> Response:
-        """The items behind a page token, as many as are query."""
+        """The items after a page token, as many as the request asks for."""
         number = number_of(text_of(request, "maxResults", str(self._limits.page_max)), "maxResults")
         number = min(number, self._limits.page_max)
         token = text_of(request, "pageToken", "")

@@ -9,9 +9,9 @@ from threading import Event
 
 import pytest
 
-from medusa_core.errors import Unavailable
 from medusa_core.market.envelopes import Envelope
 from medusa_core.names import Participant
+from pipelines.exchange.exchange_port import Awaited
 from pipelines.exchange.nonblocking import NonBlockingTransport
 from pipelines.homes.signing_keys import key_path, make_key
 from pipelines.market.rounds.round_assembly import market_worker
@@ -131,7 +131,7 @@ def test_a_partner_that_never_answers_delays_no_tick(
     alpha.sql(INSERT.replace("'beta'", "'gamma'").replace("'spare_load'", "'other'"))
     until(lambda: contract_sync.tick().waiting == 1, "gamma has its message")
     assert alpha.told
-    assert {type(error) for error in alpha.told} == {Unavailable}
+    assert {type(error) for error in alpha.told} == {Awaited}
     gamma.contract_sync.tick()
     assert gamma.shows("other")[0] == "requested"
     silent.let_go.set()

@@ -54,7 +54,7 @@ def offered(place: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., li
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [
-        (("re",), ["read", "recall", "replay"]),
+        (("re",), ["read", "recall", "recipient", "replay"]),
         (("read", ""), ["connections_a", "prices", "trades"]),
         (("trim", "prices", "t"), ["trades"]),
         (("read", "prices", ""), []),

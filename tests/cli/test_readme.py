@@ -47,9 +47,15 @@ def test_the_query_in_the_readme_is_short_and_runs(
 
 def test_every_command_in_the_readme_is_understood() -> None:
     lines = README.replace("\\\n", " ").splitlines()
-    typed = [line.split("bin/medusa ")[1] for line in lines if ".venv/bin/medusa " in line]
-    calls = [shlex.split(line.removesuffix("&"), comments=True) for line in typed]
-    assert len(calls) >= 3
+    pattern = r"(?:^|[ (/])medusa ((?:apply|run|read|replay|partner|status)\b[^|&)>\n]*)"
+    typed = [found for line in lines if line.startswith(" ") for found in re.findall(pattern, line)]
+    typed += [
+        found
+        for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+        for found in re.findall(pattern, block, re.MULTILINE)
+    ]
+    calls = [shlex.split(line, comments=True) for line in typed]
+    assert len(calls) >= 8
     for words in calls:
         parser().parse_args(words)
 

@@ -19,19 +19,19 @@ A, B, T = "participants/alpha.yaml", "participants/beta.yaml", "streams/ticks.ya
 
 
 def test_the_shipped_contracts_place_netmon3_on_four_participants(tmp_path: Path) -> None:
-    federation = read_federation(REPOSITORY / "contracts", tmp_path)
+    federation = read_federation(REPOSITORY / "contracts" / "sites", tmp_path)
     (network,) = federation.networks
     assert network.owners == {
-        "landing/connections_a": ("alpha",),
-        "landing/connections_b": ("beta",),
-        "landing/connections_c": ("gamma",),
-        "netmon3/main": ("delta",),
+        "landing/connections_a": ("north",),
+        "landing/connections_b": ("east",),
+        "landing/connections_c": ("west",),
+        "netmon3/main": ("center",),
     }
-    assert list(network.landed_by(Participant("beta"))) == ["connections_b"]
+    assert list(network.landed_by(Participant("east"))) == ["connections_b"]
     assert network.width_us == 10_000_000
-    assert set(network.owners_for(Participant("alpha"))) == {"landing/connections_a"}
-    imports = {f"import/connections_{s}": ("delta",) for s in "abc"}
-    assert network.owners_for(Participant("delta")) == {**network.owners, **imports}
+    assert set(network.owners_for(Participant("north"))) == {"landing/connections_a"}
+    imports = {f"import/connections_{s}": ("center",) for s in "abc"}
+    assert network.owners_for(Participant("center")) == {**network.owners, **imports}
 
 
 def test_netmon3_is_netmon_behind_a_union() -> None:
@@ -58,7 +58,7 @@ def test_a_users_network_is_read_and_its_paths_are_found_from_the_folder(tmp_pat
 
 
 def test_looking_at_contracts_leaves_nothing_behind(tmp_path: Path) -> None:
-    read_federation(REPOSITORY / "contracts", tmp_path / "not made yet")
+    read_federation(REPOSITORY / "contracts" / "sites", tmp_path / "not made yet")
     assert not list(tmp_path.iterdir())
 
 

@@ -32,8 +32,10 @@ def login_of(server: EmbeddedServer, rights: str) -> str:
     connection.autocommit = True
     with connection.cursor() as cursor:
         cursor.execute(words.format(Identifier(name)))
+        # Into `postgres` the embedded server lets nobody but its administrator.
+        cursor.execute(SQL("CREATE DATABASE {}").format(Identifier(name)))
     connection.close()
-    return server.url("postgres", name, "p")
+    return server.url(name, name, "p")
 
 
 def test_it_is_made_once_and_its_password_is_the_folders(

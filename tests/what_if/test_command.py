@@ -131,7 +131,7 @@ def test_an_invalid_request_is_one_sentence_and_exit_code_2(
 
 def test_the_shell_is_told_what_may_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", "--words", "=contract", "=w"]) == 0
-    assert capsys.readouterr().out.split() == ["what-if"]
+    assert capsys.readouterr().out.split() == ["what-if", "withdraw"]
     assert main(["completion", "--words", "=contract", "=what-if", "=--"]) == 0
     offered = set(capsys.readouterr().out.split())
     assert offered >= {"--edit", "--file", "--over", "--participant", "--json"}
