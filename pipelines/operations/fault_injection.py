@@ -219,7 +219,8 @@ def _partners_of(
     match request:
         case CutRequest() | SlowRequest() if len(here) == 1 and len(names) > 1:
             try:
-                read_password(settings.directory, here[0], "owner")  # before a server is started
+                # Read before a server is started for the list.
+                read_password(settings.directory, Participant(here[0]), "owner")
                 listed = list_partners(settings, here[0]).partners
             except Unavailable:
                 # A misspelt name of a home is refused for that, whatever its catalog says.

@@ -14,6 +14,7 @@ from bench.exchange.news import Delays
 from tests.conftest import folder_on_memory
 
 
+@pytest.mark.long
 def test_the_measurement_of_a_link_runs_to_its_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

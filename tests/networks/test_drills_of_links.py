@@ -92,6 +92,7 @@ def droppers(settings: Settings) -> list[psutil.Process]:
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_packets_of_a_cut_link_are_dropped_and_no_others_until_it_is_healed(
     settings: Settings, made: Network
 ) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.partners.offices import Office
 from tests.partners.test_joining import joined
 
 
+@pytest.mark.long
 def test_the_link_to_a_partner_elsewhere_is_cut_and_healed_at_this_end(
     offices: tuple[Office, Office],
 ) -> None:
