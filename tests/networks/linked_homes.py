@@ -41,7 +41,7 @@ START_US, BUCKET_US = 1_700_000_000_000_000, 1_000_000
 POLL_S = 0.05
 POLL_S_MAX = 5.0
 """The bound of a poll: a partner is waited for a moment, and a file for two seconds."""
-DONE_S_MAX = 60
+DONE_S_MAX = 240
 
 NETWORK = """
 from medusa_core.network import Filter, Network, Output, Source
