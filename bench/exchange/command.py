@@ -222,7 +222,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--large", type=int, default=4, help="how many files of 64 MB")
     parser.add_argument("--large-bytes", type=int, default=LARGE_BYTES, help="their size")
     parser.add_argument("--small", type=int, default=500, help="how many files of 20 KB")
-    parser.add_argument("--turns", type=int, default=3, help="of what is compared in turn")
+    parser.add_argument(
+        "--turns", type=int, default=3, help="how many times each comparison is run"
+    )
     parser.add_argument("--hostile", type=int, default=HOSTILE, help="hostile connections")
     parser.add_argument("--hostile-commits", type=int, default=100, help="commits of each turn")
     parser.add_argument("--folder", type=Path, help="where homes and copies are")

@@ -1,7 +1,7 @@
 """Definitions: boxes that a buyer defines over a stream that it buys, and that the seller runs.
 
 A content contract in force lets the buyer do so (`Content.boxes`). The document has expressions as
-text and no code; its source is the stream of the contract, of which the seller knows the columns.
+text and no code; its source is the stream of the contract, whose columns the seller knows.
 So a definition can name no other stream. Whether its expressions are allowed is checked where a
 parser is at hand, by the seller, as of any network.
 

@@ -155,7 +155,6 @@ class LinkedHomes:
         """Until beta has all; nothing is lost or doubled, and no poll broke its bound."""
         self.work(lambda: self.has_landed() and self.is_copied(), "beta has what alpha has")
         self.work(lambda: not self.told[-1].problem, "the last problem is over")
-        print("POLLS", len(self.polls_s), sorted(round(x, 2) for x in self.polls_s)[-8:])
         assert max(self.polls_s) < POLL_S_MAX, sorted(self.polls_s)[-5:]
 
     def is_copied(self) -> bool:

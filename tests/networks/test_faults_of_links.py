@@ -145,7 +145,7 @@ def one_byte_a_second(connection: socket.socket) -> None:
     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n")
     for _ in range(500):
         connection.sendall(b" ")
-        time.sleep(1)
+        time.sleep(1)  # the fault itself: the server is this slow
 
 
 def never_ending(connection: socket.socket) -> None:
