@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.cli.demo_federation import ALL
 from pipelines.platform.drills.run_processes import Running, running_in
 from tests.cli.test_demo import MEDUSA, environment, processes_of
 from tests.report.test_page import Seen
@@ -39,7 +40,8 @@ def scene(directory: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def participants(directory: Path) -> list[Running]:
-    return running_in(directory / "demo" / "federation")
+    homes = directory / "demo" / "federation"
+    return [running for participant in ALL for running in running_in(homes / participant)]
 
 
 def is_all_gone(directory: Path, were: list[Running]) -> bool:

@@ -263,21 +263,20 @@ def test_a_migration_that_is_killed_half_way_has_done_nothing(
 ) -> None:
     home = empty if is_new else fresh
     blocker = "views/999_blocked.sql"
-    (folder / blocker).write_text("SELECT pg_advisory_xact_lock(42);")
+    (folder / blocker).write_text("SELECT pg_sleep(600);")
     (folder / "migrations/0999_note.sql").write_text(NEW_TABLE)
     before = None if is_new else described(home)
     kill = (
         "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity "
-        f"WHERE datname = '{home.database}' AND wait_event = 'advisory'"
+        f"WHERE datname = '{home.database}' AND wait_event = 'PgSleep'"
     )
     with (
         engine_of(postgres_server.superuser_url(home.database)) as engine,
-        engine.connect() as holder,
+        engine.connect() as killer,
         ThreadPoolExecutor() as pool,
     ):
-        holder.execute(text("SELECT pg_advisory_lock(42)"))
         migrating = pool.submit(migrate, home.owner_role, a.ALPHA, folder)
-        until(lambda: holder.execute(text(kill)).all(), "it waits for the lock", seconds_max=120)
+        until(lambda: killer.execute(text(kill)).all(), "it is half way", seconds_max=120)
         with pytest.raises(Unavailable):
             migrating.result()
     there = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'medusa%'"
