@@ -11,8 +11,10 @@ its stack on a text of some thousand characters, which ends the step; `[ab]*c` c
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from decimal import Decimal
 
+from pipelines.language.ambiguous_patterns import ANY_CLASS, JAVA_CLASSES, is_exponential
 from pipelines.language.functions import names
 
 UNITS = names(
@@ -81,10 +83,15 @@ def complaint(kind: str, value: object) -> str | None:
     return None
 
 
-def _for_python(pattern: str) -> str:
-    return _JAVA_CLASS.sub(r"\\w", pattern).replace("(?<", "(?P<").replace("(?P<=", "(?<=").replace(
-        "(?P<!", "(?<!"
-    )  # fmt: skip
+def _for_python(pattern: str, java_class: Callable[[re.Match[str]], str] = lambda _: r"\w") -> str:
+    named = _JAVA_CLASS.sub(java_class, pattern).replace("(?<", "(?P<")
+    return named.replace("(?P<=", "(?<=").replace("(?P<!", "(?<!")
+
+
+def _sign_of(java_class: re.Match[str]) -> str:
+    is_without = java_class[0][1] == "P"
+    sign, _ = ANY_CLASS if is_without else JAVA_CLASSES.get(java_class[0][3:-1], ANY_CLASS)
+    return sign
 
 
 def _not_a_pattern(value: str) -> str | None:
@@ -95,6 +102,11 @@ def _not_a_pattern(value: str) -> str | None:
         re.compile(_for_python(value))
     except (re.error, OverflowError, RecursionError) as error:
         return f"is no regular expression ({error})"
+    if is_exponential(_for_python(value, _sign_of)):
+        return (
+            "may take exponential time, as (a+)+ does: repeat no part that is already repeated, "
+            "and let the alternatives of a repeated group begin differently"
+        )
     return None
 
 
