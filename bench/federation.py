@@ -33,6 +33,8 @@ class Federation:
     settings: Settings
     server: EmbeddedServer
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    prefixes: dict[str, Sequence[str]] = field(default_factory=dict)
+    """What a process's command begins with, by its name: where it is to run (`bench/apart.py`)."""
 
     @property
     def participants(self) -> tuple[str, ...]:
@@ -69,7 +71,7 @@ class Federation:
         """The like, beside one that runs: it is the caller's to end."""
         with self.log(participant).open("ab") as log:
             return subprocess.Popen(
-                [*_medusa("run"), "--participant", participant, *more],
+                [*self.prefix(participant), *_medusa("run"), "--participant", participant, *more],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -89,6 +91,10 @@ class Federation:
             cwd=REPOSITORY,
             env=self.environment(),
         )
+
+    def prefix(self, name: str) -> Sequence[str]:
+        """What the command of a process begins with."""
+        return self.prefixes.get(name, ())
 
     def log(self, participant: str) -> Path:
         """What the processes of a participant said."""

@@ -56,13 +56,17 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench dpc", description=__doc__)
     parser.add_argument("--only", action="append", metavar="NAME",
                         help="such as depth-1-process, replicas, simulated; repeat it")  # fmt: skip
+    parser.add_argument("--delay-ms", type=float, default=0.0, metavar="MS",
+                        help="on every link, each way: every participant is then on a machine of "
+                        "its own, a network namespace (root)")  # fmt: skip
     parser.add_argument("--json", type=Path, help="where the figures are kept")
     parser.add_argument(
         "--again", action="store_true", help="forget what was measured (of --only: those)"
     )
     parser.add_argument("--explain", action="store_true", help="the plan of minutes, nothing else")
     options = parser.parse_args(arguments)
-    known = [*(one.name for one in federations()), SIMULATED]
+    delay_ms = options.delay_ms
+    known = [*(one.name for one in federations(delay_ms)), SIMULATED]
     for name in options.only or ():
         if name not in known:
             print(f"there is no {name!r} to run: name {', '.join(known)}", file=sys.stderr)
@@ -75,8 +79,8 @@ def main(arguments: Sequence[str]) -> int:
         kept = opened(file, describe_machine(), again=options.again and not options.only)
         if options.again:
             kept.forget(options.only or ())
-        todo = todo_of(kept, options.only)
-        wants_simulated = options.only is None or SIMULATED in options.only
+        todo = todo_of(kept, options.only, delay_ms)
+        wants_simulated = SIMULATED in (options.only or ([] if delay_ms else [SIMULATED]))
         for line in plan_lines(todo, simulated=wants_simulated):
             say(line)
         if options.explain:
@@ -91,17 +95,17 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print("interrupted: the same command goes on with what is left", file=sys.stderr)
         return INTERRUPTED
-    return _finish(kept, folder)
+    return _finish(kept, folder, delay_ms)
 
 
 def _interrupt(*_: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def todo_of(kept: Kept, only: Sequence[str] | None) -> list[Planned]:
+def todo_of(kept: Kept, only: Sequence[str] | None, delay_ms: float = 0.0) -> list[Planned]:
     """The federations of which something is left, each with the cells that are."""
     left = []
-    for one in federations():
+    for one in federations(delay_ms):
         cells = tuple(c for c in one.cells if not kept.is_done(f"{one.name}/{c.name}"))
         if cells and (only is None or one.name in only):
             left.append(replace(one, cells=cells))
@@ -194,8 +198,9 @@ def measured_steps(kept: Kept) -> Sequence[float]:
     ]
 
 
-def _finish(kept: Kept, folder: Path) -> int:
-    lines = [*live_lines(kept.cells), "", *replica_lines(kept.cells), "",
+def _finish(kept: Kept, folder: Path, delay_ms: float) -> int:
+    lines = [*live_lines(kept.cells, delay_ms=delay_ms), "",
+             *replica_lines(kept.cells, delay_ms=delay_ms), "",
              *simulated_lines(kept.cells), "", *growth_lines(kept.cells)]  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
     whole = [*lines, "", *every_simulated_line(kept.cells)]

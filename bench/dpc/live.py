@@ -10,17 +10,27 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
+from bench.apart import apart
 from bench.dpc.contracts import NETWORK, lines_of, write_contracts
 from bench.dpc.cutting import cut_off
 from bench.dpc.loading import Load
 from bench.dpc.metrics import Episode, Lost, measure
 from bench.dpc.oracle import compare
 from bench.dpc.reading import Line, read_history, read_status
-from bench.dpc.scenario import BETWEEN_S, BUCKET_S, LANDING, SOURCE_OF, STEADY_STEPS, Cell, Chain
+from bench.dpc.scenario import (
+    BETWEEN_S,
+    BUCKET_S,
+    LANDING,
+    SOURCE_OF,
+    STEADY_STEPS,
+    Cell,
+    Chain,
+    Planned,
+)
 from bench.dpc.waiting import until, wait_until
 from bench.federation import Federation, shipped_federation
 from bench.processes import REPOSITORY, ContenderFailed
@@ -40,25 +50,29 @@ Say = Callable[[str], None]
 def running(chain: Chain, say: Say) -> Iterator[Federation]:
     """The chain at work; every process is gone at the end, whatever happens."""
     write = partial(write_contracts, chain)
-    with at_work(chain.name, write, lines_of(chain), say) as federation:
+    with at_work(chain, write, lines_of(chain), say) as federation:
         yield federation
 
 
 @contextmanager
 def at_work(
-    name: str, write: Callable[[Path], Path], lines: Sequence[Line], say: Say
+    planned: Planned, write: Callable[[Path], Path], lines: Sequence[Line], say: Say
 ) -> Iterator[Federation]:
     """Homes with the contracts that `write` writes, the feeder, and whoever writes one of `lines`,
     once each of them is steady; every process is gone at the end, whatever happens."""
-    with own_folder() as folder:
+    with ExitStack() as stack:
+        folder = stack.enter_context(own_folder())
         contracts = write(folder / "contracts")
-        with shipped_federation(folder / "homes", contracts) as federation:
-            start_feeder(federation)
-            for participant, _ in lines:
-                federation.start(participant)
-            say("started; waits until it is steady")
-            _wait_until_steady(federation, name, lines)
-            yield federation
+        federation = stack.enter_context(shipped_federation(folder / "homes", contracts))
+        names = [FEEDER, *(participant for participant, _ in lines)]
+        if planned.delay_ms:
+            stack.enter_context(apart(federation, names, planned.delay_ms))
+        start_feeder(federation)
+        for participant in names[1:]:
+            federation.start(participant)
+        say("started; waits until it is steady")
+        _wait_until_steady(federation, planned.name, lines)
+        yield federation
 
 
 def _wait_until_steady(federation: Federation, name: str, lines: Sequence[Line]) -> None:
@@ -110,7 +124,7 @@ def start_feeder(federation: Federation) -> None:
     """Start the one process that generates and lands all inputs."""
     with federation.log(FEEDER).open("ab") as log:
         federation.running[FEEDER] = subprocess.Popen(
-            [sys.executable, "-m", "bench.dpc.feeding", *LANDING],
+            [*federation.prefix(FEEDER), sys.executable, "-m", "bench.dpc.feeding", *LANDING],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             cwd=REPOSITORY, env=federation.environment(),
         )  # fmt: skip

@@ -39,7 +39,7 @@ from medusa_core.grid import Range
 @contextmanager
 def running(asked: ReplicaSet, say: Say) -> Iterator[Federation]:
     """The replicas and their reader at work; every process is gone at the end."""
-    with at_work(asked.name, partial(write_replicas, asked), LINES, say) as federation:
+    with at_work(asked, partial(write_replicas, asked), LINES, say) as federation:
         yield federation
 
 

@@ -7,7 +7,7 @@ its life: a failure or several that belong together, and everything until all is
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 X_S = 10.0
 BUCKET_S = 1.0
@@ -77,11 +77,13 @@ class Chain:
     depth: int
     policy: str
     cells: tuple[Cell, ...]
+    delay_ms: float = 0.0
+    """Of each direction of each link: then every participant is on a machine of its own."""
 
     @property
     def name(self) -> str:
         """By which its figures are kept."""
-        return f"depth-{self.depth}-{self.policy}"
+        return f"depth-{self.depth}-{self.policy}{_suffix(self.delay_ms)}"
 
     @property
     def hops(self) -> tuple[str, ...]:
@@ -142,9 +144,14 @@ REPLICA_CELLS = (
 class ReplicaSet:
     """A federation with two replicas and one that reads them, and what happens in it."""
 
-    name: str = "replicas"
     policy: str = "process"
     cells: tuple[ReplicaCell, ...] = REPLICA_CELLS
+    delay_ms: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """By which its figures are kept."""
+        return f"replicas{_suffix(self.delay_ms)}"
 
     @property
     def planned_s(self) -> float:
@@ -157,10 +164,14 @@ class ReplicaSet:
 Planned = Chain | ReplicaSet
 
 
-def federations() -> Iterator[Planned]:
-    """All that a run has."""
-    yield from chains()
-    yield ReplicaSet()
+def federations(delay_ms: float = 0.0) -> Iterator[Planned]:
+    """All that a run has, with that delay on the links between participants."""
+    for one in (*chains(), ReplicaSet()):
+        yield replace(one, delay_ms=delay_ms)
+
+
+def _suffix(delay_ms: float) -> str:
+    return f"-{delay_ms:g}ms" if delay_ms else ""
 
 
 def chains() -> Iterator[Chain]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -26,27 +27,34 @@ _EVERY = ("cell", "D", "Delay_new", "Proc_new per hop", "tentative buckets", "fi
 _SIMULATED = ("id", "cells", "whole and equal", "Delay_new / D, worst", "Proc_new", "theirs")
 
 
-def live_lines(cells: Cells, *, depths: Sequence[int] = DEPTHS) -> Iterator[str]:
+def live_lines(
+    cells: Cells, *, depths: Sequence[int] = DEPTHS, delay_ms: float = 0.0
+) -> Iterator[str]:
     """A table for each depth, and the promises in words."""
     yield (
         f"X = {X_S:g} s, bucket 1 s, poll 0.5 s; seconds; in brackets what the originals' formulas "
         "say (papers of 2005 and 2008, D = X at each node)."
     )
     for depth in depths:
-        of_depth = [chain for chain in chains() if chain.depth == depth]
+        of_depth = [replace(chain, delay_ms=delay_ms) for chain in chains() if chain.depth == depth]
         rows = [row for chain in of_depth for row in _rows(chain, cells)]
         if rows:
             yield ""
-            yield f"**Depth {depth}**"
+            yield f"**Depth {depth}{_of_links(delay_ms)}**"
             yield ""
             yield from markdown(_NAMES, rows)
 
 
-def replica_lines(cells: Cells) -> Iterator[str]:
+def _of_links(delay_ms: float) -> str:
+    return f", {delay_ms:g} ms each way on every link" if delay_ms else ""
+
+
+def replica_lines(cells: Cells, *, delay_ms: float = 0.0) -> Iterator[str]:
     """D12: what losing one of two replicas, or both, costs who reads them."""
-    yield "**Replicas (D12): two, and one that reads them**"
+    yield f"**Replicas (D12): two, and one that reads them{_of_links(delay_ms)}**"
     yield ""
-    rows = [_replica_row(name, kept) for name, kept in _kept_of(ReplicaSet(), cells)]
+    replicas = ReplicaSet(delay_ms=delay_ms)
+    rows = [_replica_row(name, kept) for name, kept in _kept_of(replicas, cells)]
     if not rows:
         yield 'not run yet: `make dpc ARGS="--only replicas"`'
         return

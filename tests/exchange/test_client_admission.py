@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from contextlib import closing
+
+import pytest
 
 from pipelines.exchange.server.client_admission import Admission
+from pipelines.exchange.server.https_server import HttpsServer
+from tests.exchange.served import connected
+
+TOGETHER = 20
 
 
 def test_a_burst_is_let_through_at_once_and_the_rest_waits() -> None:
@@ -53,3 +61,22 @@ def test_a_call_that_fails_does_not_keep_the_others_out() -> None:
         await asyncio.wait_for(is_over.wait(), 60)
 
     asyncio.run(run())
+
+
+def test_requests_that_are_sent_together_take_a_turn_each(
+    server: HttpsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admission, turns = server.connections.admission, list[str]()
+    enter = admission.enter
+
+    def counted(address: str, go: Callable[[], None]) -> None:
+        turns.append(address)
+        enter(address, go)
+
+    monkeypatch.setattr(admission, "enter", counted)
+    with closing(connected(server)) as connection:
+        connection.sendall(b"GET /v1/introduction HTTP/1.1\r\nHost: a\r\n\r\n" * TOGETHER)
+        received = b""
+        while received.count(b"HTTP/1.1 200") < TOGETHER:
+            received += connection.recv(1 << 16)
+    assert len(turns) >= TOGETHER

@@ -40,7 +40,7 @@ class ServerLimits:
     memory_bytes_max: int = 128 << 20
     calls_max: int = 4
     anonymous_connections_max: int = 256
-    anonymous_per_s: float = 200.0
+    anonymous_per_s: float = 50.0
     anonymous_burst: int = 100
     header_bytes_max: int = 16 << 10
     header_s_max: float = 10.0
