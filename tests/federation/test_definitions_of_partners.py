@@ -1,4 +1,4 @@
-"""A buyer has its seller, who has a folder and a server of its own, run boxes, and reads the rows."""
+"""A buyer has its seller, in a folder and a server of its own, run boxes, and reads the rows."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.operations.partner_management import export_partner
 from tests.federation.test_partner_streams import apply, join, write
 from tests.partners.offices import Office, office
 from tests.waiting import until
 
-SECONDS_MAX, END_S_MAX = 180, 60
+SECONDS_MAX, END_S_MAX = 600, 60
 IN_FORCE = "SELECT FROM medusa_api.contract_in_force"
 CONTRACT = """
 contract: counts_for_beta
@@ -132,6 +133,7 @@ def test_the_boxes_of_a_buyer_run_at_its_seller_and_the_buyer_reads_their_rows(
         for one in (alpha, beta):
             apply(one)
         join(alpha, beta)
+        export_partner(alpha.settings, None, "beta", alpha.contracts)
         for one in (alpha, beta):
             write(one, "bilateral/counts_for_beta.yaml", CONTRACT)
             apply(one)
@@ -164,6 +166,5 @@ def test_the_boxes_of_a_buyer_run_at_its_seller_and_the_buyer_reads_their_rows(
             if starts[0] <= row["window_start"] <= starts[-1] and row["n"] > 1
         ]  # fmt: skip
         assert [values(row) for row in found] == [values(row) for row in sold]
-        print(definitions(alpha), definitions(beta))
         (mine,) = definitions(beta)
         done(beta, "contract", "withdraw", mine["name"])
