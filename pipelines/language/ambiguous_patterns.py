@@ -7,27 +7,36 @@ word on two different ways (exponential degree of ambiguity: Weber and Seidl, On
 ambiguity of finite automata, 1991, criterion EDA).
 
 States are the places of a pattern where a character is read (Glushkov); what follows what is
-counted, because `(a*)*` has one place and two ways from it to itself. Groups that are not gone back
-into, and what is looked at ahead, are searched alone; in the pattern around them such a group is
-one place. Long counts are shortened, and a wide range of counts is taken for any count.
+counted, because `(a*)*` has one place and two ways from it to itself. What is looked at ahead is
+searched alone. What is not known exactly counts as more: a wide range of counts is any count, an
+earlier group that is repeated by its number is any text, and a group that is not gone back into is
+one that is, unless it repeats one class of characters (`a++`), which takes all of them.
+
+A pattern is itself the text of a partner, so the search is limited, too; a pattern for which it
+would take longer is refused.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, TypeVar
 
-COPIES_MAX = 8
 WIDE = 10
 PAIRS_MAX = 40_000
 PLACES_MAX = 2_000
+WORK_MAX = 1_000_000
+NODE_WORK = 20
+"""Links, ranges and pairs of edges that are looked at for one pattern, and what a node counts for:
+about a second."""
 
 Characters = tuple[tuple[int, int], ...]
-"""Ranges of code points, both ends included, in order."""
+"""Ranges of code points, both ends included, in order and apart."""
+
+Ways = dict[int, int]
+"""Places, and in how many ways: 2 stands for any number above 1."""
 
 Pair = tuple[int, int]
 Node = TypeVar("Node", bound=Hashable)
@@ -37,12 +46,14 @@ _ALL: Characters = ((0, _LAST),)
 _BEYOND = (128, _LAST)
 _LETTERS: Characters = ((65, 90), (97, 122), _BEYOND)
 _DIGITS: Characters = ((48, 57), _BEYOND)
+_LINE_ENDS: Characters = ((10, 10), (13, 13), (0x85, 0x85), (0x2028, 0x2029))
+"""What `.` does not read in Java."""
 JAVA_CLASSES: Mapping[str, tuple[str, Characters]] = {
     **dict.fromkeys(("Lower", "Upper", "Alpha", "IsLetter", "IsAlphabetic"), ("\ue001", _LETTERS)),
     **dict.fromkeys(("L", "Lu", "Ll", "Lt", "Lm", "Lo", "IsLatin"), ("\ue001", _LETTERS)),
     **dict.fromkeys(("Digit", "IsDigit", "N", "Nd"), ("\ue002", _DIGITS)),
 }
-"""Java's names of classes -> what stands for it in a pattern for Python, and what is in it."""
+"""Java's names of classes -> what stands for it in a pattern for Python, and all it may read."""
 ANY_CLASS = ("\ue000", _ALL)
 """The like for all other names."""
 _STANDING = {ord(sign): known for sign, known in (*JAVA_CLASSES.values(), ANY_CLASS)}
@@ -55,26 +66,65 @@ _CLASSES: Mapping[str, Characters] = {
 
 
 class _TooLarge(Exception):
-    """A pattern has more places than are searched."""
+    """A pattern has more places, or takes more work, than is searched."""
+
+
+@dataclass(slots=True)
+class _Work:
+    """What may still be spent on one pattern."""
+
+    left: int = WORK_MAX
+
+    def spend(self, amount: int) -> None:
+        """Raise _TooLarge if so much is not left."""
+        self.left -= amount
+        if self.left < 0:
+            raise _TooLarge
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
     """Places by which a part begins and ends, in how many ways, and ways to read nothing in it."""
 
-    first: Counter[int]
-    last: Counter[int]
+    first: Ways
+    last: Ways
     empty: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Flags:
+    """What the flags of a pattern change, wherever in it they are written."""
+
+    may_ignore_case: bool
+    ignores_case: bool
+    dot_reads_all: bool
+
+    @classmethod
+    def of(cls, pattern: str) -> _Flags:
+        """The flags of a pattern."""
+        return cls(
+            may_ignore_case=re.search(r"\(\?[a-z]*i", pattern) is not None,
+            # Without a colon they count for all of it, unless a part takes one back.
+            ignores_case=re.match(r"\(\?[ms]*i[ms]*\)(?!.*\(\?[a-z]*-)", pattern, re.DOTALL)
+            is not None,
+            dot_reads_all=re.search(r"\(\?[a-z]*s", pattern) is not None,
+        )
 
 
 @dataclass(slots=True)
 class _Automaton:
-    """Places of a pattern: what each reads, and in how many ways one follows another."""
+    """Places of a pattern: what each reads, and in how many ways one follows another.
 
-    ignores_case: bool
+    `takes_all`: places that read on as long as they can, and are not gone back into.
+    """
+
+    flags: _Flags
+    work: _Work
     reads: list[Characters] = field(default_factory=list)
-    follows: list[Counter[int]] = field(default_factory=list)
+    follows: list[Ways] = field(default_factory=list)
+    takes_all: set[int] = field(default_factory=set)
     apart: list[Any] = field(default_factory=list)
+    overlaps: dict[tuple[Pair, Pair], bool] = field(default_factory=dict)
 
     def place(self, characters: Characters) -> _Part:
         """A new place."""
@@ -82,12 +132,12 @@ class _Automaton:
         if number == PLACES_MAX:
             raise _TooLarge
         self.reads.append(characters)
-        self.follows.append(Counter())
-        return _Part(Counter({number: 1}), Counter({number: 1}), 0)
+        self.follows.append({})
+        return _Part({number: 1}, {number: 1}, 0)
 
     def sequence(self, nodes: Iterable[Any]) -> _Part:
         """Parts one after the other."""
-        whole = _Part(Counter(), Counter(), 1)
+        whole = _NOTHING
         for node in nodes:
             whole = self.joined(whole, self.part(*node))
         return whole
@@ -95,96 +145,143 @@ class _Automaton:
     def joined(self, one: _Part, other: _Part) -> _Part:
         """A part and the next."""
         self.link(one, other)
+        self.work.spend(len(one.first) + len(other.last))
         return _Part(
-            one.first + _times(other.first, one.empty),
-            other.last + _times(one.last, other.empty),
-            one.empty * other.empty,
+            _sum(one.first, _times(other.first, one.empty)),
+            _sum(other.last, _times(one.last, other.empty)),
+            _few(one.empty * other.empty),
         )
 
     def link(self, one: _Part, other: _Part) -> None:
         """The second part may follow the first."""
+        self.work.spend(len(one.last) * len(other.first))
         for place, ways in one.last.items():
-            self.follows[place] += _times(other.first, ways)
+            for after, more in other.first.items():
+                # A place that takes all it can leaves nothing for one that reads no more than it.
+                if place in self.takes_all and not _without(self.reads[after], self.reads[place]):
+                    continue
+                follows = self.follows[place]
+                follows[after] = _few(follows.get(after, 0) + ways * more)
 
     def part(self, kind: Any, value: Any) -> _Part:
         """What one node of a parsed pattern reads."""
+        self.work.spend(NODE_WORK)
         match str(kind):
-            case "LITERAL" | "NOT_LITERAL" | "ANY" | "IN" | "GROUPREF":
+            case "LITERAL" | "NOT_LITERAL" | "ANY" | "IN":
                 return self.place(self.characters(str(kind), value))
+            case "GROUPREF":
+                part = self.place(_ALL)
+                self.link(part, part)
+                return _Part(part.first, part.last, 1)
             case "SUBPATTERN":
                 return self.sequence(value[-1])
             case "BRANCH":
-                parts = [self.sequence(nodes) for nodes in value[1]]
-                return _Part(
-                    sum((part.first for part in parts), Counter[int]()),
-                    sum((part.last for part in parts), Counter[int]()),
-                    sum(part.empty for part in parts),
-                )
+                whole = _Part({}, {}, 0)
+                for nodes in value[1]:
+                    part = self.sequence(nodes)
+                    first, last = _sum(whole.first, part.first), _sum(whole.last, part.last)
+                    self.work.spend(len(first) + len(last))
+                    whole = _Part(first, last, _few(whole.empty + part.empty))
+                return whole
             case "MAX_REPEAT" | "MIN_REPEAT":
                 return self.repeated(*value)
             case "ATOMIC_GROUP":
-                return self.alone(value, is_optional=False)
+                return self.alone(value)
             case "POSSESSIVE_REPEAT":
-                return self.alone([(parser.MAX_REPEAT, value)], is_optional=value[0] == 0)
+                return self.alone([(parser.MAX_REPEAT, value)])
             case "ASSERT" | "ASSERT_NOT":
                 self.apart.append(value[1])
-        return _Part(Counter(), Counter(), 1)
+        return _NOTHING
 
-    def alone(self, nodes: Any, *, is_optional: bool) -> _Part:
-        """A part that is not gone back into: one place that reads whatever it reads."""
-        self.apart.append(nodes)
-        inner = _Automaton(self.ignores_case)
-        inner.sequence(nodes)
-        part = self.place(tuple(sorted(r for reads in inner.reads for r in reads)))
-        return _Part(part.first, part.last, int(is_optional))
+    def alone(self, nodes: Any) -> _Part:
+        """A part that is not gone back into."""
+        if len(nodes) == 1 and nodes[0][0] is parser.MAX_REPEAT:
+            least, most, repeated = nodes[0][1]
+            if least <= 1 and most is parser.MAXREPEAT and self.is_exact(repeated):
+                part = self.sequence(repeated)
+                self.link(part, part)
+                self.takes_all.update(part.last)
+                return _Part(part.first, part.last, int(least == 0))
+        return self.sequence(nodes)
+
+    def is_exact(self, nodes: Any) -> bool:
+        """Whether it is one place of which is known exactly what it reads."""
+        if len(nodes) != 1 or self.flags.may_ignore_case:
+            return False
+        kind, value = str(nodes[0][0]), nodes[0][1]
+        members = value if kind == "IN" else [(kind, value)]
+        known = {"LITERAL", "NOT_LITERAL", "CATEGORY", "RANGE", "NEGATE"}
+        return all(
+            str(what) in known and (of[0] if isinstance(of, tuple) else of) not in _STANDING
+            for what, of in members
+        )
 
     def repeated(self, least: int, most: int, nodes: Any) -> _Part:
         """A part that is read several times."""
         is_loop = most - least >= WIDE
-        whole = _Part(Counter(), Counter(), 1)
-        for _ in range(min(least, COPIES_MAX) - (is_loop and least > 0)):
+        whole = _NOTHING
+        for _ in range(least - (is_loop and least > 0)):
             whole = self.joined(whole, self.sequence(nodes))
         if is_loop:
             part = self.sequence(nodes)
             self.link(part, part)
             # After the last round a matcher tries another one, which may read nothing.
             last = _times(part.last, 1 + part.empty)
-            return self.joined(whole, _Part(part.first, last, part.empty + (least == 0)))
-        rest = _Part(Counter(), Counter(), 1)
-        for _ in range(min(most - least, COPIES_MAX)):
+            return self.joined(whole, _Part(part.first, last, _few(part.empty + (least == 0))))
+        rest = _NOTHING
+        for _ in range(most - least):
             rest = self.joined(self.sequence(nodes), rest)
-            rest = _Part(rest.first, rest.last, 1 + rest.empty)
+            rest = _Part(rest.first, rest.last, _few(1 + rest.empty))
         return self.joined(whole, rest)
 
     def characters(self, kind: str, value: Any) -> Characters:
-        """The characters that a place reads."""
-        if kind == "IN":
-            negated = str(value[0][0]) == "NEGATE"
-            ranges = [r for what, of in value[negated:] for r in self.member(str(what), of)]
-            found = tuple(sorted(ranges))
-            return _others(found) if negated and found != _ALL else found
-        if kind in ("ANY", "GROUPREF"):
-            return _ALL
-        found = tuple(self.member("LITERAL", value))
-        return _others(found) if kind == "NOT_LITERAL" else found
+        """The characters that a place reads, at least."""
+        if kind == "ANY":
+            return _ALL if self.flags.dot_reads_all else _without(_ALL, _LINE_ENDS)
+        members = [("LITERAL", value)] if kind != "IN" else [(str(what), of) for what, of in value]
+        negated = kind == "NOT_LITERAL" or members[0][0] == "NEGATE"
+        ranges = [r for what, of in members for r in self.member(what, of, negated=negated)]
+        self.work.spend(len(ranges))
+        found = _merged(ranges)
+        return _without(_ALL, found) if negated else found
 
-    def member(self, kind: str, value: Any) -> Iterator[tuple[int, int]]:
-        """Ranges that a member of a class stands for."""
+    def member(self, kind: str, value: Any, *, negated: bool) -> Iterator[tuple[int, int]]:
+        """Ranges that a member of a class stands for; where it is negated, those alone that it has
+        for certain."""
+        if kind == "NEGATE":
+            return
         if kind == "CATEGORY":
             name = str(value).removeprefix("CATEGORY_")
             known = _CLASSES[name.removeprefix("NOT_")]
-            yield from _others(known) if name.startswith("NOT_") else known
+            yield from _without(_ALL, known) if name.startswith("NOT_") else known
             return
         low, high = (value, value) if kind == "LITERAL" else value
-        yield from _STANDING.get(low, ((low, high),))
-        if self.ignores_case:
+        if low not in _STANDING:
+            yield low, high
+        elif not negated:
+            yield from _STANDING[low]
+        if self.flags.ignores_case if negated else self.flags.may_ignore_case:
             for code in range(max(low, 65), min(high, 122) + 1):
                 other = ord(chr(code).swapcase())
                 yield other, other
 
-    def overlap(self, one: int, other: int) -> bool:
-        """Whether two places read a character in common."""
-        return any(a <= d and c <= b for a, b in self.reads[one] for c, d in self.reads[other])
+    def overlap(self, one: Pair, other: Pair) -> bool:
+        """Whether two edges read a character in common."""
+        edges = (one, other)
+        if edges not in self.overlaps:
+            reads, others = self.read_by(*one), self.read_by(*other)
+            self.work.spend(len(reads) + len(others))
+            self.overlaps[edges] = _have_common(reads, others)
+        return self.overlaps[edges]
+
+    def read_by(self, place: int, after: int) -> Characters:
+        """The characters by which one place follows another."""
+        if place in self.takes_all and place != after:
+            return _without(self.reads[after], self.reads[place])
+        return self.reads[after]
+
+
+_NOTHING = _Part({}, {}, 1)
 
 
 def is_exponential(pattern: str) -> bool:
@@ -194,16 +291,17 @@ def is_exponential(pattern: str) -> bool:
     """
     # Else the parser makes a class of `\\d|\\w`, of which Java tries both.
     apart = _BAR.sub(lambda found: found[0] + "(?=)" * (found[0] == "|"), pattern)
-    waiting: list[Any] = [parser.parse(apart)]
-    while waiting:
-        automaton = _Automaton(ignores_case=re.search(r"\(\?[a-z]*i", pattern) is not None)
-        try:
+    flags, work = _Flags.of(pattern), _Work()
+    try:
+        waiting: list[Any] = [parser.parse(apart)]
+        while waiting:
+            automaton = _Automaton(flags, work)
             automaton.sequence(waiting.pop())
-        except _TooLarge:
-            return True
-        if _has_two_ways_back(automaton):
-            return True
-        waiting.extend(automaton.apart)
+            if _has_two_ways_back(automaton):
+                return True
+            waiting.extend(automaton.apart)
+    except (_TooLarge, RecursionError):
+        return True
     return False
 
 
@@ -211,12 +309,8 @@ def _has_two_ways_back(automaton: _Automaton) -> bool:
     edges = {place: list(after) for place, after in enumerate(automaton.follows)}
     for loop in _components(edges):
         inside = set(loop)
-        if any(
-            ways > 1
-            for place in loop
-            for after, ways in automaton.follows[place].items()
-            if after in inside
-        ):
+        within = {place: [after for after in edges[place] if after in inside] for place in loop}
+        if any(automaton.follows[at][after] > 1 for at in loop for after in within[at]):
             return True
         if len(loop) ** 2 > PAIRS_MAX:
             return True
@@ -226,11 +320,13 @@ def _has_two_ways_back(automaton: _Automaton) -> bool:
             pair = waiting.pop()
             if pair in both:
                 continue
+            left, right = pair
+            automaton.work.spend(len(within[left]) * len(within[right]))
             both[pair] = [
                 (one, other)
-                for one in edges[pair[0]]
-                for other in edges[pair[1]]
-                if one in inside and other in inside and automaton.overlap(one, other)
+                for one in within[left]
+                for other in within[right]
+                if automaton.overlap((left, one), (right, other))
             ]
             waiting.extend(both[pair])
         for component in _components(both):
@@ -270,21 +366,65 @@ def _components(edges: Mapping[Node, Iterable[Node]]) -> Iterator[list[Node]]:
                     before = path[-1][0]
                     lowest[before] = min(lowest[before], lowest[node])
                 if lowest[node] == number[node]:
-                    place = stack.index(node)
-                    component, stack[place:] = stack[place:], []
+                    component = [stack.pop()]
+                    while component[-1] != node:
+                        component.append(stack.pop())
                     is_open.difference_update(component)
                     yield component
 
 
-def _times(ways: Counter[int], factor: int) -> Counter[int]:
-    return Counter({place: number * factor for place, number in ways.items() if factor})
+def _few(number: int) -> int:
+    return min(number, 2)
 
 
-def _others(ranges: Characters) -> Characters:
-    """All characters that are in none of the ranges."""
-    found, at = [], 0
+def _times(ways: Ways, factor: int) -> Ways:
+    return {place: _few(number * factor) for place, number in ways.items()} if factor else {}
+
+
+def _sum(one: Ways, other: Ways) -> Ways:
+    found = dict(one)
+    for place, number in other.items():
+        found[place] = _few(found.get(place, 0) + number)
+    return found
+
+
+def _merged(ranges: Iterable[tuple[int, int]]) -> Characters:
+    """The same characters as ranges in order and apart."""
+    found: list[tuple[int, int]] = []
+    for low, high in sorted(ranges):
+        if found and low <= found[-1][1] + 1:
+            found[-1] = found[-1][0], max(found[-1][1], high)
+        else:
+            found.append((low, high))
+    return tuple(found)
+
+
+def _without(ranges: Characters, others: Characters) -> Characters:
+    """The characters of the first ranges that are in none of the others."""
+    found: list[tuple[int, int]] = []
+    at = 0
     for low, high in ranges:
-        if low > at:
-            found.append((at, low - 1))
-        at = max(at, high + 1)
-    return (*found, (at, _LAST)) if at <= _LAST else tuple(found)
+        while at < len(others) and others[at][1] < low:
+            at += 1
+        behind = at
+        while behind < len(others) and others[behind][0] <= high:
+            if low < others[behind][0]:
+                found.append((low, others[behind][0] - 1))
+            low = others[behind][1] + 1
+            behind += 1
+        if low <= high:
+            found.append((low, high))
+    return tuple(found)
+
+
+def _have_common(ranges: Characters, others: Characters) -> bool:
+    at = behind = 0
+    while at < len(ranges) and behind < len(others):
+        (low, high), (first, last) = ranges[at], others[behind]
+        if low <= last and first <= high:
+            return True
+        if high < last:
+            at += 1
+        else:
+            behind += 1
+    return False

@@ -37,6 +37,7 @@ JAVA_CLASS_NAMES = names(
     IsLatin IsGreek IsCyrillic IsHan IsArabic IsHebrew
     """
 )
+_OCTAL = re.compile(r"\\[1-9][0-9]{2}")
 _REPEATED = re.compile(r"\{([0-9]{1,4})(?:,([0-9]{0,4}))?\}")
 _GROUP = re.compile(
     r"\((?:\?(?:[:=!>]|<[=!]|<[A-Za-z][A-Za-z0-9]*>|[ims]+(?:-[ims]+)?[:)])|(?!\?))"
@@ -122,6 +123,8 @@ def _read_differently(value: str) -> str | None:
                 return f"has {found[0]}, a class of characters that is not known"
             if rest[1:2] in (*"0NUZv", *("b123456789" if in_class else "")):
                 return f"has {rest[:2]!r}, which Java does not read as Python does"
+            if _OCTAL.match(rest):
+                return f"has {rest[:4]!r}, which Java does not read as Python does"
             if not in_class and rest[1:2].isdigit() and ("(?<=" in value or "(?<!" in value):
                 return "has a lookbehind and a group named by its number"
         elif in_class:

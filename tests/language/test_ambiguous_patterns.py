@@ -6,6 +6,7 @@ no automaton.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from functools import cache
 from itertools import product
@@ -14,8 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from medusa_core.columns import Column
+from medusa_core.errors import Refused
 from pipelines.language.ambiguous_patterns import is_exponential
 from pipelines.language.constants import complaint
+from pipelines.language.expressions import compile_predicate
+from pipelines.language.functions import SCALARS
 from tests.sweeps import examples
 
 EXPONENTIAL = [
@@ -46,7 +51,28 @@ EXPONENTIAL = [
     "^(([a-z])+.)+[A-Z]([a-z])+$",
     "([a-zA-Z0-9])(([\\-.]|[_]+)?([a-zA-Z0-9]+))*(@)",
     "((((((((((a{8}){8}){8}){8}){8}){8}){8}){8}){8}){8})*",
+    "([^\\p{Lu}]|a)*x",
+    "([^\\p{Alpha}]|é)*x",
+    "([^\\P{Lu}a]|B)*x",
+    "(?:[^a]b|Ab)*(?i:x)",
+    "(?:(?:(?s:.)|\\n)b)*",
+    "(b?)(?:\\1ca|ca)*x",
+    "(?:(?>ab)c|abc)*x",
+    "(?:a++b|aab)*x",
+    "(?:\\p{Lu}++b|(?:é|A)b)*x",
+    "(?:a{20}b|a{9}a{11}b)*x",
 ]
+SEARCH_S_MAX = 20
+"""It takes a second; without a limit these take minutes to years."""
+SLOW_TO_SEARCH = {
+    "counts of nothing in counts": "(?:" * 9 + "(?=)" + "){8}" * 9,
+    "counts in counts": "(?:" * 20 + "a" + "){1000}" * 20,
+    "a thousand options": "(?:a?){1000}",
+    "all options of one character": f"(?:a{'a?' * 150})*",
+    "options that share no character": f"(?:a{'?'.join(map(chr, range(0x4000, 0x4096)))}?)*",
+    "large classes": f"(?:[{''.join(chr(0x4000 + 2 * at) for at in range(2_500))}]{{150}})*",
+    "very many groups in groups": "(" * 400 + "a" + ")*" * 400,
+}
 HARMLESS = [
     "",
     "a+",
@@ -73,12 +99,60 @@ HARMLESS = [
     "^[^@]+@[^@]+$",
     "^(GET|POST) (/[^ ?]*)(\\?\\S*)? HTTP/1\\.[01]$",
     "\\b(\\d{2}:){2}\\d{2}\\b",
+    "(.|\\n)*",
+    "(?:[^\\n]|\\n)*x",
+    "(?i)([^a]|a)*",
+    '(?i)"(?:[^"\\\\]|\\\\.)*"',
+    "(['\"]).*\\1",
+    "(?>[^,]*+,)*x",
+    "((\\w{20})-)*x",
 ]
 
 
 @pytest.mark.parametrize("pattern", EXPONENTIAL)
 def test_a_pattern_that_may_take_exponential_time_is_refused(pattern: str) -> None:
     assert "may take exponential time" in (complaint("pattern", pattern) or "")
+
+
+@pytest.mark.parametrize("pattern", SLOW_TO_SEARCH.values(), ids=SLOW_TO_SEARCH)
+def test_a_pattern_that_would_take_long_to_search_is_refused_soon(pattern: str) -> None:
+    began_s = time.process_time()
+    assert "may take exponential time" in (complaint("pattern", pattern) or "")
+    assert time.process_time() - began_s < SEARCH_S_MAX
+
+
+def test_a_group_by_its_number_is_not_taken_for_a_character_by_its_number() -> None:
+    assert "Java does not read as Python does" in (complaint("pattern", "(b?)(\\101a|01a)*x") or "")
+
+
+CALLS = [
+    "s RLIKE '{}'",
+    "s REGEXP '{}'",
+    "rlike(s, '{}')",
+    "regexp(s, '{}')",
+    "regexp_like(s, '{}')",
+    "split(s, '{}')[0] = 'x'",
+    "regexp_extract(s, '{}', 0) = 'x'",
+    "regexp_replace(s, '{}', 'y') = 'x'",
+    "regexp_count(s, '{}') = 1",
+    "regexp_instr(s, '{}') = 1",
+]
+
+
+def compile_condition(text: str) -> None:
+    compile_predicate(text, {"s": Column("s", "string")}, where="filter f of network n")
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_no_call_passes_such_a_pattern_on(call: str) -> None:
+    compile_condition(call.format("(a|b)+"))
+    with pytest.raises(Refused, match="may take exponential time"):
+        compile_condition(call.format("(a+)+"))
+
+
+def test_each_function_that_takes_a_pattern_is_among_these_calls() -> None:
+    taking = {name for name, function in SCALARS.items() if "pattern" in function.takes}
+    assert taking <= {call.partition("(")[0] for call in CALLS}
 
 
 @pytest.mark.parametrize("pattern", HARMLESS)
