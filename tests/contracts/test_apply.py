@@ -231,6 +231,16 @@ def test_who_reads_a_stream_is_granted_it_and_both_know_each_others_keys(
 
 
 @pytest.mark.usefixtures("made")
+def test_homes_of_a_folder_know_each_others_keys_though_no_contract_names_both(
+    apply: Apply, settings: Settings
+) -> None:
+    apart = {**WINDOWED, "participants/beta.yaml": "participant: beta\n"}
+    assert apply(files=apart).code == 0
+    keys = {name: key_of(settings, name) for name in ("alpha", "beta")}
+    assert [access(settings, name) for name in keys] == [(set(), keys), (set(), keys)]
+
+
+@pytest.mark.usefixtures("made")
 def test_the_key_that_the_owner_declared_of_a_partner_elsewhere_stays(
     apply: Apply, settings: Settings
 ) -> None:

@@ -5,8 +5,8 @@ double | `157.8`, `1e5`, `inf`, `-inf`, `nan`; beyond the largest double is out 
 decimal(p,s) | `157.80`, `1e2`; never rounded: what p and s cannot hold does not fit | | boolean |
 `true`, `false` in any case, `t`, `f`, `1`, `0` | | date | `2018-01-02` | | timestamp | ISO-8601:
 `2018-01-02T10:01:21.479Z`, `2018-01-02 10:01+01:00`; one without a zone is in the declared one | |
-binary | hexadecimal digits | | string | the text itself, valid UTF-8 without NUL (Postgres could not
-store it) |
+binary | hexadecimal digits | | string | the text itself, valid UTF-8 without NUL (Postgres could
+not store it) |
 
 Empty text is NULL, of every type, quoted or not. Blanks around anything but a string are ignored.
 A value is read the same whatever its neighbours; whole arrays are converted at once, and value by
