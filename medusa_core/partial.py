@@ -4,6 +4,10 @@ The next bucket lacks an input whose live rows do not reach as far as the bucket
 until the time that the bound leaves is used up, counted from when the inputs that are there could
 have been used. Nothing is remembered: that the bucket before was answered without the very same
 input, which has not moved since, shows in how far that input reaches.
+
+An input that moves, but is always behind by so long, has not failed: it is waited for from when the
+first bucket that lacks it could have been answered. So a wait that is long enough for it ends the
+tentative answers, although each bucket before was answered without it.
 """
 
 from __future__ import annotations
@@ -65,7 +69,9 @@ def partial(fragment: FragmentKnowledge, bound: Bound, wait_ms: int) -> PartialO
     if bound.during_failure is Policy.SUSPEND:
         due_ms = None
     elif bound.during_failure is Policy.PROCESS and was_blocked:
-        due_ms = fresh_ms
+        missed = first_missed(fragment, missing)
+        since_ms = None if missed is None else fresh(fragment, missed)
+        due_ms = fresh_ms if since_ms is None else max(fresh_ms, since_ms + wait_ms)
     return PartialOutput(
         range=Range(first.from_us, to_us),
         missing=missing,
@@ -180,6 +186,24 @@ def buckets_of(fragment: FragmentKnowledge, part: Range) -> Iterator[Range]:
         if at_us >= part.to_us:
             return
         yield Range(at_us, min(at_us + width_us, part.to_us))
+
+
+def first_missed(fragment: FragmentKnowledge, missing: tuple[StreamName, ...]) -> Range | None:
+    """The first bucket that was answered although it lacks these inputs even now.
+
+    None if there is no such bucket, or none near to where the inputs end.
+    """
+    width_us, start_us = fragment.width_us, owed.start_us(fragment)
+    reached_us = max(owed.ready_through_us(fragment.inputs[name]) for name in missing)
+    from_us = max(floor_us(reached_us, width_us), fragment.origin_us)
+    for number in range(BUCKETS_LOOKED_AT_MAX):
+        at_us = from_us + number * width_us
+        if at_us >= start_us:
+            return None
+        # Where windows are longer than buckets, no window may end in this one.
+        if set(missing) <= set(lacking(fragment, Range(at_us, at_us + width_us))):
+            return Range(at_us, at_us + width_us)
+    return None
 
 
 def _was_blocked(

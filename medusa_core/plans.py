@@ -86,8 +86,8 @@ def _document(value: object) -> dict[str, object]:
     document: dict[str, object] = {}
     for one in fields(value):  # type: ignore[arg-type]
         item = getattr(value, one.name)
-        if isinstance(value, Source) and one.name == "stream" and item is None:
-            continue  # Plans from before sources could read streams keep their fingerprints.
+        if isinstance(value, Source) and one.name in ("stream", "time_zone") and item is None:
+            continue  # Plans from before sources had these fields keep their fingerprints.
         if isinstance(value, Function) and one.name == "function":
             item = getattr(item, "__qualname__", "function")
         elif isinstance(item, Mapping):

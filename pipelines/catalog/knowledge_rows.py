@@ -27,6 +27,7 @@ from medusa_core.knowledge import (
     TentativeKnowledge,
 )
 from medusa_core.names import Epoch, Participant, PlanId, StreamName
+from medusa_core.partial import first_lacking, first_missed, lacking
 from medusa_core.segments import Producer, Segment, reading_order
 
 
@@ -234,6 +235,9 @@ def requests_of(fragment: FragmentKnowledge, assigned: AssignedLines) -> list[Se
         for stream, part in fragment.fragment.needed_by_all(ready).items():
             need_us = max(first.to_us, first_need[stream].to_us if stream in first_need else 0)
             want(stream, min(part.from_us, first.from_us), need_us, goes_on=True)
+        if (missed := _first_missed(fragment)) is not None:
+            for stream, part in fragment.fragment.needed_by_all(missed).items():
+                want(stream, part.from_us, part.to_us, goes_on=False)
     owed_ranges: dict[StreamName, list[Range]] = {}
     for tentative in fragment.tentative:
         need = fragment.fragment.needed(tentative.segment.stream, tentative.segment.range)
@@ -256,6 +260,15 @@ def _may_be_answered(fragment: FragmentKnowledge) -> Range | None:
     )
     to_us = floor_us(to_us, width_us)
     return Range(from_us, to_us) if from_us < to_us else None
+
+
+def _first_missed(fragment: FragmentKnowledge) -> Range | None:
+    """The bucket from which on a missing input is waited for, if one was answered before."""
+    if fragment.bound is None or BEGINNING_US in {i.origin_us for i in fragment.inputs.values()}:
+        return None
+    first = first_lacking(fragment)
+    missing = () if first is None else lacking(fragment, first)
+    return first_missed(fragment, missing) if missing else None
 
 
 def with_input_segments(

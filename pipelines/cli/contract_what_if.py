@@ -11,7 +11,9 @@ from pipelines.base.settings import Settings
 from pipelines.base.text_table import printable
 from pipelines.cli.arguments import add_home, add_json
 
-HELP = "replay recorded load with a changed contract: moves, payments, overload"
+HELP = (
+    "estimate moves, payments, overload under a changed contract (nothing moves or is billed yet)"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

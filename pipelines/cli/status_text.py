@@ -59,6 +59,7 @@ def status_text(document: Mapping[str, Any]) -> str:
     from pipelines.watching.link_facts import broken_link
 
     parts = [_wrapped(sentence, 0) for link in document["links"] if (sentence := broken_link(link))]
+    parts[:0] = [_missing(document, partner) for partner in document["missing_partners"]]
     parts.append(facts(_known(document)))
     parts += [_alarm(alarm) for alarm in document["alarms"]]
     if document["leases"]:
@@ -316,6 +317,13 @@ def _source(source: Mapping[str, Any]) -> Sequence[str]:
         return (source["stream"], source["kind"], *shown, "", "not yet")
     behind = _span(behind_ms) if source["has_waiting"] else "caught up"
     return (source["stream"], source["kind"], *shown, behind, f"{_span(reported_ms)} ago")
+
+
+def _missing(document: Mapping[str, Any], fact: Mapping[str, Any]) -> str:
+    from pipelines.homes.missing_partners import JOIN, missing_sentence
+
+    sentence = missing_sentence(document["participant"], fact["partner"], fact["streams"])
+    return _wrapped(f"PARTNER {fact['partner']} is missing: {sentence} ({JOIN})", 0)
 
 
 def _unclaimed(source: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 
 from pipelines.base.settings import Settings
 from pipelines.cli.arguments import add_json, add_running
@@ -25,7 +26,10 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
     if options.explain:
         print_decisions(settings, run_options(options))
         return 0
-    figures = document(tick_participant(settings, run_options(options)))
+    result = tick_participant(settings, run_options(options))
+    for of, because in result.alarms.items():
+        print(f"medusa: warning: {of}: {because}", file=sys.stderr)
+    figures = document(result)
     if options.json:
         print(json.dumps(figures))
     else:

@@ -15,6 +15,9 @@ from pipelines.base.time_text import counted, duration, iso
 from pipelines.market.what_if.analysis import Estimated, WhatIf
 
 COLUMNS = ("", "before", "after", "difference")
+NOT_YET = "an estimate: this version moves no load and bills nothing, whatever is agreed on"
+"""The first line, so that nobody takes what would have been paid for a bill."""
+
 NOTHING = ContractOutcome()
 RECORDED = 0.99
 """Which share of a span is all of it."""
@@ -22,7 +25,7 @@ RECORDED = 0.99
 
 def lines_of(found: WhatIf) -> list[str]:
     """The answer as text."""
-    lines = _span(found)
+    lines = [NOT_YET, *_span(found)]
     for name in sorted(found.changed):
         changes = _changes(found, name)
         lines += [f"  {name}: {field} {was} -> {to}" for field, was, to in changes]
@@ -71,7 +74,7 @@ def document_of(found: WhatIf) -> dict[str, Any]:
             "numbers": {} if largest.because is None else dict(largest.because.numbers),
         },
         "estimates": [_estimated(found, name) for name in sorted(found.estimates)],
-        "notes": _unseen(found),
+        "notes": [NOT_YET, *_unseen(found)],
     }
 
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import assert_never
+from zoneinfo import available_timezones
 
 from medusa_core.columns import Column, declare_columns
 from medusa_core.errors import Refused
@@ -23,10 +25,13 @@ from medusa_core.network import (
     Map,
     Network,
     Port,
+    Source,
     Union,
     inputs_of,
     ports_of,
+    zone_offset_us,
 )
+from medusa_core.suggest import did_you_mean
 from pipelines.language.aggregates import CompiledAggregate, compile_aggregate
 from pipelines.language.expressions import Compiled, compile_expression, compile_predicate
 from pipelines.language.functions import suggestion
@@ -99,11 +104,31 @@ class CheckedNetwork:
 
 def check_network(network: Network) -> CheckedNetwork:
     """Check columns, types and functions; raises Refused naming network, box and column."""
+    for source in network.sources:
+        _check_zone(network, source)
     walk = _Walk(network)
     for name in network.order:
         walk.check_box(name)
     walk.check_outputs()
     return CheckedNetwork(network=network, columns=walk.columns, boxes=walk.boxes)
+
+
+def _check_zone(network: Network, source: Source) -> None:
+    """Refuse the name of a zone that no database of time zones has."""
+    zone = source.time_zone
+    if zone is None or zone_offset_us(zone) is not None or zone in _zones():
+        return
+    near = did_you_mean(zone, sorted(_zones()), "write a name such as Europe/Berlin")
+    raise Refused(
+        f"source {source.name!r} of network {network.name} declares time_zone {zone!r}, which is "
+        f"not a known zone: {near}"
+    )
+
+
+@cache
+def _zones() -> frozenset[str]:
+    """The names of all zones; UTC is one in any case."""
+    return frozenset(available_timezones()) | {"UTC"}
 
 
 class _Walk:

@@ -18,12 +18,12 @@ from medusa_core.market.envelopes import Envelope
 from medusa_core.market.terms import Terms
 from medusa_core.names import Participant
 from pipelines.base import clock
-from pipelines.catalog.agreement_store import Agreements
+from pipelines.catalog.agreement_store import Agreements, KnownKeys
 from pipelines.catalog.postgres.agreements import PostgresAgreements
 from pipelines.catalog.postgres.exchange_home import ExchangeHome
 from pipelines.exchange.own_identity import OwnIdentity
 from pipelines.exchange.signed_introductions import verified_introduction
-from pipelines.homes.home import Homes
+from pipelines.homes.home import Homes, known_homes
 from pipelines.homes.signing_keys import has_key, load_key, make_key
 from pipelines.market.sync.contract_proposals import (
     AgreementChange,
@@ -85,9 +85,10 @@ def apply_agreements(
 ) -> AgreementProblems:
     """Make keys, propose, and exchange between the chosen homes until nothing changes.
 
-    The parties of a contract learn each other's keys, and so do a reader and the home that it reads
-    (`readings`, in this order): each proves to the other who it is. A key that the contracts do not
-    show, and that is not in this folder either, is declared by the owner.
+    Homes of one folder learn each other's keys: a contract may also be proposed in SQL, of which
+    no file says anything. The parties of a contract learn each other's keys, and so do a reader and
+    the home that it reads (`readings`, in this order): each proves to the other who it is. A key
+    that the contracts do not show, and that is not in this folder either, is declared by the owner.
     """
     refused: list[str] = []
     unsent: tuple[str, ...] = ()
@@ -98,13 +99,19 @@ def apply_agreements(
                 key = make_key(directory, name)
                 agreements.learn_key(name, key.public_key, OWN)
         pairs = {*(one.parties for one in terms), *readings}
-        for name, partner in sorted(pairs | {(second, first) for first, second in pairs}):
-            if name in opened and partner in public_keys:
+        pairs |= {(second, first) for first, second in pairs}
+        pairs |= {(name, home) for name in opened for home in known_homes(directory)}
+        known = {name: agreements.known_keys() for name, agreements in opened.items()}
+        for name, partner in sorted(pair for pair in pairs if len(set(pair)) > 1):
+            if name not in opened:
+                continue
+            before = known[name].get(partner)
+            if partner in public_keys:
                 with _collected(refused):
-                    _learn(opened[name], partner, public_keys[partner], SHOWN)
-            elif name in opened and has_key(directory, partner):
+                    _learn(opened[name], partner, before, public_keys[partner], SHOWN)
+            elif has_key(directory, partner):
                 with _collected(refused):
-                    _learn_at_hand(opened[name], directory, partner)
+                    _learn_at_hand(opened[name], directory, partner, before)
         for change, error in propose_agreements(changes, opened):
             what = f"contract {change.change.name} in the home of {change.participant}"
             if error is not None:
@@ -191,25 +198,33 @@ def _status_of(homes: Homes, name: Participant) -> AgreementStatus:
 
 
 def _learn(
-    agreements: PostgresAgreements, partner: Participant, public_key: bytes, because: str
+    agreements: PostgresAgreements,
+    partner: Participant,
+    known: KnownKeys | None,
+    public_key: bytes,
+    because: str,
 ) -> None:
     """Record a key unless it is known, now or before: recording locks the table of keys."""
-    known = agreements.known_keys().get(partner)
     if known is None or public_key not in known.ever:
         agreements.learn_key(partner, public_key, because)
 
 
-def _learn_at_hand(agreements: PostgresAgreements, directory: Path, partner: Participant) -> None:
+def _learn_at_hand(
+    agreements: PostgresAgreements,
+    directory: Path,
+    partner: Participant,
+    known: KnownKeys | None,
+) -> None:
     """Record the key of a home in the same folder, which may have succeeded the known one."""
     key = load_key(directory, partner).public_key
-    known = agreements.known_keys().get(partner)
     if known is not None and known.counting and key not in known.ever:
         with suppress(Refused):
             introduction = OwnIdentity(directory, partner).introduction()
             now_ms = int(clock.wall_s() * 1_000)
             signed_by, found = verified_introduction(introduction, partner, known.counting, now_ms)
             agreements.note_introduction(signed_by, found)
-    _learn(agreements, partner, key, AT_HAND)
+            known = agreements.known_keys().get(partner)
+    _learn(agreements, partner, known, key, AT_HAND)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from medusa_core.names import Participant
 from medusa_core.suggest import did_you_mean
 from pipelines.base.settings import Settings
 from pipelines.base.time_text import counted, parse_time_us
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.postgres.recipients import Recipients
 from pipelines.catalog.postgres.stream_grants import StreamGrants
 from pipelines.contracts.apply_changes import HomeChanges, decide_changes
@@ -33,6 +34,7 @@ from pipelines.contracts.reach import hold_for_plan
 from pipelines.contracts.replicas import warnings_of
 from pipelines.contracts.storage_roots import StorageRoot, check_storage
 from pipelines.homes.home import Home, Homes, known_homes, open_homes
+from pipelines.homes.missing_partners import JOIN, missing_partners, missing_sentence
 from pipelines.homes.network_files import keep_file
 from pipelines.market.contracts.bilateral import read_bilateral
 from pipelines.market.sync.contract_proposals import AgreementChange
@@ -189,7 +191,7 @@ def apply_contracts(
         problems = apply_agreements(
             homes, settings.directory, bilateral, chosen, agreed, public_keys, readings
         )
-        for sentence in problems.unsent:
+        for sentence in (*problems.unsent, *_missing(homes, settings.directory, chosen)):
             observer(PartnerProblem(sentence=sentence))
         problems.check()
     return replace(plan, is_applied=True)
@@ -356,6 +358,16 @@ def _unneeded_grants(
                     f"{partner} may read {stream} of {home}, which no contract here needs: end it "
                     "with medusa_api.withdraw_stream, or leave it"
                 )
+
+
+def _missing(homes: Homes, directory: Path, chosen: Sequence[Participant]) -> Iterator[str]:
+    """A sentence for each partner that a home reads from and cannot find."""
+    for name in chosen:
+        url = homes.url(name, as_it_is=True)
+        assert url is not None, "its changes have been applied"
+        with closing(PostgresCatalog(url, name)) as catalog:
+            for partner, streams in missing_partners(catalog, directory).items():
+                yield f"{missing_sentence(name, partner, streams)}: {JOIN}"
 
 
 def _notes(

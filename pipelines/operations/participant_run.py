@@ -44,7 +44,7 @@ from pipelines.participant.warm_up import warm_up
 from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
 from pipelines.platform.drills.run_processes import recorded
 from pipelines.spark.failures import jvm_errors
-from pipelines.watching.watcher import watcher_of
+from pipelines.watching.watcher import Watcher, watcher_of
 
 if TYPE_CHECKING:
     from pipelines.spark.step import StepEngine
@@ -92,12 +92,16 @@ Observer = Callable[[Standby | ServesMetrics], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TickResult:
-    """What one iteration of the loop did: rows landed, and versions, buckets and steps."""
+    """What one iteration of the loop did: rows landed, and versions, buckets and steps.
+
+    `alarms` are those that were raised at its end: of what, and why.
+    """
 
     landed: int
     imported: int
     closed: int
     steps: int
+    alarms: Mapping[str, str] = field(default_factory=dict)
 
 
 def ignore(event: Standby | ServesMetrics) -> None:
@@ -105,8 +109,8 @@ def ignore(event: Standby | ServesMetrics) -> None:
 
 
 def document(result: TickResult) -> Mapping[str, int]:
-    """The result for JSON."""
-    return asdict(result)
+    """The figures for JSON."""
+    return {name: value for name, value in asdict(result).items() if name != "alarms"}
 
 
 def run_participant(settings: Settings, options: RunOptions, observer: Observer = ignore) -> None:
@@ -144,7 +148,12 @@ def _run(
     participant, is_live = server.participant, exchange is not None
     with (
         recorded(settings.directory, participant) if is_live else nullcontext(_nothing) as drives,
-        _running(settings, options, observer, server, exchange) as (home_session, loop, session),
+        _running(settings, options, observer, server, exchange) as (
+            home_session,
+            loop,
+            session,
+            _,
+        ),
         ExitStack() as stack,
     ):
         drives()
@@ -183,7 +192,7 @@ def tick_participant(settings: Settings, options: RunOptions) -> TickResult:
     participant = chosen_participant(settings, options.participant)
     with (
         home_server(settings, participant) as server,
-        _running(settings, options, ignore, server) as (_, loop, _),
+        _running(settings, options, ignore, server) as (_, loop, _, watcher),
     ):
         try:
             done = loop.tick()
@@ -191,9 +200,11 @@ def tick_participant(settings: Settings, options: RunOptions) -> TickResult:
             raise Conflict(
                 "what is assigned here changed meanwhile: run medusa tick again"
             ) from None
+        alarms = watcher.raised()
     return TickResult(
-        landed=done.landed, imported=done.imported, closed=done.closed, steps=done.steps
-    )
+        landed=done.landed, imported=done.imported, closed=done.closed, steps=done.steps,
+        alarms=alarms,
+    )  # fmt: skip
 
 
 def decide_next(settings: Settings, options: RunOptions) -> tuple[Decision, ...]:
@@ -223,7 +234,7 @@ def _running(
     observer: Observer,
     server: HomeServer,
     exchange: ExchangeProcess | None = None,
-) -> Iterator[tuple[HomeSession, ParticipantLoop, OwnSession]]:
+) -> Iterator[tuple[HomeSession, ParticipantLoop, OwnSession, Watcher]]:
     participant = server.participant
     with ExitStack() as stack:
         home_session = stack.enter_context(session_at(server))
@@ -269,4 +280,5 @@ def _running(
             home_session,
             loop_of(home_session, leases, session, watcher, stack, options.limits, engines),
             session,
+            watcher,
         )

@@ -20,6 +20,7 @@ from pipelines.base.settings import Settings
 from pipelines.base.time_text import counted, duration, iso
 from pipelines.exchange.client.partner_link import PartnerAddress
 from pipelines.homes.home import known_homes
+from pipelines.homes.missing_partners import JOIN, missing_partners, missing_sentence
 from pipelines.operations.findings import Finding, fail, ok, warn
 from pipelines.participant.home_session import HomeSession, open_session
 
@@ -46,6 +47,10 @@ def partner_findings(settings: Settings, participant: Participant) -> Iterator[F
     try:
         with open_session(settings, participant) as session:
             catalog, homes = session.home.catalog, known_homes(settings.directory)
+            missing = missing_partners(catalog, settings.directory)
+            for partner, streams in missing.items():
+                sentence = missing_sentence(participant, partner, streams)
+                yield fail(f"partner {partner} of {participant}", sentence, JOIN)
             addresses, news_ms = catalog.partner_addresses(), catalog.last_news_ms()
             now_ms = catalog.read_clock_ms()
             known = [
@@ -55,7 +60,7 @@ def partner_findings(settings: Settings, participant: Participant) -> Iterator[F
                     granted=catalog.granted_to(partner),
                     news_ago_ms=now_ms - news_ms[partner] if partner in news_ms else None,
                 )
-                for partner in sorted(addresses.keys() - {participant})
+                for partner in sorted(addresses.keys() - missing.keys() - {participant})
             ]
             only_read = {p for p, one in addresses.items() if one.url is None} - homes.keys()
             with ThreadPoolExecutor(CALLS_MAX, "medusa-doctor") as threads:

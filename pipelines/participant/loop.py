@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from medusa_core.bound_headroom import Headroom
@@ -100,6 +100,9 @@ class Workers:
 
 NO_WORKERS = Workers()
 
+TICK_ATTEMPTS_MAX = 5
+"""How often one tick is begun whose leases end before it does."""
+
 
 class ParticipantLoop:
     """What a participant does, a tick at a time; `meter` knows what that costs."""
@@ -132,6 +135,7 @@ class ParticipantLoop:
         self._now_s = now_s
         self._tick_began_s: float | None = None
         self._idle_since_s: float | None = None
+        self._landed = 0
         self._imports = [
             (StreamName(a.fragment.removeprefix(IMPORT_PREFIX)), 0)
             for a in assignments
@@ -144,11 +148,27 @@ class ParticipantLoop:
         self._leases.take(leases_needed(assignments))
 
     def tick(self) -> LoopTick:
-        """As `attempt`, but raises Unavailable if something kept a step from being made."""
-        ticked = self.attempt()
+        """As `attempt`, but raises Unavailable if something kept a step from being made.
+
+        A lease that ended meanwhile, as on a busy machine, is taken again if it is free, and the
+        tick is repeated. Raises Conflict once another driver has it.
+        """
+        landed, ticked = 0, None
+        for number in range(TICK_ATTEMPTS_MAX):
+            if number:
+                self.take_leases()
+            try:
+                ticked = self.attempt()
+                break
+            except Conflict as error:
+                if number + 1 == TICK_ATTEMPTS_MAX:
+                    raise
+                landed += self._landed
+                self._observer.error(error)
+        assert ticked is not None, "the last attempt returns or raises"
         if ticked.away is not None:
             raise ticked.away
-        return ticked
+        return replace(ticked, landed=landed + ticked.landed)
 
     def attempt(self) -> LoopTick:
         """Feed, import, choose, decide and apply once; a step that cannot be made is put off.
@@ -157,12 +177,13 @@ class ParticipantLoop:
         AssignmentsChanged if this loop was made for others than now stand in the log.
         """
         began_s = self._now_s()
+        self._landed = 0
         tick_ms = self._last_tick_ms(began_s)
         if newest_assignments(self._catalog, self._catalog.participant) != self._assignments:
             raise AssignmentsChanged
         self.meter.tick()
         self.meter.did(kind=ActivityKind.DECIDING)
-        landed = self._poll_sources()
+        self._poll_sources()
         self._leases.check()
         imported = self._import()
         chosen = 0 if self._chooser is None else self._chooser.tick()
@@ -188,7 +209,7 @@ class ParticipantLoop:
             steps=steps,
             closed=len(applied) - steps,
             imported=imported,
-            landed=landed,
+            landed=self._landed,
             chosen=chosen,
             away=away,
         )
@@ -221,9 +242,8 @@ class ParticipantLoop:
         self.meter.did(*import_spans(brought or self._imports))
         return moved
 
-    def _poll_sources(self) -> int:
+    def _poll_sources(self) -> None:
         """Let every source land what has come; one that cannot be read holds up no other."""
-        landed = 0
         for stream, source in self._sources.items():
             try:
                 polled = source.poll(self._catalog.read_clock_ms())
@@ -234,10 +254,9 @@ class ParticipantLoop:
                 continue
             self.meter.did(*landing_spans(stream, polled))
             if polled.batches or polled.has_more:
-                landed += 1
+                self._landed += 1
             self._observer.alarm(landing_fragment(stream), None)
             self._observer.polled(stream, polled)
-        return landed
 
     def run(
         self,

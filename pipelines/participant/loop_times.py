@@ -6,6 +6,11 @@ phases, how long a tick keeps the loop from an answer that falls due meanwhile, 
 takes until all inputs are available. Nothing is kept over a restart: the next process
 measures its own machine.
 
+Inputs that are late, and no more, count among these times too: the bucket was answered without one,
+which arrived within the longest wait that the bound allows. Otherwise a fragment whose inputs are
+always apart by more than it waits would never learn so, and make every bucket tentative. An input
+that arrives later than that has failed, and says nothing about the next bucket.
+
 Limit: the verification of a job is part of none of these times, because it is rare. The answer of
 the same job does not wait for it (`pipelines.spark.job_verification`), but an answer of another
 fragment that falls due meanwhile does.
@@ -18,8 +23,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from medusa_core.bounds import WAIT_SHARE_MAX
 from medusa_core.commits import VERIFY, Cause
-from medusa_core.decide import ComputeStep
+from medusa_core.decide import ComputeStep, Promote
 from medusa_core.partial import gathered_ms
 from medusa_core.step_costs import (
     OWN_STEPS,
@@ -79,6 +85,8 @@ class LoopTimes:
         is_first = True
         for done in applied:
             step = done.decision
+            if isinstance(step, Promote):
+                self._note_gathered(step, is_complete=False)
             if not isinstance(step, ComputeStep):
                 is_first = False  # its time is in that of the steps behind it
                 continue
@@ -95,9 +103,19 @@ class LoopTimes:
                 all_ms = done.committed.committed_at_ms - read_ms
                 self._around_ms.appendleft(all_ms - took_ms - verification_ms)
             is_first = False
-            gathered = _gathered_ms(step) if step.cause is Cause.NORMAL else None
-            if gathered is not None:
-                times.gathered_ms.appendleft(gathered)
+            if step.cause in (Cause.NORMAL, Cause.CORRECTION):
+                self._note_gathered(step, is_complete=step.cause is Cause.NORMAL)
+
+    def _note_gathered(self, step: ComputeStep | Promote, *, is_complete: bool) -> None:
+        """How long it took until all inputs of a step were there; of corrections only if the input
+        was late and had not failed."""
+        gathered = _gathered_ms(step)
+        bound = step.fragment.bound
+        if gathered is None or bound is None:
+            return
+        if is_complete or gathered <= bound.bound_ms * WAIT_SHARE_MAX:
+            times = self._times.setdefault(step.fragment.fragment.id, _FragmentTimes())
+            times.gathered_ms.appendleft(gathered)
 
     def cost(self, fragment: str, metered: Cost, now_ms: int) -> Cost:
         """What a fragment's steps cost, by what was metered and by what was measured around it."""
@@ -114,12 +132,12 @@ class LoopTimes:
         return times.estimate
 
 
-def _catches_up(step: ComputeStep) -> bool:
+def _catches_up(step: ComputeStep | Promote) -> bool:
     """Whether a step makes several buckets at once: what is late already has no bound to keep."""
     return step.range.to_us - step.range.from_us > SINGLE_BUCKETS * step.fragment.width_us
 
 
-def _gathered_ms(step: ComputeStep) -> int | None:
+def _gathered_ms(step: ComputeStep | Promote) -> int | None:
     """How long it took until all inputs of a step were there; None if it catches up, or no bound is
     promised."""
     if step.fragment.bound is None or _catches_up(step):

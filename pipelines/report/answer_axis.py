@@ -13,9 +13,10 @@ from itertools import pairwise
 from medusa_core.states import State
 from pipelines.base.time_text import duration, time_of_day
 from pipelines.report.answer_figures import AnswerFigures, Mark
+from pipelines.report.charts import draw_ticks
 from pipelines.report.drawing import CHARACTER_PX
 from pipelines.report.markup import Markup, join, tag
-from pipelines.report.time_axis import CUT_PX, LABEL_PX, TimeAxis, axis_over
+from pipelines.report.time_axis import CUT_PX, TimeAxis, axis_over
 
 WIDTH_PX = 880.0
 LEFT_PX = 72.0
@@ -23,7 +24,7 @@ RIGHT_PX = 14.0
 LANE_PX = 18.0
 LANE_GAP_PX = 5.0
 MARKS_PX = 20.0
-FOOT_PX = 26.0
+FOOT_PX = 38.0
 SECOND_US = 1_000_000
 PAUSE_KEPT_S = 600
 """A shorter pause is part of what is to be seen: it is never cut out of the axis."""
@@ -64,12 +65,7 @@ class Clockwork:
                 parts.append(tag("text", mark.label, x=f"{x:.1f}", y="12",
                                  class_="heading middle"))  # fmt: skip
                 free_x = x + half + 4
-        for tick in self.axis.ticks():
-            parts.append(tag("path", d=f"M{tick.x:.1f} {bottom:.1f}v5", class_="axis"))
-            is_last = tick.x > WIDTH_PX - LABEL_PX
-            parts.append(tag("text", tick.label, x=f"{tick.x:.1f}", y=f"{bottom + 18:.1f}",
-                             class_="label end" if is_last else "label"))  # fmt: skip
-        return join(parts)
+        return join([*parts, *draw_ticks(self.axis, bottom)])
 
 
 def clockwork(figures: AnswerFigures, marks: Sequence[Mark]) -> Clockwork:

@@ -20,7 +20,7 @@ from pipelines.report.answer_axis import (
     clockwork,
 )
 from pipelines.report.answer_figures import AnswerFigures, Mark
-from pipelines.report.charts import scale
+from pipelines.report.charts import rounded_up_ms, scale
 from pipelines.report.drawing import svg
 from pipelines.report.markup import Markup, join, tag
 from pipelines.report.time_axis import axis_over
@@ -46,7 +46,7 @@ def draw_delays(figures: AnswerFigures, marks: Sequence[Mark] = ()) -> Markup | 
         return None
     axis = clockwork(figures, marks)
     base = axis.top + DELAYS_PX
-    most = max(max(ms for _, ms in known), (figures.bound_ms or 0) * 1.2, 1)
+    most = rounded_up_ms(max(max(ms for _, ms in known), (figures.bound_ms or 0) * 1.1, 1))
     parts = scale(most, base, DELAYS_PX, lambda ms: duration(ms * 1_000), left=LEFT_PX)
     # Where several share a place the greatest is seen: it is drawn first, and wider than nothing.
     for at, (answer, ms) in enumerate(sorted(known, key=lambda pair: -pair[1])):
@@ -94,8 +94,9 @@ def draw_band(figures: AnswerFigures, marks: Sequence[Mark] = ()) -> Markup | No
     parts: list[Markup] = []
     for tick in axis.ticks():
         parts.append(tag("path", d=f"M{LEFT_PX:.0f} {tick.x:.1f}H{right:.0f}", class_="grid"))
-        parts.append(tag("text", tick.label, x=f"{LEFT_PX - 7:.0f}", y=f"{tick.x + 4:.1f}",
-                         class_="label end"))  # fmt: skip
+        for line, text in enumerate(filter(None, (tick.label, tick.day))):
+            parts.append(tag("text", text, x=f"{LEFT_PX - 7:.0f}",
+                             y=f"{tick.x + 4 + 12 * line:.1f}", class_="label end"))  # fmt: skip
     for number, answer in enumerate(figures.answers):
         y = axis.x(answer.range.from_us)
         tall = max(axis.x(answer.range.to_us) - y - 0.6, 0.8)

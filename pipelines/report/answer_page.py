@@ -1,7 +1,7 @@
 """The page of answers: a stream's answers in time, and their corrections, with the evidence.
 
 One HTML file like the report. Every figure is read from the home that is shown
-(`answer_figures.py`); the pages of the checks are in the same folder and are linked.
+(`answer_figures.py`). The pages of the checks are named and not linked: the file is sent on alone.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from urllib.parse import quote
 
 from pipelines.base.time_text import counted, duration, iso, time_of_day
 from pipelines.homes.headroom_file import headroom_sentence
 from pipelines.homes.home import Home
 from pipelines.report.answer_charts import ANSWERS_MAX, draw_band, draw_delays
 from pipelines.report.answer_figures import AnswerFigures, Mark
+from pipelines.report.home_work import computed_by, networks_of
 from pipelines.report.html_file import fact_list, html_page, legend, section, write_whole
 from pipelines.report.markup import Markup, table, tag
+from pipelines.report.network_picture import draw_network
 from pipelines.storage.stable_rows import plain
 
 KINDS = (
@@ -51,7 +52,7 @@ def write_answer_page(
 
 def _relative(docs: Path, path: Path) -> str:
     """How the page names another file: they may be moved together."""
-    return quote(os.path.relpath(docs.absolute(), path.absolute().parent))
+    return os.path.relpath(docs.absolute(), path.absolute().parent)
 
 
 def _content(
@@ -62,6 +63,8 @@ def _content(
     yield tag("p", tag("span", read, class_="soft"))
     if not streams:
         yield tag("p", "No requested stream is computed from others: nothing to show.")
+    yield from _broken(streams)
+    yield section("Who computes what", *_computed(home))
     for figures in streams:
         yield section(f"{figures.stream}, by {figures.line.producer}", *_summary(figures))
         yield section("How late each answer came", *_delays(figures, marks))
@@ -69,6 +72,41 @@ def _content(
         yield section("What corrections changed", *_corrections(figures))
         yield section("The laws", *_laws(figures))
         yield section("Certificates", *_certificates(figures, docs))
+
+
+def _broken(streams: Sequence[AnswerFigures]) -> Iterator[Markup]:
+    """What does not hold, before everything else; each with where it is looked at."""
+    found = [
+        f"{law.name} of {figures.stream}: {law.says}; {law.found}"
+        for figures in streams
+        for law in figures.laws
+        if not law.holds
+    ]
+    found += [
+        f"certificate {certificate.suite.value} of {figures.stream} failed: {certificate.law} from "
+        f"{iso(certificate.range.from_us)} to {iso(certificate.range.to_us)}"
+        for figures in streams
+        for certificate in figures.certificates
+        if not certificate.passed
+    ]
+    if found:
+        words = "1 law is broken" if len(found) == 1 else f"{len(found):,} laws are broken"
+        items = (tag("li", tag("span", sentence, class_="no")) for sentence in found)
+        yield tag("p", tag("strong", f"{words}:", class_="no"))
+        yield tag("ul", *items)
+
+
+def _computed(home: Home) -> Iterator[Markup]:
+    """The participants with their fragments, as this home knows them, and its networks."""
+    work = computed_by(home)
+    yield table(
+        ["participant", "fragment", "writes"],
+        [[one.participant, one.fragment, ", ".join(one.streams)] for one in work],
+        f"what this home, {home.participant}, knows of: a partner's fragment by its streams",
+    )
+    for network in networks_of(home):
+        yield tag("h3", f"network {network.name}")
+        yield draw_network(network)
 
 
 def _summary(figures: AnswerFigures) -> Iterator[Markup]:
@@ -212,7 +250,12 @@ def _certificates(figures: AnswerFigures, docs: str | None) -> Iterator[Markup]:
     yield table(["suite", "law", "passed", "window", "figures", "computed again by", "number"],
                 rows, "the newest certificate of each suite, as the catalog has it")  # fmt: skip
     if docs is not None:
-        yield tag("p", tag("a", "All checks, as Great Expectations' Data Docs", href=docs))
+        yield tag(
+            "p",
+            "All checks, as Great Expectations' Data Docs: the page ",
+            tag("code", docs),
+            ", seen from the folder of this file. It is not part of this file.",
+        )
 
 
 def _figures(figures: Mapping[str, object]) -> str:

@@ -7,10 +7,11 @@ so. Bars of steps are stacked by phase; one that would dwarf all others is cut o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pipelines.base.time_text import duration, iso
+from pipelines.base.time_text import counted, duration, iso
 from pipelines.report.drawing import svg
 from pipelines.report.markup import Markup, join, tag
 from pipelines.report.time_axis import CUT_PX, LABEL_PX, TimeAxis, axis_over
@@ -20,7 +21,8 @@ LEFT_PX = 58.0
 RIGHT_PX = 14.0
 PANEL_PX = 104.0
 HEAD_PX = 26.0
-FOOT_PX = 26.0
+FOOT_PX = 38.0
+EVEN_PX = 14.0
 COLUMN_PX = 1.0
 BARS_MAX = 120
 DWARF = 2.5
@@ -33,6 +35,16 @@ class Panel:
     name: str
     kind: str
     counts: Mapping[int, int]
+
+    @property
+    def is_even(self) -> bool:
+        """Whether all of several windows have as many rows: bars would be one block."""
+        return len(self.counts) > 1 and len(set(self.counts.values())) == 1
+
+    @property
+    def height_px(self) -> float:
+        """How high it is drawn: a strip if there is no height to compare."""
+        return EVEN_PX if self.is_even else PANEL_PX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,13 +70,9 @@ def draw_windows(panels: Sequence[Panel], window_us: int) -> Markup | None:
     y = 0.0
     for panel in panels:
         parts.append(_panel(panel, axis, window_us, y))
-        y += HEAD_PX + PANEL_PX + 12
+        y += HEAD_PX + panel.height_px + 12
     bottom = y - 12
-    for tick in axis.ticks():
-        parts.append(tag("path", d=f"M{tick.x:.1f} {bottom:.1f}v5", class_="axis"))
-        is_last = tick.x > WIDTH_PX - LABEL_PX
-        parts.append(tag("text", tick.label, x=f"{tick.x:.1f}", y=f"{bottom + 18:.1f}",
-                         class_="label end" if is_last else "label"))  # fmt: skip
+    parts += draw_ticks(axis, bottom)
     text = "; ".join(_text_of(p) for p in panels)
     title = f"Rows per {duration(window_us)} of event time (UTC)"
     return svg(WIDTH_PX, bottom + FOOT_PX, join(parts), title=title, description=text)
@@ -73,6 +81,12 @@ def draw_windows(panels: Sequence[Panel], window_us: int) -> Markup | None:
 def _text_of(panel: Panel) -> str:
     if not panel.counts:
         return f"{panel.name}: no rows"
+    if panel.is_even:
+        each = counted(next(iter(panel.counts.values())), "row")
+        return (
+            f"{panel.name}: {sum(panel.counts.values()):,} rows, {each} in each of "
+            f"{len(panel.counts):,} windows"
+        )
     most_us = max(panel.counts, key=lambda at: (panel.counts[at], -at))
     return (
         f"{panel.name}: {sum(panel.counts.values()):,} rows in {len(panel.counts):,} windows, most "
@@ -81,18 +95,22 @@ def _text_of(panel: Panel) -> str:
 
 
 def _panel(panel: Panel, axis: TimeAxis, window_us: int, top: float) -> Markup:
-    base = top + HEAD_PX + PANEL_PX
-    most = max(panel.counts.values(), default=1)
+    full = panel.height_px
+    base = top + HEAD_PX + full
+    most = rounded_up(max(panel.counts.values(), default=1))
+    if panel.is_even:
+        most = max(panel.counts.values())
     parts = [
         tag("text", _text_of(panel), x=f"{LEFT_PX:.0f}", y=f"{top + 17:.1f}", class_="heading")
     ]
-    parts += scale(most, base, PANEL_PX, lambda value: f"{value:,.0f}")
+    if not panel.is_even:
+        parts += scale(most, base, PANEL_PX, lambda value: f"{value:,.0f}")
     columns: dict[int, int] = {}
     width = axis.x(axis.stretches[0].from_us + window_us) - axis.x(axis.stretches[0].from_us)
     path: list[str] = []
     if width >= 2 * COLUMN_PX:
         for at_us, rows in sorted(panel.counts.items()):
-            height = max(rows / most * PANEL_PX, 1.0)
+            height = max(rows / most * full, 1.0)
             bar = max(width - 1, 1.5)
             path.append(f"M{axis.x(at_us):.1f} {base:.1f}v-{height:.1f}h{bar:.1f}v{height:.1f}z")
     else:
@@ -100,20 +118,21 @@ def _panel(panel: Panel, axis: TimeAxis, window_us: int, top: float) -> Markup:
             column = int(axis.x(at_us) / COLUMN_PX)
             columns[column] = max(columns.get(column, 0), rows)
         for column, rows in sorted(columns.items()):
-            height = max(rows / most * PANEL_PX, 1.0)
+            height = max(rows / most * full, 1.0)
             # A rare one must still be seen: never thinner than a pixel and a half.
             path.append(f"M{column * COLUMN_PX:.1f} {base:.1f}v-{height:.1f}h1.5v{height:.1f}z")
     parts.append(tag("path", d="".join(path), class_=f"bars {panel.kind}"))
-    parts += [_cut(x, left_out_us, base) for x, left_out_us in axis.cuts]
+    parts += [_cut(x, left_out_us, base, full) for x, left_out_us in axis.cuts]
     return join(parts)
 
 
-def _cut(x: float, left_out_us: int, base: float) -> Markup:
+def _cut(x: float, left_out_us: int, base: float, height: float) -> Markup:
     """A stretch of time that is left out, with its length."""
-    middle, centre = x + CUT_PX / 2, base - PANEL_PX / 2
-    band = tag("rect", x=f"{x + 3:.1f}", y=f"{base - PANEL_PX:.1f}", width=f"{CUT_PX - 6:.0f}",
-               height=f"{PANEL_PX:.0f}", class_="cut")  # fmt: skip
-    turned = f"rotate(-90 {middle:.1f} {centre:.1f})"
+    middle, centre = x + CUT_PX / 2, base - height / 2
+    band = tag("rect", x=f"{x + 3:.1f}", y=f"{base - height:.1f}", width=f"{CUT_PX - 6:.0f}",
+               height=f"{height:.0f}", class_="cut")  # fmt: skip
+    # Across in a panel of full height; a strip has no room for that.
+    turned = None if height < PANEL_PX else f"rotate(-90 {middle:.1f} {centre:.1f})"
     words = tag("text", duration(left_out_us), x=f"{middle:.1f}", y=f"{centre + 4:.1f}",
                 transform=turned, class_="label middle")  # fmt: skip
     return join([band, words])
@@ -140,7 +159,7 @@ def draw_steps(bars: Sequence[Bar], phases: Sequence[str], title: str) -> Markup
     """Stacked bars in the order of the commits; `phases` gives colours and order."""
     totals = sorted(bar.total_ms for bar in bars)
     usual = totals[int(0.9 * (len(totals) - 1))]
-    most = totals[-1] if totals[-1] <= DWARF * usual else usual * 1.15
+    most = rounded_up_ms(totals[-1] if totals[-1] <= DWARF * usual else usual * 1.15)
     height = PANEL_PX * 1.3
     base = HEAD_PX + 12 + height
     free_x = 0.0
@@ -196,6 +215,43 @@ def grouped(bars: Sequence[Bar]) -> list[Bar]:
         label = some[0].label if len(some) == 1 else f"{some[0].label}–{some[-1].label}"
         found.append(Bar(label=label, phases_ms=means))
     return found
+
+
+def draw_ticks(axis: TimeAxis, bottom: float) -> list[Markup]:
+    """The ticks of an axis below its panels, the day in a line of its own."""
+    parts: list[Markup] = []
+    for tick in axis.ticks():
+        parts.append(tag("path", d=f"M{tick.x:.1f} {bottom:.1f}v5", class_="axis"))
+        kind = "label end" if tick.x > WIDTH_PX - LABEL_PX else "label"
+        for line, text in enumerate(filter(None, (tick.label, tick.day))):
+            parts.append(tag("text", text, x=f"{tick.x:.1f}", y=f"{bottom + 18 + 12 * line:.1f}",
+                             class_=kind))  # fmt: skip
+    return parts
+
+
+_MANTISSAS = (1, 2, 4, 6, 8, 10)
+"""Of the top of a scale; its half is as short."""
+
+_TOPS_MS = (
+    *(m * 1_000 for m in (1, 2, 4, 6, 8, 10, 20, 40, 60, 80, 100)),
+    *(m * 60_000 for m in (2, 4, 6, 8, 10, 20, 30, 40, 60)),
+    *(m * 3_600_000 for m in (2, 4, 6, 8, 12, 24)),
+)
+
+
+def rounded_up(most: float) -> float:
+    """The top of a scale that holds a value: a short number."""
+    if most <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(most))
+    return next((m * power for m in _MANTISSAS if m * power >= most), 10 * power)
+
+
+def rounded_up_ms(most_ms: float) -> float:
+    """The like for milliseconds, of which long ones are shown as minutes and hours."""
+    if most_ms <= 1_000:
+        return rounded_up(most_ms)
+    return next((float(top) for top in _TOPS_MS if top >= most_ms), rounded_up(most_ms))
 
 
 def scale(

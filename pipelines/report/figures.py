@@ -26,6 +26,8 @@ from pipelines.storage.segment_rows import columns_of
 from pipelines.storage.stable_rows import Rows, read_rows, stable_through_us
 
 FIRST_ROWS = 8
+VALUES_READ_MAX = 20_000
+"""So many rows of an output are read for pictures of its values."""
 QUARANTINE_READ_MAX = 10_000
 
 
@@ -87,6 +89,7 @@ class Figures:
     steps: tuple[StepRecord, ...]
     quarantine: QuarantineFigures
     first_rows: Mapping[StreamName, Rows]
+    values: Mapping[StreamName, Rows]
     window_us: int
     plan_here: PlanId
     engine_here: Mapping[str, str]
@@ -119,6 +122,7 @@ def read_figures(home: Home, network: Network) -> Figures:
         steps=home.catalog.steps(),
         quarantine=quarantine_figures(home),
         first_rows={o.name: first_rows(home, o) for o in outputs},
+        values={o.name: first_rows(home, o, VALUES_READ_MAX) for o in outputs},
         window_us=window_of(network, widths),
         plan_here=plan.id,
         engine_here=plan.engine,

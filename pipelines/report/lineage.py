@@ -24,6 +24,7 @@ from pipelines.report.markup import Markup
 
 SEGMENTS_MAX = 5
 FILES_MAX = 3
+DIGITS_MAX = 8
 HOPS_MAX = 4
 
 
@@ -174,7 +175,13 @@ def _files(segment: Segment) -> list[str]:
 
 def short_digest(digest: Digest) -> str:
     """Count and the beginning of the two sums: enough to see that two differ."""
-    return f"{digest.rows}:{digest.sum_a:x}"[:18] + f"…:{digest.sum_b:x}"[:9] + "…"
+    if not digest.rows:
+        return "no rows"
+    return f"{digest.rows}:{_beginning(f'{digest.sum_a:x}')}:{_beginning(f'{digest.sum_b:x}')}"
+
+
+def _beginning(text: str) -> str:
+    return text if len(text) <= DIGITS_MAX else f"{text[:DIGITS_MAX]}…"
 
 
 def _span(part: Range) -> str:

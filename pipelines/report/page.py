@@ -29,6 +29,7 @@ from pipelines.report.markup import Markup, join, table, tag
 from pipelines.report.network_picture import draw_network
 from pipelines.report.next_steps import next_commands
 from pipelines.report.step_times import BETWEEN, phases_of, step_times
+from pipelines.report.value_charts import draw_values, value_series
 from pipelines.storage.stable_rows import EVENT_TIME, plain
 
 
@@ -125,6 +126,7 @@ def _first_rows(figures: Figures) -> Iterator[Markup]:
         if not rows.values:
             yield tag("p", "It has no rows.")
             continue
+        yield from _values(figures, output)
         names = [EVENT_TIME, *(c.name for c in rows.columns)]
         body = [
             [iso(at), *(v if type(v) is int else plain(v) for v in values)]
@@ -133,6 +135,23 @@ def _first_rows(figures: Figures) -> Iterator[Markup]:
         # Numbers may be names or times: their digits are not set apart.
         text = f"the first {len(body):,} of {output.status.rows:,} rows"
         yield table(names, body, text, thousands="")
+
+
+def _values(figures: Figures, output: StreamFigures) -> Iterator[Markup]:
+    """The numbers of an output over event time."""
+    read = figures.values[output.name]
+    series = value_series(read, figures.window_us)
+    picture = draw_values(output.name, series, figures.window_us)
+    if picture is None:
+        return
+    text = (
+        f"Its numbers per window of {duration(figures.window_us)}: a dot where a window has one "
+        "value, else from the smallest to the greatest."
+    )
+    if read.has_more:
+        text += f" Drawn are the first {len(read.values):,} of {output.status.rows:,} rows."
+    yield tag("p", text)
+    yield picture
 
 
 def _steps(figures: Figures) -> Iterator[Markup]:
@@ -186,7 +205,7 @@ def _streams(figures: Figures) -> Iterator[Markup]:
             len(stream.segments), duration(status.stream.width_us),
             "not begun" if through_us is None else iso(through_us),
             "yes" if stream.has_ended else "no",
-            tag("code", short_digest(stream.digest)[:20] + "…", title=stream.digest),
+            tag("code", short_digest(stream.digest), title=stream.digest),
         ]  # fmt: skip
 
     names = ["stream", "kind", "rows", "non-empty buckets", "segments", "width", "stable through",

@@ -36,10 +36,11 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A mark on the axis, with its text."""
+    """A mark on the axis, with its text; `day` if it is the first one of its day."""
 
     x: float
     label: str
+    day: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,8 @@ class TimeAxis:
     def ticks(self) -> list[Tick]:
         """Marks at round times, no nearer than their labels are wide.
 
-        Days are shown once, and not at all where there is but one: the page says which.
+        A day is named at midnight, and else below its first mark; not at all where there is but
+        one: the page says which.
         """
         length_us = sum(s.to_us - s.from_us for s in self.stretches)
         px = sum(s.width for s in self.stretches)
@@ -85,8 +87,11 @@ class TimeAxis:
                 if x < free_x:
                     continue
                 date = iso(time_us)[:10]
-                label = date if date != day or step_us >= _D else _time_of_day(time_us, step_us)
-                ticks.append(Tick(x, label))
+                if step_us >= _D or (date != day and time_us % _D == 0):
+                    ticks.append(Tick(x, date))
+                else:
+                    label = _time_of_day(time_us, step_us)
+                    ticks.append(Tick(x, label, "" if date == day else date))
                 day, free_x = date, x + LABEL_PX + 8
         return ticks
 

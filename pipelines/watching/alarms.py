@@ -58,6 +58,10 @@ class Alarms:
             self._write()
         return ended
 
+    def raised(self) -> Mapping[str, str]:
+        """Those that are raised now: of what, and why."""
+        return {alarm.of: alarm.because for alarm in self._raised.values()}
+
     def close(self) -> None:
         """End all: nobody is there any more who could go on."""
         self._raised.clear()

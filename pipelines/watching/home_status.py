@@ -20,6 +20,7 @@ from pipelines.exchange.chooser import choices_of
 from pipelines.homes.deployed_fragments import decisions_of
 from pipelines.homes.headroom_file import bound_facts
 from pipelines.homes.home import Home
+from pipelines.homes.missing_partners import missing_partners
 from pipelines.sinks.sink_facts import SinkFacts, sink_facts
 from pipelines.watching.alarms import alarm_facts
 from pipelines.watching.backlog import backlog_facts
@@ -58,6 +59,10 @@ def home_status(home: Home) -> dict[str, Any]:
         "clock_ms": clock_ms,
         "alarms": alarm_facts(home.directory, home.participant),
         "links": link_facts(catalog.links()),
+        "missing_partners": [
+            {"partner": partner, "streams": streams}
+            for partner, streams in missing_partners(catalog, home.directory).items()
+        ],
         "participants": _participants(home, assignments, streams),
         "networks": [{"network": p.network, "plan": p.id} for p in catalog.plans()],
         "leases": [_lease(record) for record in leases],

@@ -242,6 +242,7 @@ class Watcher:
                     self._metrics.quarantined(member, poll.quarantined)
                     self._metrics.waiting(member, poll, behind_s[member])
                 self._metrics.unclaimed(stream, polled.unclaimed)
+            self._set_alarm(f"files of {stream}", self._safe(polled.left_out) or None)
             if polled.batches or polled.quarantined or polled.unclaimed:
                 self._write_event(
                     {
@@ -357,6 +358,11 @@ class Watcher:
         """Something is kept from going on by this; None: it goes on."""
         with self._guard:
             self._set_alarm(of, None if because is None else self._safe(because))
+
+    def raised(self) -> Mapping[str, str]:
+        """The alarms that are raised now: of what, and why."""
+        with self._guard:
+            return self._alarms.raised()
 
     # ------------------------------------------------------------ log lines and alarms
 

@@ -231,6 +231,16 @@ def test_who_reads_a_stream_is_granted_it_and_both_know_each_others_keys(
 
 
 @pytest.mark.usefixtures("made")
+def test_homes_of_a_folder_know_each_others_keys_though_no_contract_names_both(
+    apply: Apply, settings: Settings
+) -> None:
+    apart = {**WINDOWED, "participants/beta.yaml": "participant: beta\n"}
+    assert apply(files=apart).code == 0
+    keys = {name: key_of(settings, name) for name in ("alpha", "beta")}
+    assert [access(settings, name) for name in keys] == [(set(), keys), (set(), keys)]
+
+
+@pytest.mark.usefixtures("made")
 def test_the_key_that_the_owner_declared_of_a_partner_elsewhere_stays(
     apply: Apply, settings: Settings
 ) -> None:
@@ -521,3 +531,23 @@ def test_a_plan_that_reads_what_is_trimmed_is_refused(apply: Apply, settings: Se
             segments_max=9,
         )
         assert asked.trimmed_us == 8 * MINUTE_US, "a trim that knew nothing of the plan stops there"
+
+
+def test_a_partner_that_is_read_and_cannot_be_found_is_named_everywhere(
+    postgres_server: EmbeddedServer,
+    settings: Settings,
+    apply: Apply,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Two folders name each other: beta reads a stream of alpha, whose home is elsewhere."""
+    missing = "beta reads large from alpha and does not know where its server is"
+    with homes_made(postgres_server, settings, Participant("beta")):
+        assert missing in apply("--participant", "beta").err
+        assert main(["status"]) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert shown.startswith(f"PARTNER alpha is missing: {missing} (join the two with")
+        assert main(["doctor", "--json"]) == 1
+        checks = {c["name"]: c for c in json.loads(capsys.readouterr().out)["checks"]}
+        check = checks["partner alpha of beta"]
+        assert (check["state"], check["found"]) == ("fail", missing)
+        assert "medusa partner invite" in check["to_do"]

@@ -242,3 +242,25 @@ def test_a_source_that_names_no_stream_is_refused(stream: str) -> None:
             Map(name="passed", input="seen", columns={"key": "key"}),
             sources=(replace(SEEN, stream=stream),),
         )
+
+
+@pytest.mark.parametrize("zone", ["UTC", "+01:00", "-05:30", "Europe/Berlin", "Etc/GMT+5"])
+def test_a_time_zone_is_a_name_or_an_offset(zone: str) -> None:
+    source = Source(name="readings", columns={"t": "timestamp"}, time="t", time_zone=zone)
+    network = Network(name="n", bucket="60s", sources=(source,), boxes=(), outputs=())
+    again = network_of_document(network_document(network))
+    assert again.sources[0].time_zone == zone
+
+
+@pytest.mark.parametrize("zone", ["", "+1", "+25:00", "europe/berlin", "../UTC", "A" + "/B" * 3, 5])
+def test_what_is_no_time_zone_is_refused(zone: Any) -> None:
+    source = Source(name="readings", columns={"t": "timestamp"}, time="t", time_zone=zone)
+    with pytest.raises(Refused, match="is not a valid zone: write UTC, an offset"):
+        Network(name="n", bucket="60s", sources=(source,), boxes=(), outputs=())
+
+
+def test_a_source_without_a_time_zone_keeps_the_plan_that_it_had() -> None:
+    source = Source(name="readings", columns={"t": "timestamp"}, time="t")
+    network = Network(name="n", bucket="60s", sources=(source,), boxes=(), outputs=())
+    (document,) = network_document(network)["sources"]  # type: ignore[misc]
+    assert "time_zone" not in document

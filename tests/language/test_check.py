@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -192,3 +193,12 @@ def test_a_function_has_the_columns_it_declares() -> None:
         name="f", input="ticks", function=same, columns={"a": "INT", "b": "decimal(5, 2)"}
     )
     assert columns_of(a_network(box), "f") == {"a": "int", "b": "decimal(5,2)"}
+
+
+def test_a_zone_that_no_database_knows_is_refused_with_the_nearest_name() -> None:
+    source = Source(name="s", columns={"t": "timestamp"}, time="t", time_zone="Europe/Berlln")
+    network = Network(name="n", sources=(source,), boxes=(), outputs=())
+    with pytest.raises(Refused, match=r"not a known zone: did you mean 'Europe/Berlin'\?"):
+        check_network(network)
+    for zone in ("Europe/Berlin", "UTC", "-03:00"):
+        check_network(replace(network, sources=(replace(source, time_zone=zone),)))

@@ -198,7 +198,7 @@ def test_the_page_is_whole_fetches_nothing_and_runs_nothing(lines: Lines, tmp_pa
     for element, name, value in seen.attributes:
         assert name not in ("src", "action", "srcset", "data", "style")
         assert "://" not in value
-        assert element == "a" or name != "href"
+        assert name != "href", f"{element} would break when the file is sent on"
     assert not docs.exists()
     assert "No check has looked at this window yet" in words
 
@@ -229,6 +229,22 @@ def test_figures_rows_and_laws_are_those_of_the_catalog(lines: Lines, tmp_path: 
         assert shown in text
     part = read_answers(lines.home, BIG, 2 * WIDTH_US, 3 * WIDTH_US)
     assert (part.buckets_tentative, part.corrections.differing) == (1, 2)
+
+
+def test_a_broken_law_is_at_the_top_and_participants_and_network_follow(
+    lines: Lines, tmp_path: Path
+) -> None:
+    whole = some_figures()
+    whole = replace(whole, laws=laws_of(whole.answers, (), 5_000))
+    late = replace(some_figures(bound_ms=1_000), stream=StreamName("late_ones"))
+    late = replace(late, laws=laws_of(late.answers, (), 1_000))
+    words = "".join(Seen(page_of(lines, [whole, late], tmp_path / "page.html")).words)
+    broken = words.index("1 law is broken:S6 of late_ones: while some input is there")
+    assert broken < words.index("Who computes what") < words.index(", by alpha")
+    assert "participant" in words
+    assert "laws are broken" not in words
+    kept = "".join(Seen(page_of(lines, [whole], tmp_path / "kept.html")).words)
+    assert "broken" not in kept
 
 
 def test_rows_that_a_correction_left_as_they_were_are_not_shown(lines: Lines) -> None:

@@ -9,17 +9,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medusa_core.columns import Column
+from medusa_core.digest import Digest
 from medusa_core.errors import Refused
 from medusa_core.grid import BEGINNING_US, FOREVER_US
 from medusa_core.network import Network
 from medusa_core.plans import network_of_document
 from pipelines.base.time_text import duration, iso, parse_time_us, size_of
 from pipelines.language.load import SHIPPED, load_network
-from pipelines.report.charts import BARS_MAX, Bar, Panel, draw_steps, draw_windows, grouped
+from pipelines.report.charts import (
+    BARS_MAX,
+    EVEN_PX,
+    Bar,
+    Panel,
+    draw_steps,
+    draw_windows,
+    grouped,
+    rounded_up,
+    rounded_up_ms,
+)
 from pipelines.report.drawing import Edge, Node, draw
+from pipelines.report.lineage import short_digest
 from pipelines.report.markup import Markup, tag, text
 from pipelines.report.network_picture import draw_network
 from pipelines.report.time_axis import axis_over
+from pipelines.report.value_charts import draw_values, value_series
+from pipelines.storage.stable_rows import Rows
 
 MINUTE, DAY = 60_000_000, 86_400_000_000
 
@@ -150,3 +165,69 @@ def test_lengths_and_sizes_have_few_digits() -> None:
     assert {us: duration(us) for us in lengths} == lengths
     sizes = {999: "999 B", 1_000: "1 kB", 2_345_678: "2.35 MB"}
     assert {b: size_of(b) for b in sizes} == sizes
+
+
+def test_one_row_in_each_window_is_a_strip_and_no_block() -> None:
+    counts = dict.fromkeys(range(0, 60 * MINUTE, MINUTE), 1)
+    picture = draw_windows([Panel(name="bars", kind="output", counts=counts)], MINUTE)
+    assert picture is not None
+    assert "bars: 60 rows, 1 row in each of 60 windows" in picture
+    heights = {float(h) for h in re.findall(r"v-([0-9.]+)h", picture)}
+    assert heights == {EVEN_PX}
+
+
+def ticks_by_minute(rows: int) -> Rows:
+    """A VWAP, a count that is always the same, and the window's start as a number."""
+    columns = (Column("window_start", "bigint"), Column("vwap", "double"), Column("n", "int"))
+    values = tuple((60 * n, 100.0 + (n * 7) % 13, 5) for n in range(rows))
+    times = tuple((n + 1) * MINUTE - 1 for n in range(rows))
+    return Rows(columns=columns, stimes_us=times, values=values, has_more=False)
+
+
+def test_values_are_drawn_between_their_smallest_and_greatest() -> None:
+    series = value_series(ticks_by_minute(30), MINUTE)
+    assert [one.name for one in series] == ["vwap"], "times and what never differs are left out"
+    picture = draw_values("bars", series, MINUTE)
+    assert picture is not None
+    assert "vwap: from 100 to 112" in picture
+    assert picture.count("h3v") == 30
+    assert draw_values("bars", value_series(ticks_by_minute(1), MINUTE), MINUTE) is None
+
+
+def test_several_values_of_a_window_are_one_bar_and_what_is_no_number_is_left_out() -> None:
+    rows = Rows(
+        columns=(Column("x", "double"),),
+        stimes_us=(1, 2, 3, MINUTE),
+        values=((1.0,), (float("nan"),), (4.0,), (None,)),
+        has_more=False,
+    )
+    (series,) = value_series(rows, MINUTE)
+    assert series.spans == {0: (1.0, 4.0)}
+
+
+def test_the_first_mark_of_a_day_that_is_not_midnight_has_its_time_and_its_day_below() -> None:
+    begin = parse_time_us("2018-01-02T11:00:00Z")
+    axis = axis_over([begin + n * 60 * MINUTE for n in range(40)], 60 * MINUTE, 0, 808)
+    first, *others = axis.ticks()
+    assert (first.label, first.day) == ("12:00", "2018-01-02")
+    assert [tick.label for tick in others if "-" in tick.label] == ["2018-01-03", "2018-01-04"]
+    assert not any(tick.day for tick in others)
+
+
+def test_scales_end_at_short_numbers() -> None:
+    assert [rounded_up(n) for n in (1, 3, 7, 12, 999, 1_001)] == [1, 4, 8, 20, 1_000, 2_000]
+    tops = [rounded_up_ms(ms) for ms in (37, 800, 1_200, 7_990, 61_000, 130_000, 5_000_000)]
+    assert [duration(top * 1_000) for top in tops] == [
+        "40 ms", "800 ms", "2 s", "8 s", "80 s", "4 min", "2 h",
+    ]  # fmt: skip
+
+
+def test_a_digest_is_cut_only_where_something_is_left_out() -> None:
+    assert short_digest(Digest()) == "no rows"
+    assert short_digest(Digest(2, 0xAB, 0x1234567890)) == "2:ab:12345678…"
+
+
+def test_a_box_shows_all_of_its_columns() -> None:
+    lines = tuple(f"column_{n} = price * {n}" for n in range(30))
+    picture = draw([Node(id="m", heading="Map m", lines=lines)], [], title="t", description="d")
+    assert all(f"column_{n} = " in picture for n in range(30))

@@ -47,7 +47,7 @@ TYPES = {
     "z": "timestamp",
     "x": "binary",
 }
-SOURCE = Source(name="all_types", columns=TYPES, time="t_us")
+SOURCE = Source(name="all_types", columns=TYPES, time="t_us", time_zone="UTC")
 BAD = ["soon", "1.0", "0x1F", "9" * 40, "1e400", "nan", "Infinity", "1e999999999", "-", "T", "1"]
 GOOD: dict[str, st.SearchStrategy[str]] = {
     "t_us": st.integers(-(10**16), 10**16).map(str),
@@ -74,7 +74,8 @@ def test_times_of_the_type_int96_keep_their_years(tmp_path: Path) -> None:
         {"t_us": range(1_000_000, 1_000_005), "z": pa.array(years, pa.timestamp("us"))}
     )
     pq.write_table(table, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
-    source = Source(name="s", columns={"t_us": "bigint", "z": "timestamp"}, time="t_us")
+    columns = {"t_us": "bigint", "z": "timestamp"}
+    source = Source(name="s", columns=columns, time="t_us", time_zone="UTC")
     records, unusable = read(tmp_path / "a.parquet", source)
     assert unusable == []
     assert [z.replace(tzinfo=None) for z in records["z"].to_pylist()] == years
@@ -157,7 +158,8 @@ def test_a_column_is_filled_by_the_one_whose_last_part_it_is_in_every_format(
         assert read(file, NAMED)[0].to_pylist() == expected
     write_parquet_of_text(file, list(ROW), [ROW])
     assert read(file, NAMED)[0].to_pylist() == expected
-    columns = {"ts": pa.array([1_700_000_000_000_001], pa.timestamp("us")), "id_orig_h": ["a"],
+    stamps = pa.array([1_700_000_000_000_001], pa.timestamp("us", "UTC"))
+    columns = {"ts": stamps, "id_orig_h": ["a"],
                "state": ["SF"], "conn_state": ["not this"]}  # fmt: skip
     pq.write_table(pa.table(columns), file)
     assert read(file, NAMED)[0].to_pylist() == expected

@@ -34,7 +34,7 @@ TYPES = {
     "z": "timestamp",
     "x": "binary",
 }
-SOURCE = Source(name="all_types", columns=TYPES, time="t_us")
+SOURCE = Source(name="all_types", columns=TYPES, time="t_us", time_zone="UTC")
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "t_us": st.integers(-(10**16), 10**16),
@@ -186,7 +186,7 @@ def test_text_is_read_by_one_grammar_whatever_its_neighbours(
 ) -> None:
     others = [case[1] for case in NUMBERS_IN_TEXT if case[0] == type_] * 2
     for texts in ([text], [None, "", text], [*others, text]):
-        values, failures = convert_text(pa.array(texts), type_)
+        values, failures = convert_text(pa.array(texts), type_, "UTC")
         last = len(texts) - 1
         assert values.type == arrow_type(type_)
         assert values[last].as_py() == (expected if last not in failures else None)
@@ -235,7 +235,9 @@ def test_parquet_values_fit_the_declared_type_or_go_to_quarantine(
     file = tmp_path / "values.parquet"
     table = pa.table({"t_us": list(range(len(values))), "v": pa.array(values, given)})
     pyarrow.parquet.write_table(table, file)
-    source = Source(name="s", columns={"t_us": "bigint", "v": declared}, time="t_us")
+    source = Source(
+        name="s", columns={"t_us": "bigint", "v": declared}, time="t_us", time_zone="UTC"
+    )
     (chunk,) = read_recorded_file(source, file)
     assert chunk.records["v"].to_pylist() == [v for v in expected if v != "quarantine"]
     bad = [i + 1 for i, v in enumerate(expected) if v == "quarantine"]

@@ -23,13 +23,22 @@ ZEEK = 1_713_484_795_943_239
 
 
 def read_times(
-    tmp_path: Path, texts: list[str], type_: str, name: str = "ts", unit: str | None = None
+    tmp_path: Path,
+    texts: list[str],
+    type_: str,
+    name: str = "ts",
+    unit: str | None = None,
+    zone: str | None = None,
 ) -> list[int]:
     file = tmp_path / "times.csv"
     file.write_text("\n".join([f"{name},other", *(f'"{text}",x' for text in texts)]))
     source = Source(
-        name="s", columns={name: type_, "other": "string"}, time=name, time_unit=unit
-    )  # fmt: skip
+        name="s",
+        columns={name: type_, "other": "string"},
+        time=name,
+        time_unit=unit,
+        time_zone=zone,
+    )
     (chunk,) = read_recorded_file(source, file)
     assert not chunk.quarantined
     return chunk.records["_stime"].to_pylist()
@@ -46,7 +55,7 @@ def read_times(
         ("1713484795943239999", "bigint"),
         ("1713484795.943239999", "string"),
         ("2024-04-18T23:59:55.943239Z", "string"),
-        ("2024-04-18 23:59:55.943239", "timestamp"),
+        ("2024-04-18 23:59:55.943239Z", "timestamp"),
         ("2024-04-19T01:59:55.943239999+02:00", "timestamp"),
     ],
 )
@@ -125,7 +134,7 @@ def test_whole_numbers_of_any_unit_are_cut_downwards_or_found_absurd(value: int,
     is_time = TIME_US_MIN <= exact <= TIME_US_MAX
     for values in (
         pa.array([value]),
-        pa.array([value], pa.timestamp(unit)),
+        pa.array([value], pa.timestamp(unit, "UTC")),
         pa.array([str(value)]),
     ):
         times, failures = event_times(values, unit)
@@ -143,7 +152,7 @@ def test_invalid_times_are_reported_by_row() -> None:
     times, failures = event_times(mixed, "s")
     assert times[:2].tolist() == [12_000_000, 1_514_851_200_000_000]
     assert sorted(failures) == [2, 3, 4]
-    days, failures = event_times(pa.array([date(1, 1, 1), date(9999, 12, 31)]), "us")
+    days, failures = event_times(pa.array([date(1, 1, 1), date(9999, 12, 31)]), "us", "UTC")
     assert days.tolist() == [TIME_US_MIN, TIME_US_MAX + 1 - 86_400_000_000]
 
 
@@ -156,6 +165,83 @@ def test_parquet_timestamps_tell_their_unit_and_zone(
     stamps = pa.array([instant], pa.timestamp(unit, zone or "UTC")).cast(pa.timestamp(unit, zone))
     file = tmp_path / "times.parquet"
     pyarrow.parquet.write_table(pa.table({"at": stamps}), file)
-    source = Source(name="s", columns={"at": "timestamp"}, time="at")
+    is_zoneless = zone is None
+    source = Source(
+        name="s", columns={"at": "timestamp"}, time="at", time_zone="UTC" if is_zoneless else None
+    )
     (chunk,) = read_recorded_file(source, file)
     assert chunk.records.to_pylist() == [{"at": instant, "_stime": 1_514_887_281_000_000}]
+
+
+HOUR = 3_600_000_000
+TEN = 1_769_940_000_000_000
+"""2026-02-01T10:00:00Z"""
+
+
+@pytest.mark.parametrize("type_", ["timestamp", "string"])
+def test_a_time_without_a_zone_is_refused_until_the_source_declares_one(
+    tmp_path: Path, type_: str
+) -> None:
+    texts = ["2026-02-01 10:00:00", "2026-02-01T10:00"]
+    with pytest.raises(Refused, match=r"column 'ts' have no time zone; declare time_zone .*'s'"):
+        read_times(tmp_path, texts, type_)
+    assert read_times(tmp_path, texts, type_, zone="UTC") == [TEN, TEN]
+    assert read_times(tmp_path, texts, type_, zone="Europe/Berlin") == [TEN - HOUR] * 2
+    assert read_times(tmp_path, texts, type_, zone="-05:30") == [TEN + 11 * HOUR // 2] * 2
+    zoned = ["2026-02-01T10:00Z", "2026-02-01T12:00+02:00"]
+    assert read_times(tmp_path, zoned, type_) == [TEN, TEN]
+    assert read_times(tmp_path, zoned, type_, zone="Europe/Berlin") == [TEN, TEN]
+
+
+def test_a_day_as_event_time_needs_a_zone_too(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="declare time_zone"):
+        read_times(tmp_path, ["2026-02-01"], "date")
+    assert read_times(tmp_path, ["2026-02-01"], "date", zone="Asia/Tokyo") == [TEN - 19 * HOUR]
+
+
+@pytest.mark.parametrize("column", ["at", "ts_us"])
+def test_parquet_without_a_zone_is_refused_until_the_source_declares_one(
+    tmp_path: Path, column: str
+) -> None:
+    file = tmp_path / "times.parquet"
+    stamps = pa.array([TEN // 1_000], pa.timestamp("ms"))
+    pyarrow.parquet.write_table(pa.table({column.removesuffix("_us"): stamps}), file)
+    columns = {column: "timestamp" if column == "at" else "bigint"}
+    with pytest.raises(Refused, match=f"column '{column}' have no time zone; declare time_zone"):
+        list(read_recorded_file(Source(name="s", columns=columns, time=column), file))
+    source = Source(name="s", columns=columns, time=column, time_zone="Europe/Berlin")
+    (chunk,) = read_recorded_file(source, file)
+    assert chunk.records["_stime"].to_pylist() == [TEN - HOUR]
+
+
+def test_one_time_without_a_zone_among_others_goes_to_quarantine(tmp_path: Path) -> None:
+    file = tmp_path / "times.csv"
+    file.write_text(
+        "at,seen\n2026-02-01T10:00Z,\n2026-02-01T10:00,\n"
+        "2026-02-01T10:00Z,2026-02-01T09:00\n2026-02-01T10:00Z,2026-02-01T09:00Z\n"
+    )
+    source = Source(name="s", columns={"at": "timestamp", "seen": "timestamp"}, time="at")
+    (chunk,) = read_recorded_file(source, file)
+    why = "has no time zone, and the source declares no time_zone"
+    assert [(q.position, q.field, q.reason) for q in chunk.quarantined] == [
+        (3, "at", why), (4, "seen", why),
+    ]  # fmt: skip
+    assert chunk.positions.tolist() == [2, 5]
+
+
+def test_an_hour_that_the_clocks_skip_or_repeat_is_not_guessed(tmp_path: Path) -> None:
+    file = tmp_path / "times.csv"
+    file.write_text(
+        "at\n2026-03-29 01:59:59\n2026-03-29 02:30\n2026-03-29 03:00\n"
+        "2026-10-25 02:30\n2026-10-25 02:30+02:00\n2026-10-25 03:00\n"
+    )
+    source = Source(name="s", columns={"at": "timestamp"}, time="at", time_zone="Europe/Berlin")
+    (chunk,) = read_recorded_file(source, file)
+    assert [(q.position, q.reason) for q in chunk.quarantined] == [
+        (3, "does not exist in zone Europe/Berlin: the clocks skip it"),
+        (5, "occurs twice in zone Europe/Berlin: write its offset"),
+    ]
+    assert [str(at) for at in chunk.records["at"].to_pylist()] == [
+        "2026-03-29 00:59:59+00:00", "2026-03-29 01:00:00+00:00",
+        "2026-10-25 00:30:00+00:00", "2026-10-25 02:00:00+00:00",
+    ]  # fmt: skip

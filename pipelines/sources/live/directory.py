@@ -9,7 +9,8 @@ repeated, because its process died between landing and checkpoint, has landed an
 The order of the records is that of the batches, in a batch that of the files' modification times
 (to the millisecond, then by name), in a file that of its lines. A file is read when it appears
 under a name that neither begins with `.` or `_` nor ends in `.tmp`, so write it under such a name
-and rename it; later appended records, or another file under its name, are not read. An empty file
+and rename it; later appended records, or another file under its name, are not read, but reported
+(`reused_names`). An empty file
 has no effect, nor has a file that is removed before it was read. Other entries (a folder, a pipe,
 a device, a broken link) are reported once, in quarantine, and never opened. A batch is held in
 memory: about 256 MiB of files, or one file; a poll lands one, and reports if there is more. For
@@ -23,6 +24,7 @@ import re
 import stat
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +37,7 @@ from pipelines.sources.live.arrivals import Arrivals
 from pipelines.sources.live.handover import Handed, HandOver
 from pipelines.sources.live.lander import Piece
 from pipelines.sources.live.live_source import BatchLander, Polled
+from pipelines.sources.live.reused_names import ReusedNames
 from pipelines.sources.live.spark_query import run_query, session_for_queries
 from pipelines.sources.recorded.reader import LIMITS, read_recorded_file
 from pipelines.sources.recorded.recorded_formats import check_format
@@ -95,6 +98,7 @@ class DirectorySource:
         self._schema = record_schema(columns_of(f"source {source.name!r}", source.columns))
         self._own_session: SparkSession | None = None
         self._arrivals = Arrivals(self._directory)
+        self._reused = ReusedNames(self._directory)
         self._handover: HandOver | None = None
         self._now_ms = 0
         if not self._directory.is_dir():
@@ -119,7 +123,10 @@ class DirectorySource:
         waiting = self._arrivals.waiting
         self._lander.promise(now_ms * 1_000, has_all=not waiting)
         self._handover = handover
-        return self._lander.polled(has_more=waiting > 0, waiting_files=waiting)
+        if not taken:
+            self._reused.look(handover.written_ms)
+        polled = self._lander.polled(has_more=waiting > 0, waiting_files=waiting)
+        return replace(polled, left_out=self._reused.sentence)
 
     def close(self) -> None:
         """No query runs between polls."""

@@ -82,10 +82,17 @@ class HandOver:
         numbers = [int(name) for name in _names_in(self.lists) if name.isdecimal()]
         self.last = max(numbers, default=self.base - 1)
         self._handed_ms: dict[str, int] = {}
+        self._written_ms: dict[str, int] = {}
         files = [self._generation / "names", *(self.lists / _named(n) for n in sorted(numbers))]
         for file in files:
             for handed in _read(file):
                 self._handed_ms[handed.name] = handed.handed_ms
+                self._written_ms[handed.name] = handed.at_ms
+
+    @property
+    def written_ms(self) -> Mapping[str, int]:
+        """The modification time of each known file when it was handed over; 0 if not known."""
+        return self._written_ms
 
     @property
     def known(self) -> Mapping[str, int]:
@@ -130,6 +137,7 @@ class HandOver:
         _write(self.lists, _named(self.last + 1), handed)
         self.last += 1
         self._handed_ms.update((h.name, h.handed_ms) for h in handed)
+        self._written_ms.update((h.name, h.at_ms) for h in handed)
 
     def begin_generation_if_due(self, present: Callable[[], frozenset[str]], now_ms: int) -> None:
         """Once all batches are done, and they are many, start again; `present` lists the folder."""
@@ -141,7 +149,11 @@ class HandOver:
             for name, handed_ms in self._handed_ms.items()
             if name in there or handed_ms > now_ms - REMEMBER_MS
         }
-        kept = [Handed(name=n, at_ms=0, handed_ms=ms) for n, ms in self._handed_ms.items()]
+        self._written_ms = {name: self._written_ms[name] for name in self._handed_ms}
+        kept = [
+            Handed(name=n, at_ms=self._written_ms[n], handed_ms=ms)
+            for n, ms in self._handed_ms.items()
+        ]
         base = self.last + 1
         new = self._folder / f".{_named(base)}"
         shutil.rmtree(new, ignore_errors=True)

@@ -21,7 +21,7 @@ class Polled:
     without waiting. `waiting_files` and `waiting_records` are how many were seen and have not
     landed (None: the source cannot tell), `has_waiting` whether there are any. Where one query
     feeds several streams, `members` tells the same of each, and `unclaimed` counts the records that
-    are none of theirs.
+    are none of theirs. `left_out` says what is there and will not be read, until it is removed.
     """
 
     landed: int = 0
@@ -37,6 +37,7 @@ class Polled:
     waiting_records: int | None = None
     has_waiting: bool = False
     unclaimed: int = 0
+    left_out: str = ""
     members: Mapping[StreamName, Polled] = field(default_factory=dict)
 
 

@@ -65,6 +65,7 @@ class SparkRows:
         """Checked against the frame's schema; Refused, naming the source and the column."""
         stream = target.source.name
         given = _columns_of(schema)
+        zoneless = {f.name for f in schema.fields if f.dataType.simpleString() == "timestamp_ntz"}
         names = {c.name for c in target.columns}
         for name in feed.columns:
             if name not in names:
@@ -81,7 +82,12 @@ class SparkRows:
         for at, column in enumerate(target.columns):
             if column.name in filled:
                 found = filled[column.name]
-                selected.append(f"{_quoted(found.name)} AS v{at}")
+                value = _quoted(found.name)
+                if found.name in zoneless:
+                    _check_zone(target, found.name, "timestamp_ntz")
+                    # The session's zone is UTC, so that this is the clock as the source has it.
+                    value = f"CAST({value} AS timestamp_ntz)"
+                selected.append(f"{value} AS v{at}")
                 bound.append(_settled(target, found, given[found.name], f"v{at}"))
                 continue
             where = f"the source of {stream}, column {column.name!r}"
@@ -95,7 +101,8 @@ class SparkRows:
             if compiled.error is not None:
                 selected.append(f"({compiled.error}) AS e{at}")
                 failing.append(at)
-            bound.append(Bound(column=column, name=f"v{at}"))
+            zone = target.source.time_zone
+            bound.append(Bound(column=column, name=f"v{at}", zone=zone))
         order = feed.order if feed.order is not None else _ORDERS.get(feed.format, ())
         for at, text in enumerate(order):
             where = f"the source of {stream}, order"
@@ -217,7 +224,15 @@ def _settled(target: Target, found: Bound, type_: str, name: str) -> Bound:
                 f"column {found.column.name!r} by an expression"
             )
         conversion = replace(conversion, from_unit="us")
-    return Bound(column=found.column, name=name, conversion=conversion)
+    return Bound(column=found.column, name=name, conversion=conversion, zone=found.zone)
+
+
+def _check_zone(target: Target, name: str, type_: str) -> None:
+    if target.source.time_zone is None:
+        raise Refused(
+            f"{_place_of(target)} has {name!r} as {type_}, which has no time zone: declare "
+            "time_zone (UTC, +01:00 or Europe/Berlin, for example) in the network"
+        )
 
 
 def _unit(target: Target) -> str:
@@ -230,6 +245,8 @@ def _unit(target: Target) -> str:
             "time_unit "
             "(s, ms, us or ns) in the network"
         )
+    if type_ == "date":
+        _check_zone(target, target.source.time, type_)
     return unit or "us"
 
 

@@ -31,6 +31,7 @@ class Throttled:
                 waiting_records=self._last.waiting_records,
                 has_waiting=self._last.has_waiting,
                 has_ended=self._last.has_ended,
+                left_out=self._last.left_out,
             )
         polled = self._source.poll(now_ms)
         count = polled.landed + polled.quarantined

@@ -22,6 +22,7 @@ from pipelines.sources.recorded.recorded_text import (
     keep_years,
     null_if_empty,
 )
+from pipelines.sources.recorded.time_zones import settle_zone
 from pipelines.storage.arrow_schema import arrow_type
 
 _FLOATS = (pa.float32(), pa.float64())
@@ -72,12 +73,15 @@ def convert_values(values: Any, bound: Bound) -> tuple[Any, Failures]:
         # other. Arrow's own casts look at types where we ask about values, and round.
         return _convert_text(pc.cast(values, pa.string()), bound)
     converted = _cast(values, expected)
+    failures: Failures = {}
+    if column.type == "timestamp" and getattr(given, "tz", None) is None:
+        converted, failures = settle_zone(converted, bound.zone)
     if converted.null_count == values.null_count:
         return converted, {}
     lost = pc.and_(pc.is_valid(values), pc.is_null(converted)).to_numpy(zero_copy_only=False)
     is_day = column.type in ("date", "timestamp")
     why = "is out of the years 1 to 9999" if is_day else f"is out of range of {column.type}"
-    return converted, {int(row): why for row in np.flatnonzero(lost)}
+    return converted, {int(row): why for row in np.flatnonzero(lost)} | failures
 
 
 def decoded(values: Any) -> Any:
@@ -98,7 +102,7 @@ def _convert_times(values: Any, bound: Bound) -> tuple[Any, Failures]:
         return _convert_text(pc.cast(values, pa.string()), bound)
     if pa.types.is_date(given):
         values = _cast(values, pa.date32())
-    return convert_times(values, bound.column.type, bound.conversion)
+    return convert_times(values, bound)
 
 
 def _convert_text(values: Any, bound: Bound) -> tuple[Any, Failures]:

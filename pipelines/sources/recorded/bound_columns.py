@@ -53,12 +53,16 @@ class Conversion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """A declared column, the file's column that fills it, and how its values are converted."""
+    """A declared column, the file's column that fills it, and how its values are converted.
+
+    `zone` is that of times without one.
+    """
 
     column: Column
     name: str
     conversion: Conversion | None = None
     kind: Kind | None = None
+    zone: str | None = None
 
 
 def bind_columns(
@@ -143,7 +147,9 @@ def bind(target: Target, column: Column, name: str, kind: Kind | None) -> Bound:
             conversion = Conversion(from_unit="s", to_unit=unit, is_length=is_length)
         elif kind is Kind.INSTANT and (unit or column.type not in ("int", "bigint")):
             conversion = Conversion(from_unit=None, to_unit=unit or "s")
-    return Bound(column=column, name=name, conversion=conversion, kind=kind)
+    return Bound(
+        column=column, name=name, conversion=conversion, kind=kind, zone=target.source.time_zone
+    )
 
 
 def _is_number(column: Column) -> bool:

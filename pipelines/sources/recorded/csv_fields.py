@@ -168,8 +168,8 @@ def _parse_carefully(block: Block, layout: Layout) -> Parsed:
 def convert_bound(texts: Any, bound: Bound) -> tuple[Any, Failures]:
     """Text of a file's column as values of the declared one, NULL where it will not go, and why."""
     if bound.conversion is None:
-        return convert_text(texts, bound.column.type)
-    return convert_instants(texts, bound.column.type, bound.conversion)
+        return convert_text(texts, bound.column.type, bound.zone)
+    return convert_instants(texts, bound)
 
 
 def unescaped(raw: Any) -> Any:

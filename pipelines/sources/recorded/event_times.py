@@ -12,7 +12,8 @@ The unit of a number is, in this order: what the source declares; the suffix of 
 agree: below 10^11 seconds, below 10^14 milliseconds, below 10^17 microseconds, above that
 nanoseconds. That reads every time from 1973 to 5138 rightly. Smaller numbers than 10^8 can be
 anything, and are refused until the source declares `time_unit`. Times with a unit of their own
-(timestamp, date, ISO-8601 text) need none; without a zone they are UTC.
+(timestamp, date, ISO-8601 text) need none; if they have no zone, they are read in the zone that the
+source declares, and do not fit if it declares none (`time_zones`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from medusa_core.errors import Refused
 from medusa_core.grid import TIME_US_MAX, TIME_US_MIN
 from medusa_core.network import Source
 from pipelines.sources.recorded.recorded_text import NUMBER, Failures, convert_text
+from pipelines.sources.recorded.time_zones import settle_zone
 
 SAMPLE_RECORDS = 1_000
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -87,15 +89,17 @@ def recognise_size(source: Source, file: Path, sample: pa.Array) -> str:
     )
 
 
-def event_times(values: Any, unit: str) -> tuple[Int64s, Failures]:
+def event_times(values: Any, unit: str, zone: str | None = None) -> tuple[Int64s, Failures]:
     """Microseconds UTC of a time column, and the rows that have none with the reason.
+
+    `zone` is that of times without one.
 
     `values` is an Arrow array or chunked array of any declared type but boolean and binary. The
     time of a row without one is 0 and means nothing.
     """
     type_ = values.type
     if pa.types.is_string(type_):
-        times, failures = _text_times(values, unit)
+        times, failures = _text_times(values, unit, zone)
     elif pa.types.is_decimal(type_):
         times, failures = _listed_times(values.to_pylist(), unit)
     elif pa.types.is_floating(type_):
@@ -108,9 +112,21 @@ def event_times(values: Any, unit: str) -> tuple[Int64s, Failures]:
         times, failures = _scaled_times(
             raw, max(10**6 // per_second, 1), max(per_second // 10**6, 1)
         )
+    if pa.types.is_date32(type_) or (pa.types.is_timestamp(type_) and type_.tz is None):
+        times, failures = _in_zone(times, failures, values, zone)
     if values.null_count:
         failures.update(dict.fromkeys(np.flatnonzero(_bools(pc.is_null(values))).tolist(), NO_TIME))
     return times, failures
+
+
+def _in_zone(
+    times: Int64s, failures: Failures, values: Any, zone: str | None
+) -> tuple[Int64s, Failures]:
+    """Times of a clock without a zone as those of a zone."""
+    is_lost = ~_bools(pc.is_valid(values))
+    is_lost[list(failures)] = True
+    stamps, more = settle_zone(pa.array(times, pa.timestamp("us", "UTC"), mask=is_lost), zone)
+    return _int64s(pc.cast(stamps, pa.int64())), failures | more
 
 
 def _scaled_times(raw: Int64s, times: int, parts: int) -> tuple[Int64s, Failures]:
@@ -150,18 +166,18 @@ def _float_times(values: Any, unit: str) -> tuple[Int64s, Failures]:
     return times - is_later, absurd
 
 
-def _text_times(values: Any, unit: str) -> tuple[Int64s, Failures]:
+def _text_times(values: Any, unit: str, zone: str | None) -> tuple[Int64s, Failures]:
     """Numbers in text by their unit, all other text as ISO-8601."""
     texts = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     texts = pc.utf8_trim(texts, " \t")
     is_number = pc.match_substring_regex(texts, NUMBER)
     if not pc.any(is_number).as_py():
-        stamps, failures = convert_text(texts, "timestamp")
+        stamps, failures = convert_text(texts, "timestamp", zone)
         times, _ = event_times(stamps, "us")
         return times, failures
     if pc.all(is_number).as_py():
         return _listed_times(texts.to_pylist(), unit)
-    times, failures = _text_times(pc.if_else(is_number, None, texts), unit)
+    times, failures = _text_times(pc.if_else(is_number, None, texts), unit, zone)
     failures = {row: why for row, why in failures.items() if why != NO_TIME}
     numbers, absurd = _listed_times(pc.if_else(is_number, texts, None).to_pylist(), unit)
     return np.where(_bools(pc.fill_null(is_number, False)), numbers, times), failures | absurd

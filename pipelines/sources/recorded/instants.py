@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from medusa_core.network import Source
-from pipelines.sources.recorded.bound_columns import Bound, Conversion, Kind
+from pipelines.sources.recorded.bound_columns import Bound, Kind
 from pipelines.sources.recorded.event_times import (
     NO_TIME,
     PER_SECOND,
@@ -56,34 +56,40 @@ def settle_unit(source: Source, file: Path, bound: Bound, sample: Any) -> tuple[
     return replace(bound, conversion=conversion), conversion.to_unit
 
 
-def convert_instants(texts: Any, type_: str, conversion: Conversion) -> tuple[Any, Failures]:
+def convert_instants(texts: Any, bound: Bound) -> tuple[Any, Failures]:
     """A string array as values of the declared type, NULL where a text will not go, and why."""
+    type_, conversion, zone = bound.column.type, bound.conversion, bound.zone
+    assert conversion is not None
     texts = pc.utf8_trim(null_if_empty(texts), " \t")
     from_unit = conversion.from_unit
     assert from_unit is not None, "its unit is settled before values are converted"
     is_whole = type_ in ("timestamp", "int", "bigint")
     if is_whole or from_unit != conversion.to_unit:
-        times, failures = _microseconds(texts, from_unit, conversion.is_length)
+        times, failures = _microseconds(texts, from_unit, zone, conversion.is_length)
         return _declared(times, texts, failures, type_, conversion.to_unit)
     is_iso = pc.fill_null(pc.match_substring_regex(texts, ISO_TIME), False)
-    values, failures = convert_text(pc.if_else(is_iso, None, texts), type_)
+    values, failures = convert_text(pc.if_else(is_iso, None, texts), type_, zone)
     if conversion.is_length or not pc.any(is_iso).as_py():
-        return (values, failures) if not conversion.is_length else convert_text(texts, type_)
+        return (values, failures) if not conversion.is_length else convert_text(texts, type_, zone)
     written = pc.if_else(is_iso, texts, None)
-    times, absurd = _microseconds(written, from_unit, False)
+    times, absurd = _microseconds(written, from_unit, zone, False)
     instants, more = _declared(times, written, absurd, type_, conversion.to_unit)
     return pc.coalesce(values, instants), failures | more
 
 
-def convert_times(values: Any, type_: str, conversion: Conversion) -> tuple[Any, Failures]:
+def convert_times(values: Any, bound: Bound) -> tuple[Any, Failures]:
     """As `convert_instants`, from an array of numbers, timestamps or dates."""
+    conversion = bound.conversion
+    assert conversion is not None
     assert conversion.from_unit is not None
-    times, failures = event_times(values, conversion.from_unit)
+    times, failures = event_times(values, conversion.from_unit, bound.zone)
     failures = {row: why for row, why in failures.items() if why != NO_TIME}
-    return _declared(times, values, failures, type_, conversion.to_unit)
+    return _declared(times, values, failures, bound.column.type, conversion.to_unit)
 
 
-def _microseconds(texts: Any, unit: str, is_length: bool) -> tuple[Int64s, Failures]:
+def _microseconds(
+    texts: Any, unit: str, zone: str | None, is_length: bool
+) -> tuple[Int64s, Failures]:
     times = np.zeros(len(texts), np.int64)
     failures: Failures = {}
     rest = np.flatnonzero(pc.is_valid(texts).to_numpy(zero_copy_only=False))
@@ -96,7 +102,7 @@ def _microseconds(texts: Any, unit: str, is_length: bool) -> tuple[Int64s, Failu
         rest = rest[~is_plain[rest]]
     if len(rest):
         some = texts.take(pa.array(rest))
-        found, why = _lengths(some, unit) if is_length else event_times(some, unit)
+        found, why = _lengths(some, unit) if is_length else event_times(some, unit, zone)
         times[rest] = found
         failures = {int(rest[row]): reason for row, reason in why.items()}
     return times, failures

@@ -35,6 +35,7 @@ from pipelines.sources.recorded.parquet_rows import read_parquet
 from pipelines.sources.recorded.recorded_files import open_recorded, text_pieces
 from pipelines.sources.recorded.recorded_formats import Format, format_of, read_text
 from pipelines.sources.recorded.recorded_rows import Target
+from pipelines.sources.recorded.time_zones import NO_ZONE
 from pipelines.storage.file_limits import FileLimits, check_usable
 
 CHUNK_RECORDS = 250_000
@@ -108,8 +109,20 @@ def read_recorded_file(
         for index, (records, positions, quarantined) in enumerate(chunks, skip):
             usable += records.num_rows
             unusable += len(quarantined)
+            if not usable:
+                _check_zones(source, file, quarantined)
             check_usable(file, usable, unusable, quarantined)
             yield Chunk(file, index, records, positions, quarantined)
+
+
+def _check_zones(source: Source, file: Path, quarantined: Sequence[QuarantinedRecord]) -> None:
+    """Refuse a file whose times have no zone, rather than every record of it."""
+    zoneless = [q for q in quarantined if q.reason == NO_ZONE]
+    if zoneless and 2 * len(zoneless) > len(quarantined):
+        raise Refused(
+            f"{file}: the times in column {zoneless[0].field!r} have no time zone; declare "
+            f"time_zone (UTC, +01:00 or Europe/Berlin, for example) for source {source.name!r}"
+        )
 
 
 @contextmanager

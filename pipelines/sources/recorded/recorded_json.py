@@ -158,7 +158,7 @@ class JsonParser:
         at = target.time_position
         texts, _ = _strings([text_of(o.get(bound[at].name)) for o in sample])
         if bound[at].conversion is None:
-            texts, _ = convert_text(texts, bound[at].column.type)
+            texts, _ = convert_text(texts, bound[at].column.type, bound[at].zone)
         bound[at], unit = settle_unit(target.source, target.file, bound[at], texts)
         return tuple(bound), unit
 

@@ -101,7 +101,7 @@ def make_records(
 
     `positions` tells where each row stands (line or row number), `content(row)` what stands there.
     """
-    times, timeless = event_times(rows.values[target.time_position], unit)
+    times, timeless = event_times(rows.values[target.time_position], unit, target.source.time_zone)
     time_problems = {row: Problem(target.source.time, why) for row, why in timeless.items()}
     problems = time_problems | dict(rows.problems)
     table = pa.Table.from_arrays([*rows.values, pa.array(times)], schema=target.schema)

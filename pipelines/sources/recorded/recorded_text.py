@@ -4,8 +4,9 @@
 double | `157.8`, `1e5`, `inf`, `-inf`, `nan`; beyond the largest double is out of range | |
 decimal(p,s) | `157.80`, `1e2`; never rounded: what p and s cannot hold does not fit | | boolean |
 `true`, `false` in any case, `t`, `f`, `1`, `0` | | date | `2018-01-02` | | timestamp | ISO-8601:
-`2018-01-02T10:01:21.479Z`, `2018-01-02 10:01+01:00`, without zone UTC | | binary | hexadecimal
-digits | | string | the text itself, valid UTF-8 without NUL (Postgres could not store it) |
+`2018-01-02T10:01:21.479Z`, `2018-01-02 10:01+01:00`; one without a zone is in the declared one | |
+binary | hexadecimal digits | | string | the text itself, valid UTF-8 without NUL (Postgres could
+not store it) |
 
 Empty text is NULL, of every type, quoted or not. Blanks around anything but a string are ignored.
 A value is read the same whatever its neighbours; whole arrays are converted at once, and value by
@@ -26,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from medusa_core.columns import decimal_shape
+from pipelines.sources.recorded.time_zones import settle_zone
 from pipelines.storage.arrow_schema import arrow_type
 
 Failures = dict[int, str]
@@ -55,8 +57,11 @@ class _Grammar:
     parse: Callable[[str], Any]
 
 
-def convert_text(texts: Any, type_: str) -> tuple[Any, Failures]:
-    """A string array as values of the declared type, NULL where a text will not go, and why."""
+def convert_text(texts: Any, type_: str, zone: str | None = None) -> tuple[Any, Failures]:
+    """A string array as values of the declared type, NULL where a text will not go, and why.
+
+    `zone` is that of timestamps without one.
+    """
     texts = null_if_empty(texts)
     if type_ == "string":
         has_nul = pc.match_substring(texts, "\0")
@@ -73,13 +78,18 @@ def convert_text(texts: Any, type_: str) -> tuple[Any, Failures]:
     except (pa.ArrowInvalid, ValueError, OverflowError):
         listed = [None if text is None else grammar.parse(text) for text in shaped.to_pylist()]
         values = pa.array(listed, arrow_type(type_))
-    if values.null_count == texts.null_count:
-        return values, {}
-    lost = pc.and_(pc.is_valid(texts), pc.is_null(values)).to_numpy(zero_copy_only=False)
-    return values, {
-        int(row): grammar.impossible if is_shaped[int(row)].as_py() else grammar.misshapen
-        for row in np.flatnonzero(lost)
-    }
+    failures: Failures = {}
+    if values.null_count != texts.null_count:
+        lost = pc.and_(pc.is_valid(texts), pc.is_null(values)).to_numpy(zero_copy_only=False)
+        failures = {
+            int(row): grammar.impossible if is_shaped[int(row)].as_py() else grammar.misshapen
+            for row in np.flatnonzero(lost)
+        }
+    if type_ == "timestamp":
+        is_plain = pc.invert(pc.match_substring_regex(texts, _ZONED))
+        values, zoneless = settle_zone(values, zone, is_plain)
+        failures |= zoneless
+    return values, failures
 
 
 def decode_text(raw: Any) -> tuple[Any, Failures]:

@@ -68,6 +68,32 @@ def test_files_land_once_with_the_batch_in_which_they_came(watching: Landing) ->
     assert (watching.status.origin_us, watching.status.promised_us) == (100 * S, 120 * S)
 
 
+def test_files_that_reuse_names_are_reported_until_they_are_removed(watching: Landing) -> None:
+    for name in ("a.csv", "b.csv"):
+        write_csv(watching.inbox / name, [100 * S])
+    source = watching.watch()
+    source.poll(NOW_MS)
+    assert source.poll(NOW_MS).left_out == ""
+    # A second feed: one file is replaced, one is written over, one is new.
+    write_csv(watching.inbox / ".new", [130 * S])
+    os.utime(watching.inbox / ".new", (5_000, 5_000))
+    (watching.inbox / ".new").rename(watching.inbox / "a.csv")
+    write_csv(watching.inbox / "b.csv", [130 * S])
+    os.utime(watching.inbox / "b.csv", (6_000, 6_000))
+    source.poll(NOW_MS)
+    polled = source.poll(NOW_MS)
+    assert polled.landed == 0
+    words = "2 files in {} were changed or replaced after having been read, for example a.csv: "
+    assert polled.left_out.startswith(words.format(watching.inbox))
+    source.close()
+    source = watching.watch()
+    assert source.poll(NOW_MS).left_out == polled.left_out, "a restarted process knows them too"
+    (watching.inbox / "a.csv").rename(watching.inbox / "c.csv")
+    (watching.inbox / "b.csv").unlink()
+    assert source.poll(NOW_MS).landed == 1
+    assert source.poll(NOW_MS).left_out == ""
+
+
 def test_after_a_restart_only_what_is_new_lands(watching: Landing) -> None:
     write_csv(watching.inbox / "a.csv", [100 * S])
     source = watching.watch()

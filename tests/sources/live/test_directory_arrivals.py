@@ -10,6 +10,7 @@ import pytest
 from medusa_core.errors import Refused, Unavailable
 from pipelines.sources.live.arrivals import Arrivals
 from pipelines.sources.live.handover import BATCHES_PER_GENERATION, REMEMBER_MS, HandOver
+from pipelines.sources.live.reused_names import LOOKED_AT, LOOKED_AT_FIRST, ReusedNames
 
 LONG_AGO = 1_000_000
 
@@ -165,3 +166,39 @@ def test_a_damaged_list_is_named(tmp_path: Path) -> None:
     (handover.lists / "000000000000").write_text('{"name": 1')
     with pytest.raises(Refused, match="000000000000 is not as it was written"):
         HandOver(tmp_path)
+
+
+def test_of_very_many_names_each_is_compared_in_its_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written_ms = {f"f{n:05d}": 1 for n in range(LOOKED_AT_FIRST + LOOKED_AT)}
+    put(tmp_path, max(written_ms))
+    looked: list[int] = []
+    stat = os.stat
+    reused = ReusedNames(tmp_path)
+
+    def counting(path: Path) -> os.stat_result:
+        looked.append(1)
+        return stat(path)
+
+    monkeypatch.setattr("pipelines.sources.live.reused_names.os.stat", counting)
+    reused.look(written_ms)
+    assert (len(looked), reused.count) == (LOOKED_AT_FIRST, 0)
+    looked.clear()
+    reused.look(written_ms)
+    assert (len(looked), reused.count) == (LOOKED_AT, 1)
+
+
+def test_a_new_generation_knows_the_times_of_its_files(tmp_path: Path) -> None:
+    handover = HandOver(tmp_path / "handover")
+    arrivals = Arrivals(tmp_path)
+    for number in range(BATCHES_PER_GENERATION):
+        put(tmp_path, f"f{number}")
+        arrivals.forget()
+        arrivals.look(handover.known)
+        handover.hand_over(arrivals.take(1, 1_000), 5)
+        spark_is_done_with(handover)
+    handover.begin_generation_if_due(arrivals.present, 5)
+    again = HandOver(tmp_path / "handover")
+    assert again.base == BATCHES_PER_GENERATION
+    assert again.written_ms["f0"] == LONG_AGO * 1_000

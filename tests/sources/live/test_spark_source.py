@@ -288,3 +288,29 @@ def test_the_source_is_not_polled_more_often_than_declared(watching: Landing) ->
     assert source.poll(NOW_MS + 9_000).landed == 0
     assert poll_until_idle(source, NOW_MS + 10_000).boundary_us == 100 * S
     assert watching.records == 2
+
+
+def test_a_spark_column_without_a_zone_is_refused_until_one_is_declared(watching: Landing) -> None:
+    write_json(watching.inbox / "a.json", {"at": "2026-02-01T10:00:00"})
+    source = Source(name=STREAM, columns={"at": "timestamp"}, time="at")
+    declared = {
+        "kind": "spark", "format": "json", "path": str(watching.inbox),
+        "schema": "at timestamp_ntz", "disorder": "0s",
+    }  # fmt: skip
+
+    def opened(source: Source) -> LiveSource:
+        return open_source(
+            parse_declaration(STREAM, declared),
+            source=source,
+            width_us=10 * S,
+            catalog=watching.catalog,
+            root=watching.folder / "storage",
+            lease=lambda: watching.lease,
+            checkpoints=watching.folder / "checkpoints",
+            session=watching.session,
+        )
+
+    with pytest.raises(Refused, match="'at' as timestamp_ntz, which has no time zone: declare"):
+        opened(source).poll(NOW_MS)
+    polled = opened(replace(source, time_zone="Europe/Berlin")).poll(NOW_MS)
+    assert (polled.landed, polled.boundary_us) == (1, 1_769_936_400 * S)
