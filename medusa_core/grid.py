@@ -41,10 +41,9 @@ DURATION_US_MAX = 366 * _UNIT_US["d"]
 
 def shown_us(value: float) -> str:
     """A number of microseconds as text; the limits of event time in words."""
-    return {BEGINNING_US: "before the first record", FOREVER_US: "the end of time"}.get(
-        value,  # type: ignore[call-overload]
-        f"{value}",
-    )
+    if value == BEGINNING_US:
+        return "before the first record"
+    return "the end of time" if value == FOREVER_US else str(value)
 
 
 def parse_duration_us(text: str | int) -> int:
