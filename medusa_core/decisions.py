@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from medusa_core.commits import Cause
 from medusa_core.frozen import freeze
-from medusa_core.grid import Range
+from medusa_core.grid import Range, shown_us
 from medusa_core.knowledge import FragmentKnowledge, LandingKnowledge, TentativeKnowledge
 from medusa_core.names import StreamName
 from medusa_core.segments import Read, Stability
@@ -27,7 +27,7 @@ class DecisionReason:
         freeze(self, "numbers")
 
     def __str__(self) -> str:
-        numbers = ", ".join(f"{name} {value}" for name, value in self.numbers.items())
+        numbers = ", ".join(f"{name} {shown_us(value)}" for name, value in self.numbers.items())
         return f"{self.reason} ({numbers})" if numbers else self.reason
 
 

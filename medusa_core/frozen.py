@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, TypeVar
 
+from medusa_core.errors import Refused
+
 K = TypeVar("K")
 V = TypeVar("V", covariant=True)
 
@@ -57,8 +59,17 @@ class FrozenMap(Mapping[K, V]):
 
 
 def freeze(value: object, *fields: str) -> None:
-    """Replace the named mapping fields of a frozen dataclass by FrozenMaps (from __post_init__)."""
+    """Replace the named mapping fields of a frozen dataclass by FrozenMaps (from __post_init__).
+
+    Raises Refused for a field that is not a mapping.
+    """
     for field in fields:
         mapping: Mapping[Any, Any] = getattr(value, field)
+        if not isinstance(mapping, Mapping):
+            owner = f"{type(value).__name__} {getattr(value, 'name', '')}"
+            raise Refused(
+                f"{field} of {owner} is a value of type {type(mapping).__name__}: write a "
+                f"dictionary, {field}={{'name': '…'}}"
+            )
         if not isinstance(mapping, FrozenMap):
             object.__setattr__(value, field, FrozenMap(mapping))

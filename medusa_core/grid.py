@@ -39,6 +39,13 @@ _UNIT_WORDS = {
 DURATION_US_MAX = 366 * _UNIT_US["d"]
 
 
+def shown_us(value: float) -> str:
+    """A number of microseconds as text; the limits of event time in words."""
+    if value == BEGINNING_US:
+        return "before the first record"
+    return "the end of time" if value == FOREVER_US else str(value)
+
+
 def parse_duration_us(text: str | int) -> int:
     """Microseconds of a duration such as '10s', '250ms', '15m'; an integer is seconds.
 
@@ -133,4 +140,4 @@ class Range:
             yield Range(at_us, self.to_us)
 
     def __str__(self) -> str:
-        return f"[{self.from_us}, {self.to_us})"
+        return f"[{shown_us(self.from_us)}, {shown_us(self.to_us)})"

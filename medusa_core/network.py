@@ -19,6 +19,7 @@ from medusa_core.errors import Refused
 from medusa_core.frozen import freeze
 from medusa_core.grid import parse_duration_us, unit_near
 from medusa_core.names import StreamName, check_name
+from medusa_core.network_fields import check_fields
 from medusa_core.suggest import did_you_mean
 
 MAIN = "main"
@@ -336,6 +337,7 @@ def check_parts(network: Network) -> None:
                     f"{field_name} of network {network.name} hold a value of type "
                     f"{type(part).__name__}: write a tuple of {names}"
                 )
+            check_fields(part)
 
 
 def check_names(network: Network) -> None:
@@ -349,6 +351,11 @@ def check_names(network: Network) -> None:
         check_name(f"source {where},", source.name)
         declare_columns(f"source {source.name!r} {where}", source.columns)
         check_stream(source, where)
+        if source.is_landed and not source.time:
+            raise Refused(
+                f"source {source.name!r} {where} has no time: write time='…' with the name of its "
+                f"column of event time, one of {', '.join(source.columns)}"
+            )
         for column in (*((source.time,) if source.time or source.is_landed else ()), *source.key):
             if column not in source.columns:
                 near = did_you_mean(column, source.columns)
@@ -427,9 +434,6 @@ def check_stream(source: Source, where: str) -> None:
 def check_box(box: Box) -> None:
     """Refuse a box whose own parameters cannot be, naming it."""
     check_name(f"fragment of box {box.name},", box.fragment)
-    for field_name in ("inputs", "group_by"):
-        if isinstance(getattr(box, field_name, ()), str):
-            raise Refused(f"{field_name} of box {box.name} is a text: write a tuple, as in ('x',)")
     match box:
         case Filter():
             if not box.cases:

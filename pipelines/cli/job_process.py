@@ -28,6 +28,7 @@ from pipelines.cli.interrupts import deferred_interrupts, interruptible
 from pipelines.homes.home import open_homes
 from pipelines.homes.lease_renewer import LEASE_MS
 from pipelines.operations.participant_run import (
+    Progress,
     RunOptions,
     ServesMetrics,
     Standby,
@@ -106,7 +107,7 @@ def _run_participant(
     return 0
 
 
-def _log(event: Standby | ServesMetrics) -> None:
+def _log(event: Standby | ServesMetrics | Progress) -> None:
     log.warning("%s", event)
 
 

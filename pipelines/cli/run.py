@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from pipelines.base.time_text import counted
 from pipelines.cli.arguments import add_running
 
 if TYPE_CHECKING:
-    from pipelines.operations.participant_run import RunOptions, ServesMetrics, Standby
+    from pipelines.operations.participant_run import Progress, RunOptions, ServesMetrics, Standby
 
 HELP = "run a participant: land, import, compute, until it is stopped"
 
@@ -26,6 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--standby", action="store_true", help=standby)
     lane = "backlog: only correct what is owed, while the live driver runs, and end (default: live)"
     parser.add_argument("--lane", choices=("live", "backlog"), default="live", help=lane)
+    quiet = "print no lines about what is landed, computed and committed"
+    parser.add_argument("--quiet", action="store_true", help=quiet)
     add_running(parser)
 
 
@@ -36,7 +39,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
     if options.explain:
         print_decisions(settings, run_options(options))
     else:
-        run_participant(settings, run_options(options), _print)
+        run_participant(settings, run_options(options), _Output().show)
     return 0
 
 
@@ -54,6 +57,7 @@ def run_options(options: argparse.Namespace) -> RunOptions:
         lane=Lane(getattr(options, "lane", Lane.LIVE.value)),
         lease_ms=int(options.lease * 1_000),
         limits=Limits(records_per_step_max=records_max) if records_max else Limits(),
+        reports_progress=not getattr(options, "quiet", True),
     )
 
 
@@ -66,11 +70,30 @@ def print_decisions(settings: Settings, options: RunOptions) -> None:
         print(line)
 
 
-def _print(event: Standby | ServesMetrics) -> None:
-    from pipelines.operations.participant_run import ServesMetrics
+class _Output:
+    """The lines of a run on standard output, also where it is a file, until nothing reads it."""
 
-    if isinstance(event, ServesMetrics):
-        print(f"metrics: {event.url}", file=sys.stderr, flush=True)
-        return
-    ready = counted(event.fragments, "fragment")
-    print(f"{event.participant} stands by: {ready} ready", flush=True)
+    def __init__(self) -> None:
+        self._is_read = True
+
+    def show(self, event: Standby | ServesMetrics | Progress) -> None:
+        """Print an event; a participant continues when the reader of its output has gone."""
+        from pipelines.operations.participant_run import Progress, ServesMetrics
+
+        if isinstance(event, ServesMetrics):
+            print(f"metrics: {event.url}", file=sys.stderr, flush=True)
+        elif isinstance(event, Progress):
+            self._print(event.line)
+        else:
+            ready = counted(event.fragments, "fragment")
+            self._print(f"{event.participant} stands by: {ready} ready")
+
+    def _print(self, line: str) -> None:
+        if not self._is_read:
+            return
+        try:
+            print(line, flush=True)
+        except OSError:
+            self._is_read = False
+            # Python would flush the rest at its end, and fail again.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from medusa_core.grid import floor_us
+from medusa_core.grid import BEGINNING_US, FOREVER_US, floor_us
 from pipelines.base.text_table import facts, printable
 from pipelines.base.time_text import counted, duration, iso, size_of
 
@@ -158,12 +158,18 @@ def _stream(stream: Mapping[str, Any]) -> Sequence[str]:
     return (
         stream["stream"],
         stream["producer"],
-        "not begun" if stable_us is None else iso(floor_us(stable_us, SECOND_US)),
+        "not begun" if stable_us is None else _second(stable_us),
         "" if tentative_us is None else f"+{duration(tentative_us - stable_us)}",
         "ended" if stream["has_ended"] else "" if behind_ms is None else _span(behind_ms),
         str(stream["version"]),
         f"{stream['rows']:,}" if stream["rows"] < 10**8 else f"{stream['rows'] // 10**6:,} M",
     )
+
+
+def _second(time_us: int) -> str:
+    """A time to the second; the limits of event time, which are no seconds, in words."""
+    is_limit = time_us in (BEGINNING_US, FOREVER_US)
+    return iso(time_us if is_limit else floor_us(time_us, SECOND_US))
 
 
 def disputed_lines(streams: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -341,7 +347,7 @@ def _sink(sink: Mapping[str, Any]) -> Sequence[str]:
     return (
         f"{sink['stream']}/{sink['sink']}",
         sink["kind"],
-        "nothing yet" if through_us is None else iso(floor_us(through_us, SECOND_US)),
+        "nothing yet" if through_us is None else _second(through_us),
         "" if behind_ms is None else _span(behind_ms) if behind_ms else caught_up,
         f"{sink['rows']:,}",
         "not yet" if reported_ms is None else f"{_span(reported_ms)} ago",

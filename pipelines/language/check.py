@@ -35,6 +35,7 @@ from medusa_core.suggest import did_you_mean
 from pipelines.language.aggregates import CompiledAggregate, compile_aggregate
 from pipelines.language.expressions import Compiled, compile_expression, compile_predicate
 from pipelines.language.functions import suggestion
+from pipelines.language.inexact_values import inexact_values
 
 WINDOW_START = Column("window_start", "timestamp")
 
@@ -172,7 +173,8 @@ class _Walk:
                 inexact = frozenset(c for c, each in aggregate.columns if each.tolerance_only)
             case Function():
                 if inexact:
-                    raise Refused(f"{owner} reads {_named(inexact)}: round it in a map before it")
+                    named, advice = inexact_values(columns, inexact, "in a map before it")
+                    raise Refused(f"{owner} reads {named}: {advice}")
                 self.boxes[name] = CheckedFunction(box=box)
                 columns = declare_columns(owner, box.columns)
             case _:
@@ -227,7 +229,8 @@ class _Walk:
                 near = suggestion(name, frozenset(known)) or f"; there are {', '.join(known)}"
                 raise Refused(f"{owner} groups by {name!r}, which is not a column{near}")
             if name in inexact:
-                raise Refused(f"{owner} groups by {_named({name})}: round it in a map before it")
+                named, advice = inexact_values(columns, {name}, "in a map before it")
+                raise Refused(f"{owner} groups by {named}: {advice}")
         compiled = tuple(
             (
                 name,
@@ -266,9 +269,11 @@ class _Walk:
         """Refuse an output with a value that is known only within a tolerance."""
         for arc in self.network.output_arcs:
             if inexact := self.inexact[arc.start]:
+                named, advice = inexact_values(
+                    self.columns[arc.start], inexact, "before, as in round(x, 2)"
+                )
                 raise Refused(
-                    f"output {arc.end} of network {self.network.name} has {_named(inexact)}: round "
-                    "it before, as in round(x, 2)"
+                    f"output {arc.end} of network {self.network.name} has {named}: {advice}"
                 )
 
 
@@ -303,8 +308,3 @@ def _declared(
     owner: str, columns: Iterable[tuple[str, Compiled | CompiledAggregate]]
 ) -> tuple[Column, ...]:
     return declare_columns(owner, {name: compiled.type for name, compiled in columns})
-
-
-def _named(inexact: frozenset[str] | set[str]) -> str:
-    names = ", ".join(sorted(inexact))
-    return f"{names}, whose last digits may differ from run to run"

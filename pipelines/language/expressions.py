@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sqlglot import exp
+
 from medusa_core.columns import Column
 from medusa_core.errors import Refused
 from pipelines.language.calls import Scalars
 from pipelines.language.compiled_terms import Compiled
+from pipelines.language.inexact_values import ESTIMATE_ADVICE, estimates
 from pipelines.language.parsing import parse, quoted
 from pipelines.language.scope import Scope, article, finished
 
@@ -49,6 +52,12 @@ def compile_predicate(
             "with something"
         )
     if compiled.tolerance_only:
+        read = {node.name.lower() for node in parse(text, where).find_all(exp.Column)}
+        if estimates(columns.values(), read & tolerance_only):
+            raise Refused(
+                f"{where}: {quoted(text)} decides by an estimate, which may differ from run to "
+                f"run: {ESTIMATE_ADVICE}"
+            )
         raise Refused(
             f"{where}: {quoted(text)} decides by a value whose last digits may differ from run to "
             "run: round it first, as in round(x, 2)"

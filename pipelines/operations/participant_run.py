@@ -44,6 +44,7 @@ from pipelines.participant.warm_up import warm_up
 from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
 from pipelines.platform.drills.run_processes import recorded
 from pipelines.spark.failures import jvm_errors
+from pipelines.watching.progress_lines import ProgressLines
 from pipelines.watching.watcher import Watcher, watcher_of
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ class RunOptions:
     In the live lane it runs until it is stopped or, with `until_ended`, until all streams have
     ended. In the backlog lane it corrects what is owed, in parallel with the live driver, and ends.
     `is_standby`: wait, warmed up, for as long as another driver holds the leases. `lease_ms`: how
-    long a lease lasts. `poll_ms`: maximum wait for a notification.
+    long a lease lasts. `poll_ms`: maximum wait for a notification. `reports_progress`: the observer
+    receives a `Progress` with a line for people, once a second at most.
     """
 
     participant: str | None = None
@@ -70,6 +72,14 @@ class RunOptions:
     lease_ms: int = LEASE_MS
     poll_ms: int = POLL_MS
     limits: Limits = field(default_factory=Limits)
+    reports_progress: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What the participant has done since the last of these, as a line for people."""
+
+    line: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +97,7 @@ class ServesMetrics:
     url: str
 
 
-Observer = Callable[[Standby | ServesMetrics], None]
+Observer = Callable[[Standby | ServesMetrics | Progress], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +114,7 @@ class TickResult:
     alarms: Mapping[str, str] = field(default_factory=dict)
 
 
-def ignore(event: Standby | ServesMetrics) -> None:
+def ignore(event: Standby | ServesMetrics | Progress) -> None:
     """The observer that does nothing."""
 
 
@@ -146,16 +156,22 @@ def _run(
     exchange: ExchangeProcess | None,
 ) -> None:
     participant, is_live = server.participant, exchange is not None
+    progress = ProgressLines(lambda line: observer(Progress(line)))
     with (
         recorded(settings.directory, participant) if is_live else nullcontext(_nothing) as drives,
-        _running(settings, options, observer, server, exchange) as (
-            home_session,
-            loop,
-            session,
-            _,
-        ),
+        _running(
+            settings,
+            options,
+            observer,
+            server,
+            exchange,
+            progress if options.reports_progress else None,
+        ) as (home_session, loop, session, _),
         ExitStack() as stack,
     ):
+        stack.callback(progress.write_rest)
+        if options.reports_progress:
+            progress.say(f"{participant} runs")
         drives()
         listener = notification_listener(
             home_session, FaultInjectedLinks(settings.directory, participant)
@@ -177,14 +193,13 @@ def _run(
             session.check()
             home_session.revive()
 
-        loop.run(
-            is_done=lambda: (
-                has_corrected
-                or (options.until_ended and has_ended(home_session) and loop.has_delivered_all())
-            ),
-            wait=wait,
-            recover=recover,
-        )
+        def is_done() -> bool:
+            progress.write_due()
+            return has_corrected or (
+                options.until_ended and has_ended(home_session) and loop.has_delivered_all()
+            )
+
+        loop.run(is_done=is_done, wait=wait, recover=recover)
 
 
 def tick_participant(settings: Settings, options: RunOptions) -> TickResult:
@@ -234,11 +249,13 @@ def _running(
     observer: Observer,
     server: HomeServer,
     exchange: ExchangeProcess | None = None,
+    progress: ProgressLines | None = None,
 ) -> Iterator[tuple[HomeSession, ParticipantLoop, OwnSession, Watcher]]:
     participant = server.participant
     with ExitStack() as stack:
         home_session = stack.enter_context(session_at(server))
         watcher = stack.enter_context(watcher_of(settings, participant, home_session.home.catalog))
+        watcher.on_event = None if progress is None else progress.note
         if settings.metrics_port == 0 and watcher.metrics_url is not None:
             observer(ServesMetrics(url=watcher.metrics_url))
         if exchange is not None:

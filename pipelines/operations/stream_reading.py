@@ -15,6 +15,7 @@ from pipelines.homes.home import chosen_participant, open_home
 from pipelines.report.figures import StreamFigures, stream_figures
 from pipelines.storage.segment_rows import columns_of
 from pipelines.storage.stable_rows import stable_through_us
+from pipelines.watching.home_status import held_streams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +61,11 @@ class ReadResult:
 
 
 def list_streams(settings: Settings, participant: str | None) -> StreamList:
-    """Every stream of a home."""
+    """Every stream of a home that it writes or reads."""
     with open_home(settings, chosen_participant(settings, participant)) as home:
         return StreamList(
             participant=home.participant,
-            streams=tuple(stream_figures(home, status) for status in home.catalog.streams()),
+            streams=tuple(stream_figures(home, status) for status in held_streams(home.catalog)),
             disputed_us=home.catalog.disputed(),
         )
 

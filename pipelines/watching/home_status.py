@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from medusa_core.decide import explain
 from medusa_core.names import Participant
 from medusa_core.states import State, Transition
 from pipelines.base.time_text import iso
+from pipelines.catalog.processing_roles import Imports
+from pipelines.catalog.reading_roles import Lines
 from pipelines.catalog.records import Assignment, LeaseRecord, StepRecord, StreamStatus
 from pipelines.exchange.chooser import choices_of
 from pipelines.homes.deployed_fragments import decisions_of
@@ -49,7 +51,7 @@ def home_status(home: Home) -> dict[str, Any]:
     """The facts; raises Unavailable if the catalog cannot be reached."""
     catalog = home.catalog
     clock_ms = catalog.read_clock_ms()
-    assignments, streams, last = catalog.assignments(), catalog.streams(), catalog.steps(1)
+    assignments, streams, last = catalog.assignments(), held_streams(catalog), catalog.steps(1)
     counts, here = catalog.step_counts(), catalog.participant
     disputed, leases = catalog.disputed(), catalog.leases()
     return {
@@ -92,6 +94,26 @@ def home_status(home: Home) -> dict[str, Any]:
         "storage_bytes": _stored_bytes(home.storage),
         "next": [*choices_of(catalog), *explain(decisions_of(catalog))],
     }
+
+
+class KnownLines(Lines, Imports, Protocol):
+    """The lines that a home knows, and those of partners that it imports."""
+
+
+def held_streams(catalog: KnownLines) -> tuple[StreamStatus, ...]:
+    """The lines that this home writes or reads, and those of which it has rows.
+
+    A home knows every output of a partner's fragment of which it reads one. The others never come
+    into the home.
+    """
+    read = {(line.stream, line.producer) for line in catalog.imports()}
+    return tuple(
+        status
+        for status in catalog.streams()
+        if status.producer.participant == catalog.participant
+        or status.version
+        or (status.stream.name, status.producer) in read
+    )
 
 
 def behind_ms(status: StreamStatus, clock_ms: int) -> int | None:

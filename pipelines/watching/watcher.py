@@ -125,6 +125,8 @@ class Watcher:
         self._short: set[str] = set()
         self._metrics: Metrics | None = None
         self._server: MetricsServer | None = None
+        self.on_event: Callable[[Mapping[str, Any]], None] | None = None
+        """Called with the fields of each line of the log, without secrets."""
         if metrics_port is not None:
             from pipelines.watching.metrics import Metrics
             from pipelines.watching.metrics_server import MetricsServer
@@ -409,8 +411,11 @@ class Watcher:
             "participant": self._participant,
             "network": self._network_of.get(str(fields.get("fragment"))),
         }
-        if not self._log.write(self._shown({**head, **fields})) and self._metrics:
+        line = self._shown({**head, **fields})
+        if not self._log.write(line) and self._metrics:
             self._metrics.log_line_lost()
+        if self.on_event is not None:
+            self.on_event(line)
 
     def _shown(self, value: Any) -> Any:
         match value:

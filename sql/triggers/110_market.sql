@@ -50,6 +50,8 @@ CREATE TRIGGER insert_only BEFORE UPDATE OR TRUNCATE ON medusa_market.load_part
     FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
 CREATE TRIGGER guard BEFORE INSERT ON medusa_market.cost_function
     FOR EACH ROW EXECUTE FUNCTION medusa_market.guard_cost();
+CREATE TRIGGER guard BEFORE UPDATE OF round_ms, move_ms, residence_ms, dead_band, partners_max
+    ON medusa_market.market FOR EACH ROW EXECUTE FUNCTION medusa_market.guard_trading();
 CREATE TRIGGER guard_removal BEFORE DELETE ON medusa_market.offer
     FOR EACH ROW EXECUTE FUNCTION medusa_market.guard_message();
 CREATE TRIGGER insert_only BEFORE UPDATE OR TRUNCATE ON medusa_market.offer

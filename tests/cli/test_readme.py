@@ -60,6 +60,18 @@ def test_every_command_in_the_readme_is_understood() -> None:
         parser().parse_args(words)
 
 
+def test_readme_and_help_name_every_format_of_recorded_files() -> None:
+    _, _, table = page("sources").partition("| format | how it begins |\n|---|---|\n")
+    formats = re.findall(r"^\| (\w+(?: lines)?)", table.partition("\n\n")[0], re.MULTILINE)
+    named = [name for name in formats if name != "any"]
+    assert named == ["CSV", "Zeek", "JSON lines", "Parquet"]
+    _, _, sentence = README.partition("your own files with these columns")
+    replay = commands_of(parser())["replay"].format_help()
+    for name in named:
+        assert name in sentence[:80]
+        assert name in " ".join(replay.split())
+
+
 def test_the_page_of_commands_lists_the_commands_of_the_parser() -> None:
     listed = set(re.findall(r"^\| `medusa (\w+)", page("commands"), re.MULTILINE))
     assert listed == set(commands_of(parser()))

@@ -95,9 +95,10 @@ def names_of_sql() -> Iterator[str]:
 
 
 def is_named_in(term: str, name: str) -> bool:
-    """Whether a name contains a term, in the singular or the plural."""
+    """Whether a name contains a term, in the singular or the plural, or as a participle."""
     singular, text = term.removesuffix("s"), " ".join(parts_of(name))
-    return re.search(rf"\b{re.escape(singular)}s?\b", text) is not None
+    stem = re.escape(singular.removesuffix("e"))
+    return re.search(rf"\b{stem}e?(s|d|ed)?\b", text) is not None
 
 
 def test_no_planned_word_is_built() -> None:

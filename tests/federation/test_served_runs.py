@@ -246,6 +246,12 @@ def test_a_run_that_ends_leaves_no_address(settings: Settings) -> None:
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     assert not address_path(settings.directory, ALPHA).exists()
+    runs, *lines = [line.split("  ", 1) for line in ended.stdout.splitlines()]
+    assert runs[1] == "alpha runs"
+    assert any("landed" in line for _, line in lines), ended.stdout
+    assert any("stable through" in line for _, line in lines), ended.stdout
+    seconds = [time for time, _ in (runs, *lines[:-1])]
+    assert len(seconds) == len(set(seconds)), "one line a second, and one at the end"
 
 
 def test_a_partner_is_heard_when_its_lines_change(

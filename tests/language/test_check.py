@@ -91,7 +91,27 @@ def same(frame: Any) -> Any:
 AVERAGE = Aggregate(
     name="mean", input="ticks", size="60s", group_by=("symbol",), columns={"price": "avg(price)"}
 )
+ESTIMATED = Aggregate(
+    name="seen", input="ticks", size="60s", columns={"kinds": "approx_count_distinct(symbol)"}
+)
 REFUSALS: list[tuple[Network, str]] = [
+    (
+        a_network(ESTIMATED),
+        "has kinds, estimates that may differ from run to run: use count(distinct x)",
+    ),
+    (
+        a_network(ESTIMATED, Filter(name="f", input="seen", cases={"yes": "kinds > 1"})),
+        "decides by an estimate, which may differ from run to run: use count(distinct x)",
+    ),
+    (
+        a_network(
+            ESTIMATED,
+            Aggregate(
+                name="g", input="seen", size="60s", group_by=("kinds",), columns={"c": "count(*)"}
+            ),
+        ),
+        "aggregate g of network n groups by kinds, estimates that may differ",
+    ),
     (
         a_network(Filter(name="big", input="ticks", cases={"yes": "sise > 1"})),
         "filter big of network n, port 'yes': `sise > 1` names column 'sise', which is not there",

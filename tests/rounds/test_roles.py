@@ -68,10 +68,18 @@ def test_owner_and_job_see_it_and_write_it_by_no_statement_of_their_own(
                 with pytest.raises(SqlRefused) as refused:
                     beta.sql(verb.format(table), role=role)
                 assert refused.value.code == "42501", verb
-    for wrong in ("round_ms = 1", "dead_band = 2", "partners_max = 3", "dead_band = 'NaN'"):
+    for wrong, sentence in {
+        "round_ms = 5": "round_ms is 5: write milliseconds from 1000 (a second) to 86400000",
+        "move_ms = NULL": "move_ms is NULL: write milliseconds from 100",
+        "residence_ms = -1": "residence_ms is -1: write milliseconds from 0",
+        "dead_band = 2": "dead_band is 2: write a share of a price",
+        "dead_band = 'NaN'": "dead_band is NaN: write a share of a price",
+        "partners_max = 3": "partners_max is 3: write 1 or 2",
+    }.items():
         with pytest.raises(SqlRefused) as refused:
             beta.sql(f"UPDATE medusa_api.trading SET {wrong}")
-        assert refused.value.code == "23514", wrong
+        assert refused.value.code == "MD001", wrong
+        assert sentence in str(refused.value)
 
 
 LAPSED = """INSERT INTO medusa_market.offer_lapse (offer_id, because)

@@ -1,0 +1,57 @@
+"""The fields of a network's parts hold what they declare: texts, mappings and tuples of texts.
+
+Python does not check the types of fields. A number in the place of a text would fail later, in the
+words of the code that reads it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from medusa_core.errors import Refused
+
+_NAMES = ("name", "fragment")
+_DURATIONS = ("size", "advance", "disorder")
+"""Both are checked by the rules for names and durations, which name the value."""
+
+
+def check_fields(part: object) -> None:
+    """Raise Refused for the first field whose value is not of the declared form, naming it."""
+    for field in fields(part):  # type: ignore[arg-type]
+        if not field.init or field.name in _NAMES + _DURATIONS:
+            continue
+        value, declared = getattr(part, field.name), str(field.type)
+        if declared.startswith("Mapping"):
+            _check_texts(part, field.name, value.items())
+        elif declared.startswith("tuple"):
+            _check_tuple(part, field.name, value)
+        elif declared.startswith("str") and not (value is None and "None" in declared):
+            _check_text(part, field.name, value)
+
+
+def _check_texts(part: object, field: str, items: object) -> None:
+    for key, value in items:  # type: ignore[attr-defined]
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise _refused(part, field, f"has {key!r}: {value!r}", "write both in quotes")
+
+
+def _check_tuple(part: object, field: str, value: object) -> None:
+    if isinstance(value, str):
+        raise _refused(part, field, "is a text", "write a tuple, as in ('x',)")
+    if not isinstance(value, tuple | list):
+        raise _refused(part, field, f"is {value!r}", "write a tuple of texts, as in ('x',)")
+    for one in value:
+        if not isinstance(one, str):
+            raise _refused(part, field, f"has {one!r}", "write each name in quotes")
+
+
+def _check_text(part: object, field: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise _refused(part, field, f"is {value!r}", "write one text in quotes")
+
+
+def _refused(part: object, field: str, wrong: str, advice: str) -> Refused:
+    kind = type(part).__name__
+    is_box = kind not in ("Source", "Output")
+    owner = f"{'box' if is_box else kind.lower()} {getattr(part, 'name', '')}"
+    return Refused(f"{field} of {owner} {wrong}: {advice}")

@@ -1,0 +1,116 @@
+"""The page on the language of networks is that of the code, and its network compiles and runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from medusa_core.network import Function, Network
+from pipelines.language.aggregates import compile_aggregate
+from pipelines.language.check import check_network
+from pipelines.language.expressions import compile_expression
+from pipelines.language.functions import AGGREGATES, SCALARS, SPECIAL
+from pipelines.language.load import load_network
+from tests.docs.language_page import (
+    COLUMNS,
+    GROUPS,
+    KINDS,
+    declared_fields,
+    made_parts,
+    shown_fields,
+    shown_results,
+    with_parts,
+)
+from tests.docs.pages import page
+
+PAGE = page("language")
+BEFORE, _, AGGREGATE_PART = PAGE.partition("\n## Aggregate functions\n")
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> Network:
+    """The network that the page's blocks make together."""
+    file = tmp_path_factory.mktemp("page") / "fares.py"
+    file.write_text("\n".join(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)))
+    return load_network(str(file))
+
+
+def test_the_lists_of_functions_are_made_from_the_code() -> None:
+    assert with_parts(PAGE, made_parts()) == PAGE, (
+        "docs/language.md is not up to date: run python -m tests.docs.language_page --write"
+    )
+    assert {f.name for listed in GROUPS.values() for f in listed} == set(SCALARS)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_the_fields_of_a_part_are_those_of_its_class(kind: type) -> None:
+    assert shown_fields(PAGE, kind) == declared_fields(kind)
+
+
+def test_every_kind_of_argument_is_explained() -> None:
+    _, _, rest = PAGE.partition("| argument | meaning |\n")
+    table = rest.partition("\n\n")[0]
+    explained = {
+        name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.split(" | ")[0])
+    }
+    kinds = {kind.rstrip("?*") for function in SCALARS.values() for kind in function.takes}
+    assert explained == kinds | {"digits"}
+
+
+@pytest.mark.parametrize(("text", "type_"), shown_results(BEFORE))
+def test_an_expression_has_the_type_that_the_page_shows(text: str, type_: str) -> None:
+    assert compile_expression(text, COLUMNS, where="the page").type == type_
+
+
+@pytest.mark.parametrize(
+    ("text", "type_", "note"),
+    re.findall(r"^\| `([^`]+)` \| `([^`]+)` \| (\w*) ?\|$", AGGREGATE_PART, re.MULTILINE),
+)
+def test_an_aggregate_has_the_type_that_the_page_shows(text: str, type_: str, note: str) -> None:
+    compiled = compile_aggregate(text, COLUMNS, where="the page")
+    assert (compiled.type, compiled.tolerance_only) == (type_, note == "inexact")
+
+
+def test_every_function_with_a_rule_of_its_own_and_every_aggregate_is_shown() -> None:
+    calls = {name for text, _ in shown_results(BEFORE) for name in re.findall(r"(\w+)\(", text)}
+    assert calls >= SPECIAL
+    shown = {
+        name for text, _ in shown_results(AGGREGATE_PART) for name in re.findall(r"(\w+)\(", text)
+    }
+    assert shown >= AGGREGATES
+
+
+def test_the_example_compiles_to_the_columns_of_the_page(example: Network) -> None:
+    checked = check_network(example)
+    assert [(c.name, c.type) for c in checked.columns_of_output("fares")] == [
+        ("window_start", "timestamp"),
+        ("user", "string"),
+        ("trips", "bigint"),
+        ("long", "bigint"),
+        ("fees", "decimal(20,2)"),
+        ("mean_km", "double"),
+        ("newest_kind", "string"),
+    ]
+    assert {type(box).__name__ for box in example.boxes} == {kind.__name__ for kind in KINDS} - {
+        "Network",
+        "Source",
+        "Output",
+    }
+
+
+def test_the_function_of_the_example_takes_and_returns_a_frame(
+    example: Network, spark: SparkSession
+) -> None:
+    box = example.box("letters")
+    assert isinstance(box, Function)
+    given = spark.createDataFrame([(7, "ab")], "stime bigint, user string")
+    assert [tuple(row) for row in box.function(given).collect()] == [(7, "a"), (7, "b")]
+    assert dict(box.function(given).dtypes) == {"stime": "bigint", **box.columns}
+
+
+def test_a_page_without_a_part_is_noticed(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="the page needs <!-- functions of text -->"):
+        with_parts("nothing", {"functions of text": "x"})
