@@ -107,15 +107,15 @@ def explain(decisions: Iterable[Decision]) -> list[str]:
 def _explain(decision: Decision) -> str:
     match decision:
         case CloseBuckets():
-            what = f"close {decision.landing.stream} {decision.range}"
+            what = f"close {decision.landing.stream} {decision.range.shown}"
         case ComputeStep():
             names = ", ".join(decision.outputs)
-            what = f"compute {names} {decision.range} as {decision.stability.value}"
+            what = f"compute {names} {decision.range.shown} as {decision.stability.value}"
             if decision.missing:
                 what += f" without {', '.join(decision.missing)}"
         case Promote():
             names = ", ".join(t.segment.stream for t in decision.tentative)
-            what = f"promote {names} {decision.range}"
+            what = f"promote {names} {decision.range.shown}"
         case Wait():
             what = f"wait: {decision.of}"
     return f"{what}: {decision.because}"

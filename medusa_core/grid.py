@@ -140,4 +140,9 @@ class Range:
             yield Range(at_us, self.to_us)
 
     def __str__(self) -> str:
+        return f"[{self.from_us}, {self.to_us})"
+
+    @property
+    def shown(self) -> str:
+        """The range for people; its plain text is in the keys of commits and never changes."""
         return f"[{shown_us(self.from_us)}, {shown_us(self.to_us)})"

@@ -222,7 +222,7 @@ def is_import_of(lease: Lease, stream: StreamName) -> bool:
 def explain_choice(choice: Choose) -> str:
     """One line: what is chosen and why."""
     of = "nobody" if choice.producer is None else f"{choice.producer} v{choice.version}"
-    what = f"read {choice.stream} {choice.range} of {of} as {choice.stability.value}"
+    what = f"read {choice.stream} {choice.range.shown} of {of} as {choice.stability.value}"
     if choice.missing:
         what += f" without {', '.join(choice.missing)}"
     return f"{what}: {choice.because}"

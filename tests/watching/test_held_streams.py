@@ -38,4 +38,8 @@ def test_a_reason_shows_the_limits_of_event_time_in_words() -> None:
         "the source has promised nothing (closed_us before the first record, end_us the end of "
         "time, records 3)"
     )
-    assert str(Range(BEGINNING_US, 10)) == "[before the first record, 10)"
+    assert Range(BEGINNING_US, 10).shown == "[before the first record, 10)"
+
+
+def test_the_text_of_a_range_in_the_key_of_a_commit_is_its_numbers() -> None:
+    assert str(Range(BEGINNING_US, 10)) == "[-9223372036854775808, 10)"
