@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.sweeps import examples
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from xdist.remote import Producer
@@ -40,7 +42,13 @@ os.environ.setdefault(
 )
 
 # How long an example takes, to draw or to run, says more about the machine than about the code.
-settings.register_profile("medusa", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Who says no number of examples draws a hundred in `make test-long`.
+settings.register_profile(
+    "medusa",
+    deadline=None,
+    max_examples=examples(30, 100),
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("medusa")
 
 # Started in the background of a script, a process ignores Ctrl-C, and so would all that it starts.
@@ -69,6 +77,13 @@ def pytest_pycollect_makemodule(
     from tests.scheduling import TestFile
 
     return TestFile.from_parent(parent, path=module_path)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """A property that says no number of examples is a sweep."""
+    drawn = getattr(getattr(item, "obj", None), "_hypothesis_internal_use_settings", None)
+    if drawn is not None and drawn.max_examples == settings.default.max_examples:
+        item.add_marker(pytest.mark.sweep)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

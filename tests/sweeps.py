@@ -35,13 +35,19 @@ def examples(few: int, many: int) -> int:
     return many if many <= few else max(few, many // PART)
 
 
-def long_but(first: int, cases: Iterable[Any]) -> Sequence[Any]:
-    """Cases of a parametrized test: all but the first so many are left to `make test-long`."""
-    return [
-        case if number < first else pytest.param(*_values(case), marks=pytest.mark.long)
-        for number, case in enumerate(cases)
-    ]
+def long_but(first: int, cases: Iterable[Any], *, quick: bool = False) -> Sequence[Any]:
+    """Cases of a parametrized test: all but the first so many are left to `make test-long`.
+
+    `quick` is for rooms whose tests run against mutants: those of the rest do so as before.
+    """
+    return [case if number < first else _long(case, quick) for number, case in enumerate(cases)]
 
 
-def _values(case: Any) -> tuple[Any, ...]:
-    return case if isinstance(case, tuple) else (case,)
+def _long(case: Any, quick: bool) -> Any:
+    mark = pytest.mark.long(quick=True) if quick else pytest.mark.long
+    if isinstance(case, _Param):
+        return pytest.param(*case.values, marks=[*case.marks, mark], id=case.id)
+    return pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=mark)
+
+
+_Param = type(pytest.param())

@@ -107,6 +107,7 @@ def test_an_unavailable_partner_is_reported_once_in_a_while(
     assert len(told) == 2
 
 
+@pytest.mark.long(quick=True)
 def test_a_partner_that_never_answers_delays_no_tick(
     alpha: Party, beta: Party, gamma: Party
 ) -> None:

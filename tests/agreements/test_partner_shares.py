@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from sqlalchemy import Engine, text
 
 from medusa_core.market.envelopes import EnvelopeKind
@@ -161,6 +162,7 @@ def test_refusals_of_contracts_that_nobody_knows_use_up_the_senders_names(
     assert (state, "alpha has named 2,048 contracts here" in reason) == ("refused", True)
 
 
+@pytest.mark.long(quick=True)
 def test_a_partner_that_holds_what_nobody_knows_is_asked_for_so_much_and_no_more(
     alpha: Party, beta: Party
 ) -> None:

@@ -50,6 +50,7 @@ def test_agreements_under_a_replaced_key_are_told_again_to_a_home_that_lost_them
     assert alpha.shows(columns="number") == beta.shows(columns="number") == (2,)
 
 
+@pytest.mark.long(quick=True)
 def test_a_recreated_home_knows_only_the_new_key_and_verifies_new_signatures(
     alpha: Party, beta: Party, agreeing_wipe: Callable[[str], None]
 ) -> None:

@@ -174,6 +174,7 @@ def test_readers_that_cannot_be_are_refused(
     assert not reads(partners[0])
 
 
+@pytest.mark.long(quick=True)
 def test_the_owner_sees_who_may_read_what_and_why(alpha: Party, beta: Party, reads: Reads) -> None:
     sell(alpha, beta)
     beta.sql("SELECT medusa_api.grant_stream('sums', 'gamma')")

@@ -479,6 +479,7 @@ def test_clean_stops_a_server_whose_owner_was_lost(project: Project) -> None:
     assert not (project.root / ".medusa").exists()
 
 
+@pytest.mark.long
 def test_clean_ends_what_up_has_started(project: Project) -> None:
     medusa = project.root / ".venv/bin/medusa"
     medusa.parent.mkdir(parents=True)

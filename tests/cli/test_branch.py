@@ -127,6 +127,7 @@ def test_what_cannot_be_is_refused_and_leaves_no_branch(
     assert "there are no branches" in said(capsys, "list")[1]
 
 
+@pytest.mark.long
 def test_a_replay_over_a_view_reads_its_last_records_and_a_trim_leaves_them(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -81,6 +81,7 @@ def test_what_may_come_next_is_offered(
     assert offered(*words) == wanted
 
 
+@pytest.mark.long
 def test_every_command_and_every_option_is_offered(offered: Callable[..., list[str]]) -> None:
     commands = parser().commands()
     assert offered("") == sorted(commands)

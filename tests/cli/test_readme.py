@@ -73,6 +73,7 @@ def commands_of(of: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentPa
     return commands.choices
 
 
+@pytest.mark.long
 def test_the_table_in_the_readme_is_what_the_demo_counts(tmp_path: Path) -> None:
     duckdb = pytest.importorskip("duckdb")
     (path,) = write_generated(tmp_path, seed=1, records=200_000, files=1, format="csv")

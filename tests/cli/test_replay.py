@@ -108,6 +108,7 @@ def test_a_result_that_is_wrong_ends_with_1_and_keeps_the_folder(
     assert "10 rows of counted" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_replay_of_which_no_record_lands_ends_with_1_and_says_why(
     arguments: list[str], folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -120,6 +121,7 @@ def test_a_replay_of_which_no_record_lands_ends_with_1_and_says_why(
     )
 
 
+@pytest.mark.long
 def test_a_replay_warns_of_many_records_in_quarantine(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -115,6 +115,7 @@ def frozen(process: subprocess.Popen[str]) -> None:
     until(lambda: psutil.Process(process.pid).status() == psutil.STATUS_STOPPED, "it is frozen")
 
 
+@pytest.mark.long
 def test_a_standby_serves_beside_a_frozen_server_and_takes_its_place_when_that_ends(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +135,7 @@ def test_a_standby_serves_beside_a_frozen_server_and_takes_its_place_when_that_e
             until(lambda: is_answering(settings), "whoever has the lock writes its address")
 
 
+@pytest.mark.long
 def test_a_server_that_goes_on_is_found_again_when_its_standby_ends(settings: Settings) -> None:
     with serving(settings) as (first, _):
         before = read_address(settings.directory, ALPHA)
@@ -147,6 +149,7 @@ def test_a_server_that_goes_on_is_found_again_when_its_standby_ends(settings: Se
         assert read_address(settings.directory, ALPHA) == before
 
 
+@pytest.mark.long
 def test_elsewhere_it_is_served_with_tls_and_a_key_of_its_own(settings: Settings) -> None:
     pins = []
     for _ in range(2):

@@ -47,6 +47,7 @@ def status(
     return run
 
 
+@pytest.mark.long
 def test_all_homes_of_the_folder_are_shown_unless_one_is_named(status: Status) -> None:
     code, out, _ = status("--json")
     assert code == 0
@@ -205,6 +206,7 @@ def test_one_home_that_cannot_be_reached_is_an_error_and_a_sentence(
     assert "kanarienvogel" not in printed.err + printed.out
 
 
+@pytest.mark.long
 def test_watching_looks_again_until_it_is_interrupted(watched: Watched, tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = [sys.executable, "-m", "pipelines.cli.main", "status", "--json", "--watch", "0.05"]

@@ -261,6 +261,7 @@ def served_at(directory: Path, url: str, pin: str | None = None) -> Path:
     return directory
 
 
+@pytest.mark.long
 def test_a_participant_that_does_not_reach_its_catalog_is_not_healthy(
     answers: tuple[int, dict[str, str]], tmp_path: Path
 ) -> None:

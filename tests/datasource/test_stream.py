@@ -276,6 +276,7 @@ def administrator(store: Store) -> Iterator[Connection]:
     engine.dispose()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "sentence"),
     long_but(

@@ -30,6 +30,7 @@ from tests.exchange.served import (
     send,
     silent,
 )
+from tests.sweeps import long_but
 from tests.waiting import until
 
 
@@ -70,7 +71,9 @@ def part_of(folder: Path, file: SegmentFile) -> Path:
     return folder / f".medusa-{file.sha256}.parquet.part"
 
 
-@pytest.mark.parametrize("rest", [ROWS[:500_000], b"damaged" * 1_000, ROWS + b"more", b""])
+@pytest.mark.parametrize(
+    "rest", long_but(2, [ROWS[:500_000], b"damaged" * 1_000, ROWS + b"more", b""], quick=True)
+)
 def test_what_an_earlier_attempt_received_is_continued_or_forgotten(
     server: HttpsServer, tmp_path: Path, rest: bytes
 ) -> None:

@@ -40,6 +40,7 @@ from tests.exchange.served import (
     token_of,
     until_closed,
 )
+from tests.sweeps import long_but
 from tests.waiting import until
 
 INVALID = {
@@ -58,7 +59,7 @@ INVALID = {
 }
 
 
-@pytest.mark.parametrize("sent", INVALID.values(), ids=list(INVALID))
+@pytest.mark.parametrize("sent", long_but(3, INVALID.values(), quick=True), ids=list(INVALID))
 def test_a_request_that_is_not_complete_or_not_valid_ends_its_connection(
     hasty: HttpsServer, sent: bytes
 ) -> None:

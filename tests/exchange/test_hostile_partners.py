@@ -41,6 +41,7 @@ from tests.exchange.served import (
     silent,
 )
 from tests.exchange.test_exchange_home import an_envelope
+from tests.sweeps import long_but
 from tests.waiting import until
 
 
@@ -171,7 +172,9 @@ MISBEHAVIOUR = {
 
 
 @pytest.mark.parametrize(
-    ("what", "sentence"), MISBEHAVIOUR.items(), ids=[what.__name__ for what in MISBEHAVIOUR]
+    ("what", "sentence"),
+    long_but(4, MISBEHAVIOUR.items(), quick=True),
+    ids=[what.__name__ for what in MISBEHAVIOUR],
 )
 def test_a_partner_that_misbehaves_is_unavailable_in_its_time(
     what: Callable[[socket.socket], None], sentence: str

@@ -33,6 +33,7 @@ from tests.exchange.building import (
     Writer,
     a_home,
 )
+from tests.sweeps import long_but
 from tests.waiting import until
 
 
@@ -257,7 +258,7 @@ SPOILT: dict[str, Spoil] = {
 }
 
 
-@pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
+@pytest.mark.parametrize("spoil", long_but(6, SPOILT.values(), quick=True), ids=SPOILT)
 def test_what_is_wrong_with_a_file_is_told_once_and_other_lines_go_on(
     alpha: Writer, beta: Writer, reader: Reader, spoil: Spoil
 ) -> None:
@@ -344,6 +345,7 @@ def test_a_large_file_is_copied_and_looked_at_in_little_memory(
     assert peak < 8 << 20
 
 
+@pytest.mark.long(quick=True)
 def test_a_partner_that_names_thousands_of_files_costs_a_value_for_each(
     alpha: Writer, reader: Reader
 ) -> None:

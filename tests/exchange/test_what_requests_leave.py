@@ -225,6 +225,7 @@ def nobody_logs_in(watcher: Engine, role: str) -> Iterator[None]:
         run(watcher, f"ALTER ROLE {role} LOGIN")
 
 
+@pytest.mark.long(quick=True)
 def test_while_the_catalog_is_away_no_answer_says_what_is_inside(
     home: ExchangeHome, storage: Path, urls: HomeUrls, watcher: Engine,
     caplog: pytest.LogCaptureFixture,

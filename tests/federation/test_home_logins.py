@@ -112,6 +112,7 @@ OF_A_DRIVER = {"keys/alpha/logins/job"}
 """Its own login alone: partners are reached through their exchange servers."""
 
 
+@pytest.mark.long
 def test_a_driver_opens_the_file_of_its_login_and_needs_no_url(settings: Settings) -> None:
     opened = opened_by_driver(settings)
     assert RECORD in opened

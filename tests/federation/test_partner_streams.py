@@ -223,6 +223,7 @@ def test_a_reader_that_is_listed_no_more_gets_no_news(
     assert news("connections")
 
 
+@pytest.mark.long
 def test_contracts_are_applied_while_the_partner_is_away(
     offices: tuple[Office, Office],
 ) -> None:

@@ -113,6 +113,7 @@ def test_status_shows_the_components(up: Up) -> None:
     assert all(f"  {name} " in told for name in COMPONENTS)
 
 
+@pytest.mark.long
 def test_another_folder_is_told_who_has_the_port_before_anything_is_started(up: Up) -> None:
     other = Platform()
     other.port = up.platform.port
@@ -125,6 +126,7 @@ def test_another_folder_is_told_who_has_the_port_before_anything_is_started(up: 
         other.remove()
 
 
+@pytest.mark.long
 def test_one_that_is_up_does_not_move_to_another_port_unasked(up: Up) -> None:
     done = up.platform.type("up", "--port", str(up.platform.port + 1))
     assert done.returncode == 3

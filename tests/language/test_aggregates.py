@@ -12,6 +12,7 @@ from medusa_core.errors import Refused
 from pipelines.language.aggregates import EVENT_TIME, CompiledAggregate, compile_aggregate
 from pipelines.storage.arrow_schema import STIME
 from tests.language.conftest import OTHER_SETTINGS, in_tasks
+from tests.sweeps import long_but
 
 COLUMNS = {
     name: Column(name, type_)
@@ -95,7 +96,7 @@ LIKE_SPARK = [
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("is_distinct", [False, True], ids=["plain", "distinct"])
+@pytest.mark.parametrize("is_distinct", long_but(1, [False, True]), ids=["plain", "distinct"])
 def test_exact_aggregates_are_those_of_spark_in_every_order(
     groups: SparkSession, is_distinct: bool
 ) -> None:

@@ -104,7 +104,7 @@ def rows_of_csv(path: Path) -> tuple[list[str], list[tuple[str, ...]]]:
     return header, sorted(tuple(row) for row in rows)
 
 
-@pytest.mark.parametrize(("name", "folder", "inputs", "outputs"), long_but(3, CASES))
+@pytest.mark.parametrize(("name", "folder", "inputs", "outputs"), long_but(2, CASES))
 def test_a_shipped_network_gives_the_expected_answers_row_for_row(
     spark: SparkSession,
     name: str,

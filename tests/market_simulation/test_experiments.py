@@ -114,7 +114,7 @@ def test_small_markets_are_of_every_kind() -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("seed", long_but(2, range(1, 5)))
+@pytest.mark.parametrize("seed", long_but(1, range(1, 5)))
 def test_unlike_participants_come_to_rest_and_nobody_loses(scheme: Scheme, seed: int) -> None:
     world = make_world(replace(SMALL, spread=0.3), seed)
     outcome = scheme.run(world, 1_000)

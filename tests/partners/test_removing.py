@@ -83,6 +83,7 @@ def test_an_invitation_is_removed_too_and_a_stranger_is_refused(
         remove_partner(alpha.settings, None, "gamma")
 
 
+@pytest.mark.long
 def test_applying_contracts_does_not_bring_a_removed_partner_back(
     offices: tuple[Office, Office],
 ) -> None:

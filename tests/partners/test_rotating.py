@@ -63,6 +63,7 @@ def test_keys_rotate_on_both_sides_while_no_request_fails(offices: tuple[Office,
                           .public_key().hex(),)]  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_partner_that_was_away_follows_several_rotations(offices: tuple[Office, Office]) -> None:
     alpha, beta = offices
     joined(offices)

@@ -81,6 +81,7 @@ def test_a_reader_that_has_not_followed_does_not_say_that_it_is_done(pair: Pair)
     assert holds == [WIDTH_US], "what it has to read again is kept for it"
 
 
+@pytest.mark.long(quick=True)
 def test_what_is_trimmed_here_does_not_keep_a_recall_from_being_followed(
     pair: Pair, monkeypatch: MONKEY, capsys: CAPTURED
 ) -> None:

@@ -95,6 +95,7 @@ def test_a_recall_takes_rows_from_the_stable_table(sharing: Sharing) -> None:
     assert apply(before, feed) == client.snapshot("big") == read(lines.settings, BIG, version + 1)
 
 
+@pytest.mark.long
 def test_trimmed_rows_are_gone_and_versions_and_feeds_over_them_are_refused(
     sharing: Sharing,
 ) -> None:
@@ -184,6 +185,7 @@ def test_versions_are_found_by_time_and_others_are_refused(sharing: Sharing) -> 
         assert client.get(f"{changes}?{query}").status_code == 400, query
 
 
+@pytest.mark.long
 def test_a_limit_names_only_as_many_files_as_have_the_rows(sharing: Sharing) -> None:
     lines = sharing.lines
     for at in range(40):
@@ -194,6 +196,7 @@ def test_a_limit_names_only_as_many_files_as_have_the_rows(sharing: Sharing) -> 
     assert len(lines_of(client.query("big", {"limitHint": 0}))) == 2
 
 
+@pytest.mark.long
 def test_a_table_that_grows_keeps_the_files_that_it_had(sharing: Sharing) -> None:
     lines, chance = sharing.lines, random.Random(5)
     client = sharing.client(sharing.token())

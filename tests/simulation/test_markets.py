@@ -67,6 +67,7 @@ def test_of_five_seeds_one_is_a_market_and_the_others_are_what_they_were() -> No
             assert shape == WHOLE
 
 
+@pytest.mark.long
 def test_telling_a_market_changes_nothing() -> None:
     told = run_market_schedule(SEED, lambda event: None)
     silent = run_market_schedule(SEED)

@@ -228,6 +228,7 @@ def test_a_sink_added_later_begins_at_the_origin_or_now(home: SinkHome, tmp_path
     assert record_of(tmp_path / "new")["lost_us"] == 0
 
 
+@pytest.mark.long
 def test_the_same_declaration_does_not_start_over(home: SinkHome, tmp_path: Path) -> None:
     for bucket in range(3):
         home.write(READINGS, bucket, bucket + 1, [a_row(bucket, bucket)])
@@ -267,6 +268,7 @@ def test_what_was_trimmed_before_it_was_delivered_is_told_and_never_passed_over_
     assert home.sink().lost_us == 2 * WIDTH_US
 
 
+@pytest.mark.long
 def test_another_target_gets_all_of_it_and_the_old_one_goes_on_when_it_is_back(
     home: SinkHome, tmp_path: Path
 ) -> None:

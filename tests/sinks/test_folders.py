@@ -26,6 +26,7 @@ from tests.sinks.building import (
     parquet_rows,
     record_of,
 )
+from tests.sweeps import long_but
 
 
 @pytest.fixture
@@ -222,6 +223,7 @@ def test_two_sinks_into_one_folder_are_refused(home: SinkHome, lake: Path) -> No
     assert parquet_rows(lake) == home.rows(READINGS)
 
 
+@pytest.mark.long
 def test_a_folder_of_a_home_that_was_recreated_is_refused(
     home: SinkHome, lake: Path, postgres_server: EmbeddedServer, tmp_path: Path
 ) -> None:
@@ -243,7 +245,9 @@ def test_parquet_does_not_go_into_a_folder_of_csv(home: SinkHome, lake: Path) ->
     assert "holds parquet files" in str(problem)
 
 
-@pytest.mark.parametrize("what", ["taken away", "longer", "renamed", "one more", "no record"])
+@pytest.mark.parametrize(
+    "what", long_but(1, ["taken away", "longer", "renamed", "one more", "no record"])
+)
 def test_a_folder_that_was_tampered_with_is_refused(home: SinkHome, lake: Path, what: str) -> None:
     for bucket in range(3):
         home.write(READINGS, bucket, bucket + 1, [a_row(bucket, bucket)])
@@ -267,7 +271,9 @@ def test_a_folder_that_was_tampered_with_is_refused(home: SinkHome, lake: Path, 
     assert names(lake) == before
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"format": 1}', "9" * 9_999, "[" * 9_999])
+@pytest.mark.parametrize(
+    "text", long_but(2, ["", "{", "[]", "null", '{"format": 1}', "9" * 9_999, "[" * 9_999])
+)
 def test_a_record_that_is_not_ours_is_refused(home: SinkHome, lake: Path, text: str) -> None:
     lake.mkdir()
     (lake / RECORD).write_text(text)
@@ -286,7 +292,9 @@ def test_a_file_from_nowhere_behind_the_end_is_refused(home: SinkHome, lake: Pat
     assert "take that file away" in str(problem)
 
 
-@pytest.mark.parametrize("span", ["000020Z-19700101T000030Z", "000010Z-19700101T000025Z"])
+@pytest.mark.parametrize(
+    "span", long_but(1, ["000020Z-19700101T000030Z", "000010Z-19700101T000025Z"])
+)
 def test_a_file_that_is_no_run_of_what_comes_next_is_not_gone_on_with(
     home: SinkHome, lake: Path, span: str
 ) -> None:
@@ -324,12 +332,14 @@ def test_a_folder_inside_the_home_is_refused(home: SinkHome) -> None:
         assert "keeps its own files" in str(problem)
 
 
+@pytest.mark.long
 def test_a_file_where_the_folder_should_be_is_refused(home: SinkHome, lake: Path) -> None:
     lake.write_text("a file")
     home.write(READINGS, 0, 1, [a_row(0, 0)])
     assert isinstance(home.problem(), Refused)
 
 
+@pytest.mark.long
 def test_a_file_of_the_stream_that_is_damaged_is_waited_for(home: SinkHome, lake: Path) -> None:
     home.write(READINGS, 0, 1, [a_row(0, 0)])
     (segment,) = home.segments(READINGS)

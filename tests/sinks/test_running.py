@@ -215,6 +215,7 @@ def look_until(deliveries: Deliveries, condition: Any, what: str) -> None:
     until(looked, what, seconds_max=120)
 
 
+@pytest.mark.long
 def test_each_sink_has_its_own_pace(
     home: SinkHome, deliveries: tuple[Deliveries, Heard], database: Database, tmp_path: Path
 ) -> None:
@@ -243,6 +244,7 @@ def test_an_action_of_a_sink_is_reported_once(
     assert len(names(tmp_path / "lake")) == 4
 
 
+@pytest.mark.long
 def test_closing_does_not_wait_for_a_database_that_does_not_answer(
     home: SinkHome, deliveries: tuple[Deliveries, Heard], database: Database
 ) -> None:

@@ -23,6 +23,7 @@ from tests.sinks.building import (
     a_row,
     locked_by_another,
 )
+from tests.sweeps import long_but
 
 TENTATIVE = Stability.TENTATIVE
 
@@ -162,6 +163,7 @@ def test_tentative_rows_are_shown_and_corrected(home: SinkHome, database: Databa
     assert database.run("SELECT count(*) FROM medusa_sink_before") == [(0,)]
 
 
+@pytest.mark.long
 def test_a_row_under_two_tentative_ones_is_restored(home: SinkHome, database: Database) -> None:
     home.declare_table(COPIES, key=["id"], stability="all")
     home.write(COPIES, 0, 1, [a_row(1, 0, name="final", share=float("nan"))])
@@ -177,6 +179,7 @@ def test_a_row_under_two_tentative_ones_is_restored(home: SinkHome, database: Da
     assert (1, "final") in found
 
 
+@pytest.mark.long
 def test_a_table_that_no_longer_takes_tentative_rows_drops_them(
     home: SinkHome, database: Database
 ) -> None:
@@ -192,6 +195,7 @@ def test_a_table_that_no_longer_takes_tentative_rows_drops_them(
     assert database.marks() == [(1, "stable", 3)], "what has marks keeps them true"
 
 
+@pytest.mark.long
 def test_a_correction_that_changes_no_row_makes_its_rows_stable(
     home: SinkHome, database: Database
 ) -> None:
@@ -209,6 +213,7 @@ def test_a_correction_that_changes_no_row_makes_its_rows_stable(
     assert database.rows() == rows
 
 
+@pytest.mark.long
 def test_a_table_without_the_marks_takes_no_tentative_rows(
     home: SinkHome, database: Database
 ) -> None:
@@ -243,15 +248,18 @@ def test_a_table_that_fits_is_used_with_its_own_columns(home: SinkHome, database
 
 @pytest.mark.parametrize(
     ("change", "told"),
-    [
-        ("DROP COLUMN share", "it has no column share (double precision)"),
-        ("ALTER COLUMN level TYPE smallint", "column level is smallint, not integer"),
-        ("ALTER COLUMN seen TYPE timestamp", "column seen is timestamp without time zone"),
-        ("ADD COLUMN who text NOT NULL", "column who is not of the stream and has no default"),
-        ("ALTER COLUMN name SET NOT NULL", "column name is NOT NULL"),
-        ("DROP CONSTRAINT rows_pkey", "it has no unique index on (id)"),
-        ("SET UNLOGGED", "no ordinary table that outlives a crash"),
-    ],
+    long_but(
+        2,
+        [
+            ("DROP COLUMN share", "it has no column share (double precision)"),
+            ("ALTER COLUMN level TYPE smallint", "column level is smallint, not integer"),
+            ("ALTER COLUMN seen TYPE timestamp", "column seen is timestamp without time zone"),
+            ("ADD COLUMN who text NOT NULL", "column who is not of the stream and has no default"),
+            ("ALTER COLUMN name SET NOT NULL", "column name is NOT NULL"),
+            ("DROP CONSTRAINT rows_pkey", "it has no unique index on (id)"),
+            ("SET UNLOGGED", "no ordinary table that outlives a crash"),
+        ],
+    ),
 )
 def test_a_table_that_does_not_fit_is_refused_with_the_difference(
     home: SinkHome, database: Database, change: str, told: str
@@ -299,6 +307,7 @@ def test_a_view_is_no_target(home: SinkHome, database: Database) -> None:
     assert isinstance(home.problem(), Refused)
 
 
+@pytest.mark.long
 def test_two_sinks_into_one_table_are_refused(home: SinkHome, database: Database) -> None:
     home.declare_table(COPIES)
     with pytest.raises(Refused, match="already: give each sink a target"):
@@ -382,7 +391,7 @@ def test_a_wrong_password_is_unavailable_and_not_repeated(home: SinkHome) -> Non
 
 
 @pytest.mark.parametrize(
-    "value", ["", "nonsense s3cret", "mysql://u:s3cret@h/d", "postgresql://h:x/"]
+    "value", long_but(1, ["", "nonsense s3cret", "mysql://u:s3cret@h/d", "postgresql://h:x/"])
 )
 def test_a_variable_that_holds_no_url_is_refused_by_its_name(home: SinkHome, value: str) -> None:
     home.declare_table(COPIES)

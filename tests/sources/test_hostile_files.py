@@ -213,6 +213,7 @@ def test_records_of_nothing_but_quotes_are_read_in_good_time(tmp_path: Path) -> 
     assert [(q.position, q.reason) for q in chunks[0].quarantined] == [(3, "quotes are broken")]
 
 
+@pytest.mark.long
 def test_a_truncated_gzip_is_refused_after_the_chunks_before_the_break(tmp_path: Path) -> None:
     text = HEADER + b"".join(
         b"%d,a,%d,1.5\n" % (1_700_000_000_000_000 + i * 7, i % 999) for i in range(400_000)

@@ -127,6 +127,7 @@ def test_numbers_are_never_rounded_on_the_way(tmp_path: Path) -> None:
     assert row["b"] == 2**63 - 1
 
 
+@pytest.mark.long
 def test_records_of_very_many_keys_are_read_in_good_time(tmp_path: Path) -> None:
     keys = ", ".join(f'"k{n}": {n}' for n in range(50_000))
     twice = record(more=f'1, {keys}, "k1": 2, "size": 3')

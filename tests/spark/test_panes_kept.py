@@ -171,6 +171,7 @@ def all_but_one_come(world: Answering, missing: str) -> None:
             world.comes(name, records(seed), seconds(480, 720))
 
 
+@pytest.mark.long
 def test_a_correction_reads_only_what_was_missing_and_gives_the_same(world: Planned) -> None:
     whole = found(world.in_full(MINUTE))
     assert found(world.answer(MINUTE)) == whole
@@ -243,6 +244,7 @@ def test_an_input_that_was_tentative_is_read_again(world: Planned) -> None:
     assert made.metrics.records_in == again
 
 
+@pytest.mark.long
 def test_panes_of_another_content_are_not_used(world: Planned) -> None:
     world.answer(MINUTE)
     world.comes("left", records(99), seconds(480, 720))

@@ -325,6 +325,7 @@ def a_join() -> Network:
     )  # fmt: skip
 
 
+@pytest.mark.long
 def test_no_answer_waits_for_a_verification(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -377,6 +378,7 @@ def test_a_fault_of_the_job_of_answers_is_found_while_the_engine_warms_up(
     )
 
 
+@pytest.mark.long
 def test_kept_panes_that_are_wrong_are_found_by_the_first_correction(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

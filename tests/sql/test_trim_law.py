@@ -19,6 +19,7 @@ from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from tests.catalog import building as a
 from tests.sql.conftest import LogIn
 from tests.sql.test_laws_in_the_database import a_row, refusal
+from tests.sweeps import long_but
 
 NO_RIGHT, TIMED_OUT = "42501", "55P03"
 SUMS_LINE = "WHERE stream = 'sums'"
@@ -92,7 +93,9 @@ ATTACKS = {
 }
 
 
-@pytest.mark.parametrize(("statement", "state"), ATTACKS.values(), ids=list(ATTACKS))
+@pytest.mark.parametrize(
+    ("statement", "state"), long_but(6, ATTACKS.values(), quick=True), ids=list(ATTACKS)
+)
 def test_the_owner_cannot_trim_what_must_stay(log_in: LogIn, statement: str, state: str) -> None:
     error = refusal(log_in("owner"), statement)
     assert error.pgcode == state, error
@@ -166,6 +169,7 @@ GRANT = "SELECT medusa_api.grant_stream('sums', '{}')"
 ACKNOWLEDGE = "SELECT medusa.acknowledge_as('{}', 'sums', {}, 1000, 0)"
 
 
+@pytest.mark.long(quick=True)
 def test_a_reader_that_never_ends_its_transaction_delays_only_trims_and_those_not_for_ever(
     log_in: LogIn, attacked: PostgresCatalog
 ) -> None:

@@ -305,6 +305,7 @@ def test_a_closed_watcher_gives_its_port_back(tmp_path: Path) -> None:
     assert listens_at(port) == set()
 
 
+@pytest.mark.long
 def test_a_server_keeps_no_process_alive_and_prints_nothing(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"

@@ -67,6 +67,7 @@ def test_it_shows_before_and_after_and_from_what_partners_are_estimated(
     assert "nothing was written or sent" in shown
 
 
+@pytest.mark.long(quick=True)
 def test_the_document_holds_the_same_with_its_differences(
     overloaded: Pair, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -87,6 +88,7 @@ def test_the_document_holds_the_same_with_its_differences(
     assert found["recorded_ms"] == 600_000
 
 
+@pytest.mark.long(quick=True)
 def test_a_what_if_of_an_unsigned_contract_uses_its_file(
     overloaded: Pair, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

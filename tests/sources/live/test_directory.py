@@ -68,6 +68,7 @@ def test_files_land_once_with_the_batch_in_which_they_came(watching: Landing) ->
     assert (watching.status.origin_us, watching.status.promised_us) == (100 * S, 120 * S)
 
 
+@pytest.mark.long
 def test_after_a_restart_only_what_is_new_lands(watching: Landing) -> None:
     write_csv(watching.inbox / "a.csv", [100 * S])
     source = watching.watch()
@@ -90,6 +91,7 @@ def test_killed_between_landing_and_checkpoint_a_batch_lands_once(watching: Land
     assert watching.catalog.quarantine_count() == 1
 
 
+@pytest.mark.long
 def test_a_batch_that_landed_may_lose_its_files_before_the_checkpoint(watching: Landing) -> None:
     write_csv(watching.inbox / "a.csv", [100 * S]).rename(watching.inbox / "gone.csv")
     watching.watch().poll(NOW_MS)
@@ -116,6 +118,7 @@ def test_files_handed_over_that_are_taken_away_before_they_landed_hold_nothing_u
     assert source.poll(NOW_MS).landed == 1
 
 
+@pytest.mark.long
 def test_files_handed_over_are_waited_for_if_another_folder_is_in_the_place_of_theirs(
     watching: Landing,
 ) -> None:
@@ -258,6 +261,7 @@ def test_a_file_that_may_not_be_read_is_in_quarantine_and_the_rest_goes_on(
     assert "give the permission" in bad.reason
 
 
+@pytest.mark.long
 def test_a_backlog_lands_in_parts_with_the_same_records_late_whatever_the_parts(
     watching: Landing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,6 +279,7 @@ def test_a_backlog_lands_in_parts_with_the_same_records_late_whatever_the_parts(
     assert [p.boundary_us for p in polls] == [80 * S, 140 * S, 160 * S, 180 * S]
 
 
+@pytest.mark.long
 def test_batches_go_on_in_a_new_generation_and_no_file_is_read_again(
     watching: Landing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -294,6 +299,7 @@ def test_batches_go_on_in_a_new_generation_and_no_file_is_read_again(
     assert batches(watching) == dict.fromkeys(range(6), 1)
 
 
+@pytest.mark.long
 def test_a_declared_format_refuses_files_of_another(watching: Landing) -> None:
     write_csv(watching.inbox / "a.csv", [100 * S])
     write_parquet(watching.inbox / "b", [101 * S])
@@ -325,6 +331,7 @@ def test_one_record_of_2099_does_not_poison_the_stream(watching: Landing) -> Non
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_jump_that_the_next_file_confirms_lands_with_it(watching: Landing) -> None:
     source = watching.watch(max_jump="1h")
     write_csv(watching.inbox / "a.csv", [100 * S, 9_000 * S])
@@ -392,6 +399,7 @@ def test_a_catalog_that_knows_less_than_the_checkpoint_is_noticed(
         other.watch().poll(NOW_MS)
 
 
+@pytest.mark.long
 def test_an_error_while_landing_reaches_the_poll_and_the_next_one_goes_on(
     watching: Landing, caplog: pytest.LogCaptureFixture
 ) -> None:

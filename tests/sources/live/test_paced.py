@@ -156,7 +156,7 @@ def test_a_poll_that_failed_is_taken_up_by_the_next(landing: Landing) -> None:
 
 
 @needs_data
-@pytest.mark.parametrize(("disorder", "late"), [("60s", 4_753), ("3901s", 0)])
+@pytest.mark.parametrize(("disorder", "late"), long_but(1, [("60s", 4_753), ("3901s", 0)]))
 @pytest.mark.parametrize(
     ("cuts", "poll_s"), long_but(1, [((1, 30_000, 30_001), 3_600), ((), 7_200)])
 )
@@ -201,6 +201,7 @@ def test_the_generator_makes_its_rate_in_the_time_of_the_clock(landing: Landing)
     assert landing.catalog.quarantine_count() == 0
 
 
+@pytest.mark.long
 def test_the_generator_catches_up_what_passed_while_it_was_away(landing: Landing) -> None:
     landing.open(kind="generate", seed=3, rate_per_s=100, disorder="5s").poll(NOW_MS)
     back = landing.open(kind="generate", seed=3, rate_per_s=100, disorder="5s")

@@ -211,6 +211,7 @@ def test_an_unreadable_line_is_quarantined_under_the_first_stream(home: Home) ->
     assert home.landed(SOUTH) == {0: 0}
 
 
+@pytest.mark.long
 def test_only_the_anchor_has_a_row_for_a_batch_in_which_it_has_no_record(home: Home) -> None:
     source = home.feed()
     home.write("a.csv", [(100 * S, "south", 1)])
@@ -222,6 +223,7 @@ def test_only_the_anchor_has_a_row_for_a_batch_in_which_it_has_no_record(home: H
     assert home.landed(WEST) == {1: 1}
 
 
+@pytest.mark.long
 def test_killed_between_landing_and_checkpoint_nothing_lands_twice(home: Home) -> None:
     home.write("a.csv", [(100 * S, "north", 1), (101 * S, "south", 2)])
     home.feed().poll(NOW_MS)
@@ -278,6 +280,7 @@ def _dies_at(point: str) -> Callable[[str], None]:
     return visitor
 
 
+@pytest.mark.long
 def test_a_feed_of_sparks_is_shared_as_well(home: Home) -> None:
     declared = {
         "kind": "spark", "format": "csv", "schema": "ts_us bigint, region string, size int",
@@ -320,6 +323,7 @@ def test_a_stream_may_join_and_gets_what_comes_from_then_on(home: Home) -> None:
     assert home.rows(WEST) == [(101 * S, "west", 2)]
 
 
+@pytest.mark.long
 def test_the_anchor_may_leave_and_another_stream_takes_over(home: Home) -> None:
     home.write("a.csv", [(100 * S, "north", 1), (100 * S, "west", 1)])
     home.feed().poll(NOW_MS)
@@ -345,6 +349,7 @@ def test_streams_fed_together_and_declared_apart_now_are_refused(home: Home) -> 
         home.open(NORTH, WEST, apart={WEST: {"path": str(other)}})
 
 
+@pytest.mark.long
 def test_streams_fed_apart_and_declared_alike_now_are_refused(home: Home) -> None:
     home.write("a.csv", [(100 * S, "north", 1), (100 * S, "west", 1)])
     for source in home.open(NORTH, WEST, apart={WEST: {"disorder": "9s"}}).values():
@@ -366,6 +371,7 @@ def test_a_lost_lease_of_one_stream_lands_nothing_of_any(home: Home) -> None:
     assert source.poll(NOW_MS).landed == 2
 
 
+@pytest.mark.long
 def test_a_record_far_ahead_waits_for_the_next_one_of_its_stream(home: Home) -> None:
     source = home.feed(max_jump="60s")
     home.write("a.csv", [(100 * S, "north", 1), (900 * S, "north", 2), (101 * S, "south", 1)])
@@ -415,6 +421,7 @@ def test_an_invalid_where_is_refused(where: object) -> None:
         parse_declaration(NORTH, {"kind": "directory", "path": "x", "where": where})
 
 
+@pytest.mark.long
 def test_a_feed_lands_in_postgres_as_it_does_in_memory(
     tmp_path: Path, spark: SparkSession, postgres_server: EmbeddedServer
 ) -> None:
