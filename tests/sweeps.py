@@ -5,8 +5,8 @@ more examples, or over all cases, and tests are run that show a capability again
 
     MEDUSA_TEST_PART=3 make test-long
 
-draws a third of the examples and of the sample of mutants, but never fewer than `make test` draws;
-every test still runs. Of the drawn networks, MEDUSA_DIFFERENTIAL names a part
+draws a third of the examples and of the sample of mutants, but never fewer than `make test` draws,
+and runs a third of the cases that `long_but` leaves to it; every test still runs. Of the drawn networks, MEDUSA_DIFFERENTIAL names a part
 (tests/spark/test_differential.py). `.ci/run` uses both.
 """
 
@@ -40,7 +40,20 @@ def long_but(first: int, cases: Iterable[Any], *, quick: bool = False) -> Sequen
 
     `quick` is for rooms whose tests run against mutants: those of the rest do so as before.
     """
-    return [case if number < first else _long(case, quick) for number, case in enumerate(cases)]
+    return [
+        _long(case, quick) if number >= first and is_of_part(number - first) else case
+        for number, case in enumerate(cases)
+    ]
+
+
+def is_of_part(number: int) -> bool:
+    """Whether a case is one of those that this run of `make test-long` has: each `PART`-th."""
+    return not IS_LONG or number % PART == 0
+
+
+def each_of_part(cases: Iterable[str]) -> tuple[str, ...]:
+    """The cases that this run of `make test-long` has, of a test that goes over all of them."""
+    return tuple(case for number, case in enumerate(cases) if is_of_part(number))
 
 
 def _long(case: Any, quick: bool) -> Any:

@@ -60,14 +60,15 @@ def build_editable(directory, config_settings=None, metadata_directory=None):
 """
 
 
-def write_wheel(folder: Path, name: str, version: str) -> str:
-    """Write a wheel with one module; returns its line for a lock."""
+def write_wheel(folder: Path, name: str, version: str, *more: str) -> str:
+    """Write a wheel with one module and more files; returns its line for a lock."""
     path = folder / f"{name}-{version}-py3-none-any.whl"
     info = f"{name}-{version}.dist-info/"
     files = {
         f"{name}.py": f"VERSION = {version!r}\n",
         info + "METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
         info + "WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        **dict.fromkeys(more, ""),
     }
     record = ""
     for file, text in files.items():
@@ -243,6 +244,18 @@ def test_a_changed_lock_is_followed(project: Project) -> None:
     project.lock(write_wheel(project.packages, "tiny", "2.0"))
     project.succeed()
     assert project.installed_version() == "2.0"
+
+
+@pytest.mark.long
+def test_the_archives_that_spark_would_read_before_its_packages_are_removed(
+    project: Project,
+) -> None:
+    lib = "pyspark/python/lib"
+    files = [f"{lib}/{name}" for name in ("pyspark.zip", "py4j-0.1-src.zip", "another.zip")]
+    project.lock(write_wheel(project.packages, "tiny", "1.0", *files))
+    project.succeed()
+    (site,) = (project.root / ".venv").glob("lib/python*/site-packages")
+    assert [path.name for path in (site / lib).iterdir()] == ["another.zip"]
 
 
 @pytest.mark.long
