@@ -6,7 +6,8 @@ more examples, or over all cases, and tests are run that show a capability again
     MEDUSA_TEST_PART=3 make test-long
 
 draws a third of the examples and of the sample of mutants, but never fewer than `make test` draws,
-and runs a third of the cases that `long_but` leaves to it; every test still runs. Of the drawn networks, MEDUSA_DIFFERENTIAL names a part
+and runs a third of the cases that `long_but` leaves to it and of the gaps at which processes are
+killed; every test still runs. Of the drawn networks, MEDUSA_DIFFERENTIAL names a part
 (tests/spark/test_differential.py). `.ci/run` uses both.
 """
 
