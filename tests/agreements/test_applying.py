@@ -92,6 +92,7 @@ def test_a_file_that_has_changed_is_an_edit(alpha: Party, beta: Party) -> None:
     assert agreed == replace(expected, number=2, supersedes=revision_of(some_terms()))
 
 
+@pytest.mark.long(quick=True)
 def test_what_was_edited_in_sql_since_is_shown_and_never_overwritten(
     alpha: Party, beta: Party
 ) -> None:

@@ -155,6 +155,7 @@ def test_a_definition_runs_at_the_seller_for_its_buyer_alone(
     assert beta.told == []
 
 
+@pytest.mark.long(quick=True)
 def test_with_the_contract_the_definition_ends_its_grant_at_once_and_what_it_holds(
     alpha: Party, beta: Party, sync: DefinitionSync, watchers: Watchers
 ) -> None:

@@ -245,6 +245,7 @@ def test_what_the_payer_lets_go_is_one_proposal_and_no_later_one_that_says_the_s
     assert alpha.shows() == beta.shows() == ("agreed", ONE_THIRTY)
 
 
+@pytest.mark.long(quick=True)
 def test_a_proposal_expires_in_both_homes(
     alpha: Party, beta: Party, watchers: dict[Participant, Engine]
 ) -> None:
@@ -367,6 +368,7 @@ WRONG = {
 }  # fmt: skip
 
 
+@pytest.mark.long(quick=True)
 def test_wrong_edits_are_refused_with_the_reason_and_nothing_is_half_applied(
     alpha: Party, beta: Party
 ) -> None:
@@ -399,6 +401,7 @@ def test_wrong_first_contracts_are_refused_with_the_reason(alpha: Party) -> None
         assert everything(alpha) == before, what
 
 
+@pytest.mark.long(quick=True)
 def test_no_two_contracts_of_one_subject_overlap(alpha: Party, beta: Party) -> None:
     agree(alpha, beta)
     for subject in ("NULL", "'{main}'"):
@@ -442,6 +445,7 @@ def test_two_proposals_of_one_subject_make_one_agreement(alpha: Party, beta: Par
     assert alpha.agreements.agreed() == beta.agreements.agreed()
 
 
+@pytest.mark.long(quick=True)
 def test_two_sessions_that_edit_one_contract_do_not_both_have_their_way(
     alpha: Party, beta: Party
 ) -> None:

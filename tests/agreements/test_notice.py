@@ -83,6 +83,7 @@ def test_a_partner_cannot_put_off_a_notice_that_it_was_given(alpha: Party, beta:
     assert ends_ms(alpha) == ends_ms(beta) == ends
 
 
+@pytest.mark.long(quick=True)
 def test_a_partner_that_waits_until_its_giver_has_forgotten_when_it_came_puts_off_nothing(
     alpha: Party, beta: Party, watchers: dict[Participant, Engine]
 ) -> None:

@@ -192,6 +192,7 @@ def test_comparisons_have_a_share_of_their_own(
     assert (state, reason.startswith("too much: alpha has sent 512")) == ("refused", True)
 
 
+@pytest.mark.long(quick=True)
 def test_contracts_that_a_home_signed_and_lost_come_back_beyond_what_a_partner_may_name(
     alpha: Party, beta: Party, watchers: dict[Participant, Engine]
 ) -> None:

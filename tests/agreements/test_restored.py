@@ -179,6 +179,7 @@ def test_notice_of_an_agreement_that_comes_too_late_comes_to_rest(
     assert alpha.sql(VOIDS) == [(1, "beta refuses it: it came too late")]
 
 
+@pytest.mark.long(quick=True)
 def test_what_came_in_time_counts_however_long_it_lay_there(
     alpha: Party, beta: Party, watchers: dict[Participant, Engine]
 ) -> None:

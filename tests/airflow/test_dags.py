@@ -165,6 +165,7 @@ def test_deployed_and_supervised_participants_run(
     assert len(jobs_of(settings)) == 2, "what runs is left alone"
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("deployment")
 @pytest.mark.parametrize(
     ("form", "reason"),
@@ -288,6 +289,7 @@ def test_the_backlog_lane_is_opened_and_waited_for(airflow: Airflow) -> None:
     assert run.states("certify") == ["success"], run
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("deployment")
 def test_a_round_and_housekeeping_of_all_are_reported(airflow: Airflow) -> None:
     run = airflow.run("medusa_round", explain=True, only_idle=False)
@@ -333,6 +335,7 @@ def stopped(airflow: Airflow, settings: Settings, deployment: Deployment) -> Ran
     return run
 
 
+@pytest.mark.long
 def test_what_shall_not_run_any_more_is_stopped(stopped: Ran) -> None:
     assert "stop, a test does not want it" in " ".join(stopped.told("supervise"))
 

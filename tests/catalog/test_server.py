@@ -204,6 +204,7 @@ def test_starting_attaching_and_reviving_need_no_password(folder: Path) -> None:
         assert ask(guest.superuser_url(), "select 1") == [(1,)]
 
 
+@pytest.mark.long(quick=True)
 @needs_proc
 def test_a_server_that_recovers_after_a_crash_of_a_session_is_waited_for(folder: Path) -> None:
     with EmbeddedServer(folder) as server:
@@ -257,6 +258,7 @@ def test_of_two_that_start_at_once_one_starts_and_the_other_attaches(
         owner.end()
 
 
+@pytest.mark.long(quick=True)
 @needs_proc
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its owner's death")
 @pytest.mark.parametrize("how", long_but(1, [signal.SIGKILL, signal.SIGTERM]))
@@ -370,6 +372,7 @@ def test_the_wheels_programs_serve_where_the_machine_has_none(
         assert ask(server.superuser_url(), "show server_version_num")[0][0] >= "180000"
 
 
+@pytest.mark.long(quick=True)
 def test_programs_that_cannot_be_reached_are_copied_beside_the_data(
     server_folder: Path, tmp_path: Path
 ) -> None:

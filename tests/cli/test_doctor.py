@@ -132,6 +132,7 @@ def test_the_doctor_changes_nothing_in_a_home(doctor: Doctor, own: Watched) -> N
     assert found["migrations of alpha"]["state"] == "ok"
 
 
+@pytest.mark.long
 def test_a_home_whose_database_is_gone_fails_alone(doctor: Doctor, watched: Watched) -> None:
     record = watched.settings.directory / "home.json"
     document = json.loads(record.read_text())

@@ -64,6 +64,7 @@ def test_pages_by_limit_and_from_join_to_the_whole(medusa: Run, netmon_kept: Kep
     assert before + after == everything
 
 
+@pytest.mark.long
 def test_read_opens_only_files_that_overlap(
     medusa: Run, netmon_kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +85,7 @@ def test_read_opens_only_files_that_overlap(
     assert set(opened) == set(segments[0].files)
 
 
+@pytest.mark.long
 def test_unix_seconds_and_iso_8601_are_the_same_time(medusa: Run, netmon_kept: Kept) -> None:
     given = ["2023-11-14T22:15:00Z", "2023-11-14T23:15:00+01:00", "2023-11-14T22:15", "1700000100"]
     outs = [medusa(netmon_kept, "read", "connections", "--from", at, "--json").out for at in given]

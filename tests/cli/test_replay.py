@@ -61,6 +61,7 @@ def arguments(
     return ["replay", str(tmp_path / "small.py"), "--input", str(file)]
 
 
+@pytest.mark.long
 def test_the_last_line_says_what_was_checked(
     arguments: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -146,6 +146,7 @@ def a_link(partner: str, state: LinkState = LinkState.REACHABLE, error: str | No
     )  # fmt: skip
 
 
+@pytest.mark.long
 def test_columns_stand_still_whatever_is_in_them(status: Status) -> None:
     heads = {}
     for participant in ("alpha", "beta"):

@@ -274,6 +274,7 @@ def test_a_participant_that_does_not_reach_its_catalog_is_not_healthy(
     assert asked("participant", port, folder) == (0, "")
 
 
+@pytest.mark.long
 def test_a_participant_whose_exchange_is_not_served_is_not_healthy(
     answers: tuple[int, dict[str, str]], tmp_path: Path
 ) -> None:

@@ -320,6 +320,7 @@ def test_a_change_cut_short_between_two_homes_is_gone_on_with(
     assert logs(settings, "beta")["mine/first"] == logs(settings, "alpha")["mine/first"]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("made")
 def test_what_cannot_be_changed_in_place_leaves_every_home_as_it_was(
     apply: Apply, settings: Settings

@@ -289,7 +289,7 @@ WRONG_CLAIMS: Mapping[str, tuple[Callable[[int], Mapping[str, Any]], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", WRONG_CLAIMS)
+@pytest.mark.parametrize("case", long_but(5, WRONG_CLAIMS, quick=True))
 def test_signed_claims_that_do_not_count_are_refused(
     home: ExchangeHome, tokens: AccessTokens, case: str
 ) -> None:
@@ -597,7 +597,7 @@ DENIED = (
 )
 
 
-@pytest.mark.parametrize("statement", DENIED)
+@pytest.mark.parametrize("statement", long_but(6, DENIED, quick=True))
 def test_the_exchange_server_may_do_nothing_but_its_calls(urls: HomeUrls, statement: str) -> None:
     with (
         closing(login(urls.exchange)) as connection,

@@ -132,6 +132,7 @@ def rows_of(urls: HomeUrls, statement: str) -> list[Any]:
         return cursor.fetchall()
 
 
+@pytest.mark.long(quick=True)
 @pytest.mark.parametrize(
     ("before_s", "after_s"), long_but(1, [(0.0, 0.0), (HELD_S, 0.0), (0.0, HELD_S)], quick=True)
 )

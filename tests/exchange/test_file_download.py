@@ -200,6 +200,7 @@ def test_a_connection_that_falls_silent_in_a_file_is_given_up_and_the_file_conti
     assert (tmp_path / "x.parquet").read_bytes() == content
 
 
+@pytest.mark.long(quick=True)
 def test_a_connection_that_is_too_slow_for_a_file_is_given_up(
     tmp_path: Path, content: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -198,6 +198,7 @@ def test_clients_that_leave_before_they_are_known_do_not_count_for_their_partner
             assert exchange.health(ALPHA).participant == ALPHA
 
 
+@pytest.mark.long(quick=True)
 def test_a_file_that_becomes_shorter_while_it_is_sent_ends_its_connection(
     home: ExchangeHome, storage: Path, urls: HomeUrls, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -248,6 +249,7 @@ def test_a_partner_has_a_number_of_connections(server: HttpsServer, home: Exchan
         assert answers == [b"200"] * LIMITS.connections_max + [b"429"] * 2
 
 
+@pytest.mark.long(quick=True)
 def test_a_partner_that_does_not_read_its_answers_costs_its_own_memory(
     home: ExchangeHome, storage: Path, urls: HomeUrls
 ) -> None:

@@ -45,6 +45,7 @@ from tests.sweeps import long_but
 from tests.waiting import until
 
 
+@pytest.mark.long(quick=True)
 def test_a_name_that_is_not_resolved_holds_up_no_other_partner(
     server: HttpsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,6 +241,7 @@ def test_news_of_another_line_than_was_requested_is_refused(
         exchange.line_news(a.SUMS, Producer(ALPHA), Version(0), segments_max=10)
 
 
+@pytest.mark.long(quick=True)
 def test_a_token_that_is_forgotten_is_requested_again_by_many_at_once(
     home: ExchangeHome, storage: Path, postgres_server: EmbeddedServer, urls: HomeUrls
 ) -> None:

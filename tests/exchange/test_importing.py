@@ -191,6 +191,7 @@ def test_a_copy_that_was_damaged_is_fetched_again_when_news_names_it(
     assert (reader.root / copy.path).read_bytes() == b"rows"
 
 
+@pytest.mark.long(quick=True)
 def test_news_of_a_long_absence_comes_in_pieces_that_leave_room_for_answers(
     alpha: Writer, reader: Reader
 ) -> None:
@@ -331,6 +332,7 @@ def test_a_home_that_cannot_write_says_so_and_has_nothing_half_written(
     assert [imported.problem for imported in reader.poll()] == [None]
 
 
+@pytest.mark.long(quick=True)
 def test_a_large_file_is_copied_and_looked_at_in_little_memory(
     alpha: Writer, reader: Reader
 ) -> None:

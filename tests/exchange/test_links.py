@@ -127,6 +127,7 @@ def test_a_partner_that_is_not_reached_or_refuses_is_reported_as_such(
     assert (reports[-1].state, reports[-1].failures) == (LinkState.REFUSED, 1)
 
 
+@pytest.mark.long(quick=True)
 def test_reports_add_up_over_processes_and_a_state_begins_when_it_changed(
     catalog: PostgresCatalog,
 ) -> None:
@@ -170,6 +171,7 @@ def test_a_broken_link_is_a_sentence_until_nobody_reports_it_any_more(
     assert (old["state"], old["since_ago_ms"], broken_link(old)) == ("unknown", None, None)
 
 
+@pytest.mark.long(quick=True)
 def test_strangers_add_no_rows(catalog: PostgresCatalog, home: ExchangeHome) -> None:
     catalog.report_links([a_report(Participant("stranger"))])
     home.report_links([a_report(Participant("stranger"))])

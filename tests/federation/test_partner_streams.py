@@ -202,6 +202,7 @@ def test_a_stream_is_read_when_its_owner_is_a_partner_and_has_granted_it(
         assert hold.purpose == "import"
 
 
+@pytest.mark.long
 def test_a_reader_that_is_listed_no_more_gets_no_news(
     offices: tuple[Office, Office], recorded: Path
 ) -> None:

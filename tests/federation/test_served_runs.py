@@ -251,6 +251,7 @@ def test_a_run_that_ends_leaves_no_address(settings: Settings) -> None:
     assert not address_path(settings.directory, ALPHA).exists()
 
 
+@pytest.mark.long
 def test_a_partner_is_heard_when_its_lines_change(
     settings: Settings,
 ) -> None:
@@ -267,6 +268,7 @@ def test_a_partner_is_heard_when_its_lines_change(
             pass  # until all that alpha landed was told
 
 
+@pytest.mark.long
 def test_partners_from_which_nothing_is_imported_are_not_watched(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

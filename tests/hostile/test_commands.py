@@ -54,6 +54,7 @@ network = Network(
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", long_but(1, dangerous.REFUSED), ids=lambda case: case.name)
 def test_a_replay_of_a_file_that_unpacks_to_much_is_refused_in_time_and_in_one_sentence(
     case: FileCase,

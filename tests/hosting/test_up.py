@@ -31,14 +31,18 @@ from tests.hosting.platforms import (
     lives,
     nothing_is_left,
 )
+from tests.sweeps import examples
 from tests.waiting import until
 
 # Of these, what needs participants that run below the platform takes minutes, and holds promises to
 # their bounds, which a machine that runs other tests beside cannot: it is `airflow_long`.
 
 
+STARTED_AT_ONCE = examples(1, 2)
+
+
 class Up:
-    """A platform that is up, and what the two commands that started it said."""
+    """A platform that is up, and what the commands that started it said."""
 
     def __init__(self, platform: Platform, told: list[str]) -> None:
         self.platform = platform
@@ -59,7 +63,9 @@ class Up:
 def up() -> Iterator[Up]:
     platform = Platform()
     try:
-        commands = [platform.begin("up", "--port", str(platform.port)) for _ in range(2)]
+        commands = [
+            platform.begin("up", "--port", str(platform.port)) for _ in range(STARTED_AT_ONCE)
+        ]
         done = [finished(command) for command in commands]
         assert [one.returncode for one in done] == [0, 0], (done, platform.words())
         yield Up(platform, [one.stdout for one in done])
@@ -73,6 +79,7 @@ def observer(up: Up) -> Iterator[Observer]:
         yield made
 
 
+@pytest.mark.long
 def test_two_that_start_it_at_once_both_end_with_the_three_lines(up: Up) -> None:
     for told in up.told:
         first, second, third = told.splitlines()[-3:]
@@ -167,7 +174,7 @@ def test_clearing_marking_failed_and_two_at_once_start_nothing_twice(
 @pytest.mark.parametrize(
     "killed",
     [
-        pytest.param(["triggerer"], id="one"),
+        pytest.param(["triggerer"], id="one", marks=pytest.mark.long),
         pytest.param(list(COMPONENTS), id="all", marks=pytest.mark.long),
     ],
 )

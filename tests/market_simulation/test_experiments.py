@@ -76,6 +76,7 @@ def test_under_changing_load_moves_stay_within_what_the_changes_account_for(sche
     assert measured["moves_after"] > 0
 
 
+@pytest.mark.long
 @BOTH
 def test_a_deceiver_gains_no_more_than_the_range_is_wide(scheme: Scheme) -> None:
     measured = measure_misreporting(SMALL, 1, scheme, 2_000)

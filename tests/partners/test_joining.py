@@ -112,6 +112,7 @@ def test_the_list_of_partners_says_who_is_what(offices: Offices) -> None:
     assert set(document["partners"][0]) >= {"url", "pin", "public_key", "heard_at"}
 
 
+@pytest.mark.long
 def test_a_code_is_read_from_standard_input_and_wrapped_lines_do_not_matter(
     offices: Offices,
 ) -> None:
@@ -235,6 +236,7 @@ def test_who_waits_for_a_partner_to_join_again_waits_no_longer_than_the_invitati
     assert alpha.state_of("beta") == "partner"
 
 
+@pytest.mark.long
 def test_who_cannot_be_invited_is_refused(offices: Offices, tmp_path: Path) -> None:
     alpha, _ = offices
     before = alpha.contents()
@@ -300,6 +302,7 @@ def test_halfway_is_not_joined_and_the_same_code_completes_it(offices: Offices, 
     assert is_answered(beta, "alpha")
 
 
+@pytest.mark.long
 def test_a_partner_that_has_not_proved_its_key_in_time_receives_no_token(
     offices: Offices,
 ) -> None:

@@ -50,6 +50,7 @@ def test_a_removed_partner_is_refused_and_may_be_invited_again(
     assert is_answered(alpha, "beta")
 
 
+@pytest.mark.long
 def test_a_request_that_waits_is_over_when_its_partner_is_removed(
     offices: tuple[Office, Office],
 ) -> None:

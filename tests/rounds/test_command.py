@@ -132,6 +132,7 @@ def test_a_participant_without_a_key_is_refused_with_a_remedy(
     assert main(["round", "--participant", "nobody"]) == 2
 
 
+@pytest.mark.long(quick=True)
 def test_the_owners_login_is_printed_as_psql_takes_it(
     homes: Homes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

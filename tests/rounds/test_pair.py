@@ -63,6 +63,7 @@ def test_what_was_agreed_and_does_not_move_is_free_again(pair: tuple[Trader, Tra
     assert [state for *_, state in beta.moves()] == ["lapsed", "accepted"] * 2
 
 
+@pytest.mark.long(quick=True)
 def test_a_round_is_opened_once_and_by_the_first_that_finds_its_time_passed(
     pair: tuple[Trader, Trader],
 ) -> None:
@@ -172,6 +173,7 @@ def test_fragments_of_one_name_are_told_apart_by_their_network(alpha: Trader) ->
     assert names(both) == {"trade.f0", "other.f0"}
 
 
+@pytest.mark.long(quick=True)
 def test_a_fragment_has_the_name_that_its_contract_gives_it(alpha: Trader, beta: Trader) -> None:
     agree_on(alpha, beta, a_price("10"), fragments=frozenset({"trade.f0", "f1"}))
     for trader, carried in ((alpha, parts(9)), (beta, parts(3))):
@@ -236,6 +238,7 @@ def test_an_unavailable_partner_is_left_alone_and_called_again_when_it_returns(
     assert [state for *_, state in beta.moves()] == ["accepted", "accepted"]
 
 
+@pytest.mark.long(quick=True)
 def test_an_offer_that_lay_there_for_longer_than_a_round_is_declined(
     pair: tuple[Trader, Trader],
 ) -> None:

@@ -67,6 +67,7 @@ def test_messages_of_a_partner_at_its_storage_limit_are_refused(
     assert "too much: offers and answers of alpha fill its 256 MiB" in beta.refused()[-1]
 
 
+@pytest.mark.long(quick=True)
 def test_without_a_contract_there_are_no_rounds(alpha: Trader, beta: Trader) -> None:
     alpha.declares(1.0, 0.9)
     for _ in range(3):

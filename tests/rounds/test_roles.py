@@ -53,6 +53,7 @@ def test_only_the_owner_and_its_jobs_see_offers(traded: tuple[Trader, Trader], r
         assert refused.value.code == "42501", call
 
 
+@pytest.mark.long(quick=True)
 def test_owner_and_job_see_it_and_write_it_by_no_statement_of_their_own(
     traded: tuple[Trader, Trader],
 ) -> None:

@@ -243,6 +243,7 @@ def test_no_offer_is_kept_under_a_nonce_that_is_none_whoever_has_read_its_messag
     assert beta.offers() == []
 
 
+@pytest.mark.long(quick=True)
 def test_an_answer_that_accepts_what_was_not_offered_is_refused(
     alpha: Trader, beta: Trader
 ) -> None:

@@ -145,6 +145,7 @@ def test_a_level_that_a_contract_has_not_has_no_price() -> None:
     assert price_of(agreement, -1) is None
 
 
+@pytest.mark.long
 @pytest.mark.sweep
 def test_a_market_does_not_depend_on_earlier_runs() -> None:
     alone = run_market_schedule(SEED + 7)

@@ -52,6 +52,7 @@ def test_a_run_returns_its_figures_and_prints_nothing(capfd: pytest.CaptureFixtu
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.long
 def test_events_are_reported_in_their_order_and_change_no_figure() -> None:
     result, observed = simulate(schedules=2, kind="trims", observes_events=True)
     assert observed.of("began") == [SEED, SEED + 1]

@@ -57,6 +57,7 @@ def test_schedules_break_no_law_and_leave_no_kind_of_fault_out() -> None:
     assert figures.events["import"] > 0
 
 
+@pytest.mark.long
 @pytest.mark.sweep
 def test_trims_kills_and_reads_come_between_each_other_and_lose_nothing() -> None:
     schedules = examples(2, 25)

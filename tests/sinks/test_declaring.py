@@ -249,6 +249,7 @@ def test_a_beginning_that_is_trimmed_is_refused(home: SinkHome, tmp_path: Path) 
     assert [row["id"] for row in parquet_rows(tmp_path / "lake")] == [2, 3]
 
 
+@pytest.mark.long
 def test_what_was_trimmed_before_it_was_delivered_is_told_and_never_passed_over_in_silence(
     home: SinkHome, tmp_path: Path
 ) -> None:
@@ -302,6 +303,7 @@ def test_other_limits_change_nothing_of_what_was_delivered(home: SinkHome, tmp_p
     assert parquet_rows(tmp_path / "lake") == home.rows(READINGS)
 
 
+@pytest.mark.long
 def test_a_sink_that_was_withdrawn_and_declared_again_goes_on(
     home: SinkHome, database: Database
 ) -> None:

@@ -61,6 +61,7 @@ def test_the_stable_prefix_is_delivered_and_continued(home: SinkHome, lake: Path
     assert parquet_rows(lake) == home.rows(READINGS)
 
 
+@pytest.mark.long
 def test_files_are_named_by_what_is_in_them(home: SinkHome, lake: Path) -> None:
     home.write(READINGS, 0, 4, some_rows(0, 4))
     home.write(READINGS, 4, 5, some_rows(4, 5))
@@ -79,6 +80,7 @@ def test_runs_are_cut_at_buckets_by_their_rows(home: SinkHome, tmp_path: Path) -
     assert parquet_rows(tmp_path / "lake") == home.rows(READINGS)
 
 
+@pytest.mark.long
 def test_a_pace_cuts_files_at_its_multiples(home: SinkHome, tmp_path: Path) -> None:
     home.declare(READINGS, kind="parquet", path=str(tmp_path / "lake"), every="30s")
     home.write(READINGS, 0, 8, [a_row(i, i) for i in range(8)])
@@ -118,6 +120,7 @@ def test_a_gap_is_skipped_and_reported(home: SinkHome, lake: Path) -> None:
     assert record_of(lake)["lost_us"] == 2 * WIDTH_US
 
 
+@pytest.mark.long
 def test_a_quiet_stream_makes_no_files(home: SinkHome, lake: Path) -> None:
     home.write(READINGS, 0, 100_000)
     home.deliver()
@@ -140,6 +143,7 @@ def test_rows_are_in_the_order_of_event_time(home: SinkHome, lake: Path) -> None
 # ------------------------------------------------------------ CSV
 
 
+@pytest.mark.long
 def test_csv_distinguishes_null_from_empty_text_and_quotes_only_where_required(
     home: SinkHome, tmp_path: Path
 ) -> None:
@@ -199,6 +203,7 @@ def test_hidden_files_of_others_are_no_matter(home: SinkHome, lake: Path) -> Non
     assert (lake / "_SUCCESS").exists()
 
 
+@pytest.mark.long
 def test_a_folder_of_another_stream_is_refused(home: SinkHome, lake: Path) -> None:
     home.write(READINGS, 0, 1, [a_row(0, 0)])
     home.write(COPIES, 0, 1, [a_row(0, 0)])
@@ -237,6 +242,7 @@ def test_a_folder_of_a_home_that_was_recreated_is_refused(
     assert parquet_rows(lake) == home.rows(READINGS)
 
 
+@pytest.mark.long
 def test_parquet_does_not_go_into_a_folder_of_csv(home: SinkHome, lake: Path) -> None:
     home.write(READINGS, 0, 1, [a_row(0, 0)])
     home.deliver()
@@ -324,6 +330,7 @@ def test_a_folder_is_delivered_into_by_one_process_at_a_time(home: SinkHome, lak
     assert parquet_rows(lake) == home.rows(READINGS)
 
 
+@pytest.mark.long
 def test_a_folder_inside_the_home_is_refused(home: SinkHome) -> None:
     home.write(READINGS, 0, 1, [a_row(0, 0)])
     for path in (home.home.storage / "x", home.settings.directory, home.settings.directory.parent):
@@ -353,6 +360,7 @@ def test_a_file_of_the_stream_that_is_damaged_is_waited_for(home: SinkHome, lake
     assert parquet_rows(lake) == home.rows(READINGS)
 
 
+@pytest.mark.long
 def test_the_record_names_no_more_than_it_must(home: SinkHome, lake: Path) -> None:
     home.write(READINGS, 0, 1, [a_row(0, 0)])
     home.deliver()

@@ -295,6 +295,7 @@ def test_status_shows_how_far_sinks_are_and_why_not_further(
     assert "copies/lake does not go on" in text
 
 
+@pytest.mark.long
 def test_metrics_show_how_far_sinks_are(home: SinkHome, tmp_path: Path) -> None:
     home.declare(COPIES, kind="parquet", path=str(tmp_path / "lake"))
     home.write(COPIES, 0, 2, [a_row(0, 0)])

@@ -62,6 +62,7 @@ def test_every_value_arrives_as_it_is(home: SinkHome, database: Database) -> Non
     assert [name for name, _ in types] == ["stime", "bucket", *COLUMNS]
 
 
+@pytest.mark.long
 def test_without_a_key_equal_rows_all_count(home: SinkHome, database: Database) -> None:
     home.declare_table(COPIES)
     home.write(COPIES, 0, 2, [a_row(1, 0), a_row(1, 0), a_row(2, 1)])
@@ -90,6 +91,7 @@ def test_with_the_streams_key_the_latest_row_of_a_key_stands(
     assert key == ("PRIMARY KEY (id)",)
 
 
+@pytest.mark.long
 def test_within_a_bucket_the_last_by_event_time_and_then_by_all_columns_counts(
     home: SinkHome, database: Database
 ) -> None:
@@ -103,6 +105,7 @@ def test_within_a_bucket_the_last_by_event_time_and_then_by_all_columns_counts(
     assert [(row["id"], row["name"]) for row in database.rows()] == [(2, "a"), (1, "late")]
 
 
+@pytest.mark.long
 def test_a_key_of_several_columns(home: SinkHome, database: Database) -> None:
     home.declare_table(COPIES, key=["name", "id"])
     home.write(COPIES, 0, 1, [a_row(1, 0, name="a"), a_row(1, 0, name="b")])
@@ -122,6 +125,7 @@ def test_null_in_a_key_is_refused_and_nothing_of_the_run_is_there(
     assert home.sink("desk").problem == str(problem)
 
 
+@pytest.mark.long
 def test_nul_in_a_text_is_refused_with_the_column(home: SinkHome, database: Database) -> None:
     home.declare_table(COPIES)
     home.write(COPIES, 0, 1, [a_row(1, 0, name="a\0b")])
@@ -232,6 +236,7 @@ def test_tentative_rows_need_a_key(home: SinkHome) -> None:
 # ------------------------------------------------------------ tables that are there
 
 
+@pytest.mark.long
 def test_a_table_that_fits_is_used_with_its_own_columns(home: SinkHome, database: Database) -> None:
     database.run(
         "CREATE TABLE rows (loaded timestamptz DEFAULT now(), price numeric, seen timestamptz, "
@@ -286,6 +291,7 @@ def test_a_table_with_rows_of_others_is_refused(home: SinkHome, database: Databa
     assert database.rows() == home.rows(COPIES), "an empty table is delivered into from the origin"
 
 
+@pytest.mark.long
 def test_a_table_that_is_gone_is_not_made_again_behind_its_record(
     home: SinkHome, database: Database
 ) -> None:
@@ -335,6 +341,7 @@ def deliver_with(home: SinkHome, name: str, environment: Mapping[str, str]) -> E
     return None
 
 
+@pytest.mark.long
 def test_a_schema_and_names_with_capitals_are_made_as_written(
     home: SinkHome, database: Database
 ) -> None:
@@ -402,6 +409,7 @@ def test_a_variable_that_holds_no_url_is_refused_by_its_name(home: SinkHome, val
     assert URL_VARIABLE in str(problem)
 
 
+@pytest.mark.long
 def test_parts_of_a_url_may_be_named(home: SinkHome, database: Database) -> None:
     address = home.target_url.rpartition("@")[2]
     home.declare(

@@ -11,6 +11,7 @@ import pytest
 from medusa_core.errors import Refused
 from medusa_core.network import Source
 from pipelines.sources.recorded.reader import Chunk, read_recorded, read_recorded_file
+from tests.sweeps import long_but
 
 COLUMNS = {"ts_us": "bigint", "host": "string", "port": "int", "size": "double"}
 SOURCE = Source(name="connections", columns=COLUMNS, time="ts_us")
@@ -64,7 +65,9 @@ BAD_RECORDS = [
 ]
 
 
-@pytest.mark.parametrize(("bad", "field", "reason"), BAD_RECORDS, ids=lambda v: str(v)[:40])
+@pytest.mark.parametrize(
+    ("bad", "field", "reason"), long_but(8, BAD_RECORDS), ids=lambda v: str(v)[:40]
+)
 def test_a_bad_record_is_quarantined_with_its_line_and_all_others_are_read(
     tmp_path: Path, bad: bytes, field: str, reason: str
 ) -> None:

@@ -232,6 +232,7 @@ def test_a_log_of_nothing_but_its_header_has_no_records(tmp_path: Path) -> None:
     assert rows(read(tmp_path, b"#separator \\x09\n", SHORT)) == []
 
 
+@pytest.mark.long
 def test_ten_thousand_joined_logs_of_one_header_are_read_at_once(tmp_path: Path) -> None:
     chunks = read(tmp_path, short_log("1.5\ta\n", "#close\tnow\n") * 10_001, SHORT)
     assert [row["note"] for row in rows(chunks)] == ["a"] * 10_001

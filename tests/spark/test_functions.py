@@ -161,6 +161,7 @@ def test_spark_starts_python_with_the_installed_packages_whose_compiled_code_is_
     assert ".zip" not in found
 
 
+@pytest.mark.long
 def test_a_plan_that_is_made_anew_does_not_grow_where_boxes_read_the_same(
     spark: SparkSession,
 ) -> None:

@@ -328,6 +328,7 @@ def rows_of(home: Home, network: Network) -> dict[str, int]:
     }
 
 
+@pytest.mark.long
 def test_ports_may_have_any_name_and_still_mean_themselves(replayer: Replayer) -> None:
     network = Network(
         name="ports",
@@ -386,6 +387,7 @@ def test_a_filter_keeps_the_record_that_fulfils_its_predicate(
         assert rows_of(home, network) == {"seen": 1, "counts": 1}
 
 
+@pytest.mark.long
 def test_a_window_of_more_buckets_than_a_step_may_take_does_not_advance_bucket_by_bucket(
     replayer: Replayer,
 ) -> None:

@@ -191,6 +191,7 @@ def test_what_a_home_holds_stays_there(empty: HomeUrls, baseline: Path) -> None:
     catalog.close()
 
 
+@pytest.mark.long(quick=True)
 def test_a_home_that_is_up_to_date_is_left_alone(fresh: HomeUrls) -> None:
     assert migrate(fresh.owner_role) == []
     check_migrated(fresh.owner_role)
@@ -289,6 +290,7 @@ def test_a_migration_that_is_killed_half_way_has_done_nothing(
     assert migrate(home.owner_role, a.ALPHA, folder) == (["schema"] if is_new else ["0999_note"])
 
 
+@pytest.mark.long(quick=True)
 def test_of_two_migrations_at_once_the_second_waits_and_finds_nothing_to_do(
     empty: HomeUrls,
 ) -> None:
@@ -322,6 +324,7 @@ def test_a_home_with_a_newer_migration_is_refused(fresh: HomeUrls, folder: Path)
         PostgresCatalog(fresh.job, a.ALPHA)
 
 
+@pytest.mark.long(quick=True)
 def test_a_home_with_newer_functions_is_refused(fresh: HomeUrls, folder: Path) -> None:
     edit(folder / "functions/in_tables/total.sql", "coalesce(sum(n), 0)", "coalesce(sum(n), 7)")
     migrate(fresh.owner_role, folder=folder)
@@ -332,6 +335,7 @@ def test_a_home_with_newer_functions_is_refused(fresh: HomeUrls, folder: Path) -
     assert migrate(fresh.owner_role, folder=folder) == []
 
 
+@pytest.mark.long(quick=True)
 def test_a_home_of_the_first_migrations_is_refused_in_a_sentence_that_says_what_to_do(
     fresh: HomeUrls,
 ) -> None:

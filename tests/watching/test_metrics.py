@@ -319,6 +319,7 @@ def test_a_server_keeps_no_process_alive_and_prints_nothing(tmp_path: Path) -> N
     assert done.stdout + done.stderr == b""
 
 
+@pytest.mark.long
 def test_without_a_port_the_library_is_not_even_loaded(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"

@@ -215,6 +215,7 @@ def test_a_file_that_cannot_be_used_is_in_quarantine_whole_and_the_rest_goes_on(
     assert "damaged" in found["torn.parquet"].reason
 
 
+@pytest.mark.long
 def test_entries_that_are_not_files_are_reported_once_and_never_opened(watching: Landing) -> None:
     inbox = watching.inbox
     os.mkfifo(inbox / "pipe.csv")
@@ -308,6 +309,7 @@ def test_a_declared_format_refuses_files_of_another(watching: Landing) -> None:
     assert "declared as parquet" in bad.reason
 
 
+@pytest.mark.long
 def test_files_are_in_the_order_of_their_times_whatever_their_names(watching: Landing) -> None:
     newer = write_csv(watching.inbox / "a.csv", [200 * S])
     older = write_csv(watching.inbox / "b.csv", [100 * S])
@@ -341,6 +343,7 @@ def test_a_jump_that_the_next_file_confirms_lands_with_it(watching: Landing) -> 
     assert watching.catalog.quarantine_count() == 0
 
 
+@pytest.mark.long
 def test_two_records_of_2099_promise_nothing_beyond_the_clock(watching: Landing) -> None:
     source = watching.watch()
     write_csv(watching.inbox / "a.csv", [100 * S, IN_2099, IN_2099])
@@ -349,6 +352,7 @@ def test_two_records_of_2099_promise_nothing_beyond_the_clock(watching: Landing)
     assert "beyond the clock" in polled.because
 
 
+@pytest.mark.long
 def test_the_boundary_of_an_idle_source_advances_and_never_moves_back(watching: Landing) -> None:
     write_csv(watching.inbox / "a.csv", [100 * S])
     source = watching.watch(disorder="10s", idle_after="30s")
@@ -370,6 +374,7 @@ def test_in_wall_time_an_empty_folder_promises_by_the_clock(watching: Landing) -
     assert source.poll(NOW_MS + 20_000).boundary_us == NOW_US - 40 * S
 
 
+@pytest.mark.long
 def test_what_came_while_the_source_was_away_is_read_before_time_promises_anything(
     watching: Landing,
 ) -> None:
@@ -458,6 +463,7 @@ def test_the_zeek_server_has_the_same_late_records_however_it_is_cut_into_files(
     assert promised == sorted(promised)
 
 
+@pytest.mark.long
 def test_it_lands_in_postgres_as_it_does_in_memory(
     postgres_server: EmbeddedServer, watching: Landing, tmp_path: Path
 ) -> None:

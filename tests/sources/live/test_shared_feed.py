@@ -179,6 +179,7 @@ def test_each_stream_gets_the_records_with_its_value_from_one_file(home: Home) -
     assert pq.read_metadata(files[0]).num_rows == 3
 
 
+@pytest.mark.long
 def test_lateness_is_judged_in_the_sequence_of_each_stream(home: Home) -> None:
     source = home.feed(disorder="5s")
     home.write("a.csv", [(200 * S, "north", 1), (100 * S, "south", 1), (150 * S, "north", 2),
@@ -202,6 +203,7 @@ def test_a_record_that_no_stream_claims_is_counted(home: Home) -> None:
     assert home.state(NORTH)["at"]["unclaimed"] == 3
 
 
+@pytest.mark.long
 def test_an_unreadable_line_is_quarantined_under_the_first_stream(home: Home) -> None:
     source = home.feed(SOUTH, WEST)
     home.write("a.csv", [("soon", "west", 1), (100 * S, "west", 2)])
@@ -297,6 +299,7 @@ def test_a_feed_of_sparks_is_shared_as_well(home: Home) -> None:
     assert home.catalog.landed_batches(NORTH, SPARK) == {0: 1, 1: 0}
 
 
+@pytest.mark.long
 def test_a_catalog_without_the_feeds_batches_is_refused(home: Home, tmp_path: Path) -> None:
     home.write("a.csv", [(100 * S, "south", 1)])
     home.feed().poll(NOW_MS)
@@ -314,6 +317,7 @@ def test_a_checkpoint_that_is_gone_is_refused(home: Home) -> None:
         home.feed().poll(NOW_MS)
 
 
+@pytest.mark.long
 def test_a_stream_may_join_and_gets_what_comes_from_then_on(home: Home) -> None:
     home.write("a.csv", [(100 * S, "north", 1), (100 * S, "west", 1)])
     assert home.feed(NORTH, SOUTH).poll(NOW_MS).unclaimed == 1

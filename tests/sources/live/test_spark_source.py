@@ -72,6 +72,7 @@ def begun_again(landing: Landing) -> None:
     (commits / f".{last}.crc").unlink(missing_ok=True)
 
 
+@pytest.mark.long
 def test_the_rate_source_lands_each_of_its_numbers_once_across_restarts(
     watching: Landing,
 ) -> None:
@@ -292,6 +293,7 @@ def test_variables_are_put_in_at_run_time_and_shown_nowhere(
     assert secret not in "".join(capfd.readouterr())
 
 
+@pytest.mark.long
 def test_the_source_is_not_polled_more_often_than_declared(watching: Landing) -> None:
     write_json(watching.inbox / "a.json", conn(100))
     source = files_of(watching, every="10s")
