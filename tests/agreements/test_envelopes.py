@@ -229,6 +229,7 @@ def test_a_contract_is_agreed_with_a_partner_that_has_lost_its_home(
         assert lost.shows("spare_load", "state, number") == ("agreed", 2)
 
 
+@pytest.mark.long(quick=True)
 def test_a_partner_with_another_key_is_refused_until_the_owner_says_so(
     alpha: Party, beta: Party
 ) -> None:

@@ -57,6 +57,7 @@ def test_other_lines_of_the_audit_are_written_meanwhile(
     assert beta.agreements.verify_audit() is None
 
 
+@pytest.mark.long(quick=True)
 def test_an_edit_that_is_taken_back_leaves_no_line(alpha: Party, editing: Login) -> None:
     ((_, before),) = alpha.sql(HERE)
     editing.connection.rollback()

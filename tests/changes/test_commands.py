@@ -142,6 +142,7 @@ def test_a_past_version_is_read_by_its_number_and_by_the_homes_clock(
     assert "_stability" in capsys.readouterr().out
 
 
+@pytest.mark.long(quick=True)
 def test_status_and_streams_show_the_progress_of_corrections(
     corrected: Lines, monkeypatch: MONKEY, capsys: CAPTURED
 ) -> None:

@@ -86,6 +86,7 @@ print(signal.getitimer(signal.ITIMER_REAL)[0] > 0)
 """
 
 
+@pytest.mark.long
 def test_a_command_that_ends_before_its_interrupt_comes_again_is_interrupted_all_the_same() -> None:
     program = WHERE_NOTHING_CAN_BE_RAISED.format(name="SIGINT", where="in_a_callback", then="pass")
     done = subprocess.run(

@@ -30,6 +30,7 @@ from pipelines.homes.home import exchange_login, known_homes
 from pipelines.homes.signing_keys import make_key
 from tests.exchange.published_home import KeyIdentity
 from tests.home_pool import home_pool
+from tests.sweeps import long_but
 from tests.waiting import until
 
 ALPHA, BETA = Participant("alpha"), Participant("beta")
@@ -203,13 +204,16 @@ def test_an_address_that_is_not_written_down_is_unavailable(settings: Settings) 
 
 @pytest.mark.parametrize(
     ("options", "code", "sentence"),
-    [
-        (["--participant", "gamma"], 2, "there is no home of gamma"),
-        (["--host", "192.0.2.1"], 4, "cannot be served at 192.0.2.1"),
-        (["--host", "example.invalid"], 4, "cannot be served at example.invalid"),
-        (["--key", "/nowhere.pem"], 2, "without its certificate"),
-        (["--certificate", "/nowhere.pem"], 2, "certificate /nowhere.pem cannot be used"),
-    ],
+    long_but(
+        2,
+        [
+            (["--participant", "gamma"], 2, "there is no home of gamma"),
+            (["--host", "192.0.2.1"], 4, "cannot be served at 192.0.2.1"),
+            (["--host", "example.invalid"], 4, "cannot be served at example.invalid"),
+            (["--key", "/nowhere.pem"], 2, "without its certificate"),
+            (["--certificate", "/nowhere.pem"], 2, "certificate /nowhere.pem cannot be used"),
+        ],
+    ),
 )
 def test_what_cannot_be_served_is_said_in_a_sentence(
     settings: Settings, options: list[str], code: int, sentence: str,

@@ -25,6 +25,7 @@ from pipelines.sources.live.live_source import Polled
 from pipelines.watching.backlog import BacklogFile
 from tests.catalog import building as a
 from tests.cli.watched import BETA, RED, Watched, own_watched_homes
+from tests.sweeps import long_but
 from tests.waiting import until
 
 Status = Callable[..., tuple[int, str, str]]
@@ -77,6 +78,7 @@ def test_streams_tell_how_far_they_are_stable_and_tentative_and_how_far_behind(
     assert not any(s["has_ended"] for s in streams.values())
 
 
+@pytest.mark.long
 def test_leases_quarantine_and_the_last_step_are_told_with_their_times(status: Status) -> None:
     _, out, _ = status("--json", "--participant", "alpha")
     (home,) = json.loads(out)["homes"]
@@ -224,13 +226,14 @@ def test_watching_looks_again_until_it_is_interrupted(watched: Watched, tmp_path
     assert watching.returncode == 130
 
 
-@pytest.mark.parametrize("seconds", ["0", "-1", "soon", "nan", "1e9"])
+@pytest.mark.parametrize("seconds", long_but(2, ["0", "-1", "soon", "nan", "1e9"]))
 def test_a_time_to_look_again_is_some_seconds(seconds: str) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["status", "--watch", seconds])
     assert ended.value.code == 2
 
 
+@pytest.mark.long
 def test_sources_tell_what_waits_as_their_driver_last_told(
     status: Status, watched: Watched
 ) -> None:

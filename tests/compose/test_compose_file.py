@@ -304,6 +304,7 @@ def test_the_health_check_reaches_an_exchange_with_a_certificate_that_its_home_m
         assert asked("participant", port, folder) == (0, "")
 
 
+@pytest.mark.long
 def test_the_health_check_reads_the_metrics_that_a_driver_serves(
     answers: tuple[int, dict[str, str]], tmp_path: Path
 ) -> None:

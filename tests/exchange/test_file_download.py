@@ -108,6 +108,7 @@ def test_two_fetches_of_one_file_both_end_with_it(tmp_path: Path, content: bytes
     assert [one.name for one in tmp_path.iterdir()] == ["x.parquet"]
 
 
+@pytest.mark.long(quick=True)
 def test_files_are_received_side_by_side(tmp_path: Path, content: bytes) -> None:
     """No byte of a file is sent before all of them have been requested."""
     contents = [content[:100_000] + bytes([number]) for number in range(DOWNLOADS_MAX)]

@@ -69,6 +69,7 @@ def test_a_request_that_is_not_complete_or_not_valid_ends_its_connection(
         assert is_closed(connection)
 
 
+@pytest.mark.long(quick=True)
 def test_a_flood_of_connections_ends_the_oldest_of_nobody_and_no_partners(
     server: HttpsServer, tls_server: HttpsServer, home: ExchangeHome, certificate: Path
 ) -> None:
@@ -156,6 +157,7 @@ def test_an_answer_that_is_not_taken_in_time_ends_its_connection(
         assert len(begun) + len(until_closed(connection)) < file.size_bytes
 
 
+@pytest.mark.long(quick=True)
 def test_a_client_that_leaves_while_it_waits_gives_its_request_back(
     home: ExchangeHome, storage: Path, urls: HomeUrls
 ) -> None:

@@ -159,6 +159,7 @@ def test_a_home_opens_without_a_url_and_with_one_of_which_only_the_address_is_us
         pass
 
 
+@pytest.mark.long
 def test_the_doctor_and_supervision_need_no_url(
     without_url: Settings, postgres_server: EmbeddedServer
 ) -> None:

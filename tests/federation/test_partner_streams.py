@@ -286,6 +286,7 @@ def test_a_document_that_a_partners_news_bring_says_nothing_of_lineage(
     assert len(edges) == 2
 
 
+@pytest.mark.long
 def test_a_cycle_between_two_homes_is_refused_with_its_path(
     offices: tuple[Office, Office],
 ) -> None:

@@ -224,6 +224,7 @@ def test_a_stream_that_is_not_here_is_told_with_the_nearest_and_counts_are_of_th
     assert (none["count"], none["records"]) == (0, [])
 
 
+@pytest.mark.long
 def test_more_records_than_a_page_are_exported_and_handed_in(
     on: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

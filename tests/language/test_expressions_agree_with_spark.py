@@ -276,6 +276,7 @@ PLAIN = [cell.strip() for cell in TYPED.split(";") if cell.strip()] + [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.sweep
 @pytest.mark.usefixtures("interpreted")
 def test_what_an_expression_means_is_settled_before_its_tasks_run(records: SparkSession) -> None:

@@ -99,6 +99,7 @@ def test_in_small_markets_every_theorem_holds(scheme: Scheme) -> None:
     assert lemma_failures(0, examples(10, 100), scheme) == []
 
 
+@pytest.mark.long
 @pytest.mark.sweep
 @settings(max_examples=examples(12, 400))
 @given(st.integers(0, 1_999))

@@ -124,6 +124,7 @@ def test_a_code_is_read_from_standard_input_and_wrapped_lines_do_not_matter(
     )  # fmt: skip
 
 
+@pytest.mark.long
 def test_one_line_joins_two_participants(offices: Offices) -> None:
     alpha, beta = offices
     invite, accept = (alpha.command("partner", "invite", "beta"),
@@ -266,6 +267,7 @@ def test_a_key_that_is_known_is_replaced_on_purpose_only(offices: Offices) -> No
     assert is_answered(beta, "alpha")
 
 
+@pytest.mark.long
 def test_a_file_with_another_key_is_not_overruled(offices: Offices) -> None:
     alpha, beta = offices
     path = beta.contracts / "participants" / "alpha.yaml"
@@ -339,6 +341,7 @@ def finding(office: Office, partner: str) -> dict[str, str]:
     return dict(found)
 
 
+@pytest.mark.long
 def test_doctor_is_red_for_a_partner_that_is_away_and_says_what_to_do(offices: Offices) -> None:
     joined(offices)
     _, beta = offices

@@ -61,6 +61,7 @@ def test_the_home_is_whole_after_its_copy_was_broken(netmon: Checked) -> None:
     assert netmon.run().passed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("extra", "code", "is_json"),
     long_but(

@@ -125,6 +125,7 @@ def test_the_sample_holds_the_first_and_the_last_bucket_and_is_always_the_same(
     assert chosen[1] == chosen[0]
 
 
+@pytest.mark.long
 def test_fewer_buckets_than_a_sample_holds_are_each_checked_once(
     replayed: Replayed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -226,6 +226,7 @@ AGGREGATES = r"""
 """
 
 
+@pytest.mark.long
 def test_aggregates_that_are_transpiled_give_the_same_for_every_group(both: Both) -> None:
     usable: dict[str, list[str]] = {}
     for text in (text.strip() for text in AGGREGATES.split(";")):

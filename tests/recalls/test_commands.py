@@ -117,6 +117,7 @@ def test_what_makes_no_recall_is_refused_in_a_sentence(
     assert written.catalog.recalls() == ()
 
 
+@pytest.mark.long(quick=True)
 def test_a_consumer_of_changes_ends_with_what_a_reader_sees(written: Lines) -> None:
     target = held([])
     apply(target, written.changes(SUMS, 0, until=2))
@@ -142,6 +143,7 @@ def owner_recalls(lines: Lines, bucket: int) -> None:
 # ------------------------------------------------------------ divergences
 
 
+@pytest.mark.long(quick=True)
 def test_nothing_has_diverged_where_all_producers_agree(
     written: Lines, monkeypatch: MONKEY, capsys: CAPTURED
 ) -> None:

@@ -67,6 +67,7 @@ def test_a_recall_is_made_told_refused_agreed_to_and_followed(
     assert "nothing to follow" in capsys.readouterr().err
 
 
+@pytest.mark.long(quick=True)
 def test_a_reader_that_has_not_followed_does_not_say_that_it_is_done(pair: Pair) -> None:
     pair.alpha.write(SUMS, 0, 3, {0: [("a", 1)]})
     pair.poll()

@@ -91,6 +91,7 @@ def test_to_explain_changes_nothing(pair: tuple[Trader, Trader]) -> None:
     assert alpha.sql("SELECT changes, decided_round FROM medusa_market.market") == before
 
 
+@pytest.mark.long(quick=True)
 def test_who_has_not_declared_what_load_costs_takes_nothing_and_says_so(
     alpha: Trader, beta: Trader
 ) -> None:

@@ -79,6 +79,7 @@ LAPSED = """INSERT INTO medusa_market.offer_lapse (offer_id, because)
     SELECT offer_id, 'a test' FROM medusa_market.offer LIMIT 1"""
 
 
+@pytest.mark.long(quick=True)
 @pytest.mark.parametrize("table", long_but(1, ["agreed_move", "offer", "offer_lapse", "answer"]))
 def test_what_was_offered_and_answered_stays(traded: tuple[Trader, Trader], table: str) -> None:
     alpha, _ = traded
@@ -124,6 +125,7 @@ def test_no_writer_can_record_a_move_against_the_contract(
         assert superuser.execute(text(ANOTHER.format(**soundly))).rowcount == 1
 
 
+@pytest.mark.long(quick=True)
 def test_a_price_outside_of_the_revision_in_force_is_offered_by_nobody(
     traded: tuple[Trader, Trader],
 ) -> None:

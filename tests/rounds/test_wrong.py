@@ -230,6 +230,7 @@ def test_who_offers_without_end_is_heard_so_often_and_holds_up_nobody(
     assert "may make no more" in beta.refused()[-1]
 
 
+@pytest.mark.long(quick=True)
 def test_no_offer_is_kept_under_a_nonce_that_is_none_whoever_has_read_its_message(
     pair: tuple[Trader, Trader],
 ) -> None:

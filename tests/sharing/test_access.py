@@ -189,6 +189,7 @@ def test_an_address_is_valid_for_its_token_stream_file_and_time_alone(filled: Sh
         assert HTTP.get(f"{root}/files/{path}.parquet{query}").status_code in (400, 404)
 
 
+@pytest.mark.long
 def test_ranges_and_headers_of_a_file_are_those_of_http(filled: Sharing) -> None:
     address = address_in(filled.client(filled.token()))
     whole = HTTP.get(address)
@@ -313,6 +314,7 @@ BODIES = (
 )  # fmt: skip
 
 
+@pytest.mark.long
 def test_wrong_bodies_and_headers_are_refused_in_a_sentence(filled: Sharing) -> None:
     client = filled.client(filled.token())
     for body in BODIES:

@@ -77,6 +77,7 @@ def test_a_snapshot_is_what_read_gives_and_the_feed_leads_from_each_version_to_e
     assert Counter() != snapshots[last]
 
 
+@pytest.mark.long
 def test_a_recall_takes_rows_from_the_stable_table(sharing: Sharing) -> None:
     lines = sharing.lines
     lines.write(BIG, 0, 3, {at: [("a", at)] for at in range(3)})
@@ -118,6 +119,7 @@ def test_trimmed_rows_are_gone_and_versions_and_feeds_over_them_are_refused(
     assert apply(client.snapshot("big", 4), client.changes("big", 5, 6)) == client.snapshot("big")
 
 
+@pytest.mark.long
 def test_a_gap_has_no_rows_and_ends_no_snapshot(sharing: Sharing) -> None:
     lines = sharing.lines
     lines.write(BIG, 0, 1, {0: [("a", 1)]})
@@ -127,6 +129,7 @@ def test_a_gap_has_no_rows_and_ends_no_snapshot(sharing: Sharing) -> None:
     assert [row[1:] for row in sorted(client.snapshot("big"))] == [("a", 1), ("b", 2)]
 
 
+@pytest.mark.long
 def test_tentative_rows_are_in_a_table_of_their_own_until_they_are_final(sharing: Sharing) -> None:
     lines = sharing.lines
     lines.write(BIG, 0, 1, {0: [("a", 1)]})

@@ -56,6 +56,7 @@ def test_schedules_without_replicas_are_drawn_unchanged() -> None:
         assert replace(several, replicas=NO_REPLICAS, shape=WHOLE) == plain
 
 
+@pytest.mark.long
 def test_among_the_scenarios_are_all_that_a_choice_has_to_stand() -> None:
     met: Counter[str] = Counter()
     for seed in SEEDS:

@@ -86,6 +86,7 @@ def test_two_runs_do_not_share_a_file(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.long
 def test_the_file_of_another_run_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     with progress_in(file, SEED, TRIMS) as progress:

@@ -111,6 +111,7 @@ def visible(folder: Path) -> dict[str, bytes]:
     return {p.name: p.read_bytes() for p in folder.iterdir() if not p.name.startswith(("_", "."))}
 
 
+@pytest.mark.long
 @pytest.mark.sweep
 @pytest.mark.parametrize("passes", PASSES)
 @pytest.mark.parametrize("kind", long_but(1, ["parquet", "csv"]))

@@ -214,6 +214,7 @@ def test_two_streams_are_not_delivered_into_one_table(tmp_path: Path) -> None:
 # ------------------------------------------------------------ where it begins, what changes
 
 
+@pytest.mark.long
 def test_a_sink_added_later_begins_at_the_origin_or_now(home: SinkHome, tmp_path: Path) -> None:
     home.write(READINGS, 0, 3, [a_row(i, i) for i in range(3)])
     home.declare(READINGS, "all", kind="parquet", path=str(tmp_path / "all"))
@@ -293,6 +294,7 @@ def test_a_folder_that_was_moved_goes_on_where_it_is(home: SinkHome, tmp_path: P
     assert parquet_rows(tmp_path / "there") == home.rows(READINGS)
 
 
+@pytest.mark.long
 def test_other_limits_change_nothing_of_what_was_delivered(home: SinkHome, tmp_path: Path) -> None:
     for bucket, every in enumerate(("10s", "20s", None)):
         home.write(READINGS, bucket, bucket + 1, [a_row(bucket, bucket)])

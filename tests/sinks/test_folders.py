@@ -110,6 +110,7 @@ def test_what_is_tentative_is_not_delivered_before_it_is_final(
     assert [row["id"] for row in parquet_rows(tmp_path / "lake")] == [0, 1, 22, 3]
 
 
+@pytest.mark.long
 def test_a_gap_is_skipped_and_reported(home: SinkHome, lake: Path) -> None:
     home.write(READINGS, 0, 1, [a_row(0, 0)])
     home.write(READINGS, 1, 3, stability=Stability.GAP)

@@ -70,6 +70,7 @@ def test_rows_that_replace_each_other_are_delivered_again(
     assert home.line(READINGS).generation == 2
 
 
+@pytest.mark.long
 def test_what_cannot_be_read_again_names_the_bucket_from_which_it_could(home: SinkHome) -> None:
     home.write(READINGS, 0, 4, [a_row(n, n) for n in range(4)])
     home.write(COPIES, 0, 4, [a_row(n, n) for n in range(4)])

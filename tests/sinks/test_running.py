@@ -231,6 +231,7 @@ def test_each_sink_has_its_own_pace(
     assert database.rows() == parquet_rows(tmp_path / "lake")
 
 
+@pytest.mark.long
 def test_an_action_of_a_sink_is_reported_once(
     home: SinkHome, deliveries: tuple[Deliveries, Heard], tmp_path: Path
 ) -> None:

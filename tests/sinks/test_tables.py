@@ -279,6 +279,7 @@ def test_a_table_that_does_not_fit_is_refused_with_the_difference(
     assert "public.rows" in str(problem)
 
 
+@pytest.mark.long
 def test_a_table_with_rows_of_others_is_refused(home: SinkHome, database: Database) -> None:
     home.declare_table(COPIES)
     home.write(COPIES, 0, 1, [a_row(1, 0)])
@@ -374,6 +375,7 @@ def test_a_login_without_the_right_to_create_is_refused_with_what_is_needed(
     assert database.rows("rows", "shut") == [a_row(1, 0)]
 
 
+@pytest.mark.long
 def test_a_server_that_is_away_is_unavailable_and_says_no_password(
     home: SinkHome, database: Database
 ) -> None:
@@ -439,6 +441,7 @@ def test_a_record_that_another_transaction_locks_is_a_conflict(
     assert database.rows() == home.rows(COPIES)
 
 
+@pytest.mark.long
 def test_two_who_deliver_at_once_deliver_each_row_once(home: SinkHome, database: Database) -> None:
     home.declare_table(COPIES, rows_max=1)
     home.write(COPIES, 0, 3, [a_row(i, i) for i in range(3)])

@@ -208,6 +208,7 @@ def test_time_declared_as_a_type_that_is_no_time_is_refused(tmp_path: Path) -> N
         read(a_file(tmp_path, b"at\ntrue\n"), source)
 
 
+@pytest.mark.long
 def test_records_of_nothing_but_quotes_are_read_in_good_time(tmp_path: Path) -> None:
     quotes = b'"' * 1_000_000
     bad = b'1700000000000000,"' + quotes + b",1,1.5\n"

@@ -269,6 +269,7 @@ def test_a_fault_of_a_prepared_job_is_found_at_its_first_step_and_the_fragment_p
     assert "the result of the ordinary plan was taken" in first.sentence
 
 
+@pytest.mark.long
 @pytest.mark.sweep
 def test_a_fault_that_comes_later_is_found_by_the_next_comparison(
     spark: SparkSession, tmp_path: Path, expected: list[Any], monkeypatch: pytest.MonkeyPatch

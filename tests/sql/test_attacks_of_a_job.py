@@ -144,7 +144,9 @@ NOT_EXACT: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("fields", "state"), NOT_EXACT.values(), ids=list(NOT_EXACT))
+@pytest.mark.parametrize(
+    ("fields", "state"), long_but(3, NOT_EXACT.values(), quick=True), ids=list(NOT_EXACT)
+)
 def test_a_commit_that_is_not_exact_is_refused(
     attacked: PostgresCatalog, log_in: LogIn, fields: dict[str, Any], state: str
 ) -> None:

@@ -121,7 +121,7 @@ def test_an_acknowledgement_at_its_bounds_is_taken(
 
 @pytest.mark.parametrize(
     ("origin_us", "end_us"),
-    [(1, None), (0, 2 * a.WIDTH_US + 1), (2 * a.WIDTH_US, a.WIDTH_US)],
+    long_but(1, [(1, None), (0, 2 * a.WIDTH_US + 1), (2 * a.WIDTH_US, a.WIDTH_US)], quick=True),
 )
 def test_a_source_begins_and_ends_on_its_grid_and_in_order(
     log_in: LogIn, origin_us: int, end_us: int | None

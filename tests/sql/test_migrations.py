@@ -356,6 +356,7 @@ def test_a_home_without_tables_is_unavailable_and_says_what_to_run(empty: HomeUr
         PostgresCatalog(empty.job, a.ALPHA)
 
 
+@pytest.mark.long(quick=True)
 def test_a_home_that_is_nobodys_yet_is_unavailable(fresh: HomeUrls) -> None:
     run(fresh, "DELETE FROM medusa.home")
     with pytest.raises(Unavailable, match="not been initialised"):

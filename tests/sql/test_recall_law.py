@@ -71,7 +71,9 @@ def test_plain_sql_recalls_nothing_under_any_login(
     assert status(owner) == before
 
 
-@pytest.mark.parametrize("role", [role for role in ROLES if role != "owner"])
+@pytest.mark.parametrize(
+    "role", long_but(2, [role for role in ROLES if role != "owner"], quick=True)
+)
 def test_only_the_owner_calls_the_functions_of_a_recall(role: str, log_in: LogIn) -> None:
     calls = (
         "SELECT medusa.recall('{}')",

@@ -278,6 +278,7 @@ def test_views_run_as_who_asks_and_functions_find_only_what_is_named(session_of:
     """) == [(f"medusa_market.{name}",) for name in WAIT_LONGER]  # fmt: skip
 
 
+@pytest.mark.long(quick=True)
 def test_a_creator_need_not_be_a_superuser(postgres_server: EmbeddedServer) -> None:
     superuser = psycopg2.connect(postgres_server.superuser_url().replace("+psycopg2", ""))
     superuser.autocommit = True

@@ -263,7 +263,9 @@ COMPACTIONS = {
 
 
 @pytest.mark.parametrize(
-    ("before", "statement", "state"), COMPACTIONS.values(), ids=list(COMPACTIONS)
+    ("before", "statement", "state"),
+    long_but(3, COMPACTIONS.values(), quick=True),
+    ids=list(COMPACTIONS),
 )
 def test_no_file_takes_a_place_that_is_not_its_own(
     log_in: LogIn, before: str, statement: str, state: str
@@ -299,7 +301,7 @@ def test_a_job_trims_and_compacts_by_functions_alone(
     assert (trimmed.trimmed_us, trimmed.rows, trimmed.has_more) == (a.WIDTH_US, 1, False)
 
 
-@pytest.mark.parametrize("role", ["airflow", "analyst", "exchange"])
+@pytest.mark.parametrize("role", long_but(1, ["airflow", "analyst", "exchange"], quick=True))
 def test_nobody_else_trims(log_in: LogIn, role: str) -> None:
     for call in (
         "medusa.trim_line('sums', 'alpha', 0, 0, '{}', 9, false)",

@@ -58,6 +58,7 @@ def test_a_compacted_stream_reads_equal_row_for_row(
     assert again["compacted"] == []
 
 
+@pytest.mark.long(quick=True)
 def test_a_step_reads_its_own_buckets_from_a_compacted_file(store: Store) -> None:
     written(store)
     columns = columns_of(store.status(SUMS).stream)

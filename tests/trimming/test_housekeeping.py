@@ -124,6 +124,7 @@ def test_what_a_round_let_go_before_it_met_an_error_is_told_too(
     assert 2 <= gone.segments < 10, "the round was cut short"
 
 
+@pytest.mark.long(quick=True)
 def test_held_buckets_remain_however_old_they_are(store: Store) -> None:
     written(store)
     store.home.catalog.declare_retention(SUMS, 1_000)

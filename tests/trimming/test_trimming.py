@@ -89,6 +89,7 @@ def test_what_is_explained_is_what_is_done(
     assert of(done, BIG)["segments"] == 0, "a segment that reaches over the place stays whole"
 
 
+@pytest.mark.long(quick=True)
 def test_it_says_who_holds_what_since_when_and_for_how_long(
     store: Store, monkeypatch: pytest.MonkeyPatch, capsys: Prints
 ) -> None:

@@ -238,6 +238,7 @@ def urls(postgres_server: EmbeddedServer) -> Iterator[HomeUrls]:
     drop_home(admin_url, "medusa_metrics")
 
 
+@pytest.mark.long
 def test_a_catalog_that_is_away_is_a_figure_and_no_failure(
     urls: HomeUrls, postgres_server: EmbeddedServer, tmp_path: Path
 ) -> None:

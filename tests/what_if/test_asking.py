@@ -73,6 +73,7 @@ def test_a_price_that_no_answer_speaks_of_brings_no_more_than_what_was_seen(trad
     assert is_paid_alike(nine, six)
 
 
+@pytest.mark.long(quick=True)
 def test_what_is_not_known_of_a_partner_is_said(traded: Pair) -> None:
     alpha, beta = traded
     output = "\n".join(lines_of(ask(alpha, "contract spare SET price_high = 9")))

@@ -384,6 +384,7 @@ def test_what_came_while_the_source_was_away_is_read_before_time_promises_anythi
     assert (back.landed, back.late) == (2, 0)
 
 
+@pytest.mark.long
 def test_a_lost_checkpoint_is_noticed_before_anything_lands_twice(watching: Landing) -> None:
     write_csv(watching.inbox / "a.csv", [100 * S])
     watching.watch().poll(NOW_MS)
@@ -393,6 +394,7 @@ def test_a_lost_checkpoint_is_noticed_before_anything_lands_twice(watching: Land
     assert batches(watching) == {0: 1}
 
 
+@pytest.mark.long
 def test_a_catalog_that_knows_less_than_the_checkpoint_is_noticed(
     watching: Landing, tmp_path: Path
 ) -> None:

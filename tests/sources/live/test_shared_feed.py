@@ -363,6 +363,7 @@ def test_streams_fed_apart_and_declared_alike_now_are_refused(home: Home) -> Non
         home.open(NORTH, WEST)
 
 
+@pytest.mark.long
 def test_a_lost_lease_of_one_stream_lands_nothing_of_any(home: Home) -> None:
     source = home.feed()
     home.write("a.csv", [(100 * S, "north", 1), (101 * S, "south", 2)])
@@ -387,6 +388,7 @@ def test_a_record_far_ahead_waits_for_the_next_one_of_its_stream(home: Home) -> 
     assert [row[2] for row in home.rows(NORTH)] == [1, 2, 3]
 
 
+@pytest.mark.long
 def test_two_streams_may_take_the_same_value(home: Home) -> None:
     source = home.feed(NORTH, SOUTH, values={SOUTH: "north"})
     home.write("a.csv", [(100 * S, "north", 1), (101 * S, "south", 2)])

@@ -149,6 +149,7 @@ def test_a_lost_checkpoint_is_refused_and_so_is_another_folder(watching: Landing
         files_of(watching).poll(NOW_MS)
 
 
+@pytest.mark.long
 def test_values_that_do_not_fit_are_quarantined_with_file_row_and_reason(watching: Landing) -> None:
     file = write_json(
         watching.inbox / "a b.json",
