@@ -28,8 +28,9 @@ SPARK_PROCESSES = 2
 LONGEST = ("mutation", "spark", "federation", "airflow", "hosting", "quality", "simulation")
 """Folders whose files take longest: begun last, they would keep one process while others rest."""
 
-TOGETHER = "tests/layout/"
-"""A folder whose files one process runs: they read the syntax trees of all modules, made once."""
+TOGETHER = ("tests/layout/", "tests/partners/")
+"""Folders whose files one process runs: the syntax trees of all modules, and two served homes, are
+made once for them."""
 
 CHOOSING = ("lf", "failedfirst", "newfirst", "stepwise", "collectonly")
 """Options that need the tests of all files before the first one is run."""
@@ -127,7 +128,7 @@ class SparkScheduling(LoadFileScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         scope = super()._split_scope(nodeid)
-        return TOGETHER if scope.startswith(TOGETHER) else scope
+        return next((folder for folder in TOGETHER if scope.startswith(folder)), scope)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         if node not in self.nodes[:SPARK_PROCESSES]:

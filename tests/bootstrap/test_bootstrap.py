@@ -419,6 +419,7 @@ def test_a_package_with_another_content_is_refused(project: Project) -> None:
     assert "differs from what requirements.lock promises" in done.stderr
 
 
+@pytest.mark.long
 def test_a_package_that_does_not_exist_is_one_sentence(project: Project) -> None:
     project.lock(f"absent==1.0 \\\n    --hash=sha256:{'0' * 64}\n")
     done = project.run()

@@ -148,6 +148,7 @@ def test_an_id_stays_when_lines_move_and_files_of_sql_are_divided() -> None:
     assert ids(parts) == ids(sql_mutants_of(SQL, "sql/x.sql"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("room", ROOMS)
 def test_every_mutant_has_an_id_of_its_own_and_every_listed_survivor_a_mutant(room: str) -> None:
     mutants = all_mutants(ROOT, room)

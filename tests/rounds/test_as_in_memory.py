@@ -30,6 +30,7 @@ from tests.rounds.building import (
     agree_on,
     parts,
 )
+import pytest
 
 TRADING = Trading(
     round_ms=60_000, move_ms=300_000, residence_ms=300_000, dead_band=0.004, partners_max=2
@@ -136,6 +137,7 @@ def known(facts: MarketFacts) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@pytest.mark.long(quick=True)
 def test_what_a_home_in_postgres_knows_after_each_step_one_in_memory_knows(
     alpha: Trader, beta: Trader
 ) -> None:
