@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, cast
 
+import pytest
+
 from medusa_core.commits import Cause
 from medusa_core.loads import LoadKey, RecordedSample, Shares
 from medusa_core.market.costs import Queue
@@ -30,7 +32,6 @@ from tests.rounds.building import (
     agree_on,
     parts,
 )
-import pytest
 
 TRADING = Trading(
     round_ms=60_000, move_ms=300_000, residence_ms=300_000, dead_band=0.004, partners_max=2
