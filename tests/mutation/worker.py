@@ -104,7 +104,7 @@ class Run:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        items[:] = [item for item in items if _fits(item, self._job.room)]
+        items[:] = [item for item in items if fits(item, self._job.room)]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -352,7 +352,7 @@ def _last_line(report: pytest.TestReport) -> str:
     return (lines[0] if lines else "")[:300]
 
 
-def _fits(item: pytest.Item, room: str) -> bool:
+def fits(item: pytest.Item, room: str) -> bool:
     """The core is tested without a server, SQL with one; nothing here waits for a Spark.
 
     Of long tests those run that are quick: they show again what another test shows.
@@ -469,7 +469,7 @@ def _is_outside(mutant: Mutant) -> bool:
 
 
 def markers(root: Path) -> str:
-    """Which tests the project leaves out by default, but the long ones (`_fits` chooses those)."""
+    """Which tests the project leaves out by default, but the long ones (`fits` chooses those)."""
     options = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
     added = options["addopts"]
     return str(added[added.index("-m") + 1]).replace("not long and ", "", 1)
