@@ -1,7 +1,7 @@
 """Spark without generated code, for tests that are not about what Spark generates.
 
 To generate and compile the code of a plan takes longer than to plan it and to run it over a few
-hundred records. `make test` runs the shipped networks and every column type with generated code,
+hundred records. `make test` runs two shipped networks and every column type with generated code,
 and steps that test plans, slots and panes without it. In `make test-long` all of it is generated,
 but for the thousands of networks that are drawn.
 """
