@@ -216,7 +216,6 @@ def test_a_buyer_withdraws_a_definition_and_uses_a_name_once(
     assert states(beta)["again"] == ("running", None)
 
 
-@pytest.mark.long(quick=True)
 def test_a_definition_that_takes_more_than_the_contract_allows_is_ended(
     alpha: Party, beta: Party, sync: DefinitionSync, watchers: Watchers
 ) -> None:

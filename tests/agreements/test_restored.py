@@ -132,7 +132,6 @@ def test_what_a_provider_that_was_set_back_has_held_once_it_holds_again(
     assert hold_the_same(alpha, beta)
 
 
-@pytest.mark.long(quick=True)
 def test_an_agreement_that_comes_too_late_is_held_by_neither_and_both_say_so(
     alpha: Party, beta: Party, watchers: dict[Participant, Engine]
 ) -> None:

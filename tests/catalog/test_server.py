@@ -244,7 +244,6 @@ def test_an_owner_that_is_done_waits_for_those_who_attached(folder: Path) -> Non
         pipe.close()
 
 
-@pytest.mark.long(quick=True)
 def test_of_two_that_start_at_once_one_starts_and_the_other_attaches(
     server_folder: Path,
 ) -> None:
@@ -352,7 +351,6 @@ def test_ctrl_c_in_the_terminal_reaches_the_owner_and_not_the_server(folder: Pat
     assert not is_alive(pid)
 
 
-@pytest.mark.long(quick=True)
 def test_an_exit_without_leaving_the_block_stops_the_server(folder: Path) -> None:
     code = (
         "import pathlib, sys; from pipelines.catalog.server.embedded_server import EmbeddedServer\n"

@@ -135,7 +135,6 @@ def test_another_seed_gives_other_events() -> None:
     assert plain_schedule().events != run_schedule(SEED + 1).events
 
 
-@pytest.mark.long
 def test_telling_changes_nothing() -> None:
     assert run_schedule(SEED, lambda event: None) == plain_schedule()
 

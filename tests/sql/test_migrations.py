@@ -324,7 +324,6 @@ def test_a_home_with_a_newer_migration_is_refused(fresh: HomeUrls, folder: Path)
         PostgresCatalog(fresh.job, a.ALPHA)
 
 
-@pytest.mark.long(quick=True)
 def test_a_home_with_newer_functions_is_refused(fresh: HomeUrls, folder: Path) -> None:
     edit(folder / "functions/in_tables/total.sql", "coalesce(sum(n), 0)", "coalesce(sum(n), 7)")
     migrate(fresh.owner_role, folder=folder)

@@ -317,7 +317,6 @@ def test_a_checkpoint_that_is_gone_is_refused(home: Home) -> None:
         home.feed().poll(NOW_MS)
 
 
-@pytest.mark.long
 def test_a_stream_may_join_and_gets_what_comes_from_then_on(home: Home) -> None:
     home.write("a.csv", [(100 * S, "north", 1), (100 * S, "west", 1)])
     assert home.feed(NORTH, SOUTH).poll(NOW_MS).unclaimed == 1
