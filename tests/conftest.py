@@ -11,7 +11,6 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -184,10 +183,9 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture(scope="module")
 def interpreted(spark: SparkSession) -> Iterator[None]:
     """Spark evaluates expressions without generated code, except in `make test-long`."""
-    from tests.generated_code import without_generated_code
-    from tests.sweeps import IS_LONG
+    from tests.generated_code import generated_in_long
 
-    with nullcontext() if IS_LONG else without_generated_code(spark):
+    with generated_in_long(spark):
         yield
 
 

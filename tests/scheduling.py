@@ -25,7 +25,17 @@ from xdist.workermanage import WorkerController
 from tests.conftest import keep_from_collector
 
 SPARK_PROCESSES = 2
-LONGEST = ("mutation", "spark", "federation", "airflow", "hosting", "quality", "simulation")
+LONGEST = (
+    "mutation",
+    "spark",
+    "federation",
+    "airflow",
+    "hosting",
+    "quality",
+    "simulation",
+    "docs",
+    "networks",
+)
 """Folders whose files take longest: begun last, they would keep one process while others rest."""
 
 TOGETHER = ("tests/layout/", "tests/partners/")

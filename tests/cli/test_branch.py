@@ -22,6 +22,8 @@ from tests.sweeps import long_but
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 
 COUNTED = """
 from medusa_core.network import Filter, Network, Output, Source

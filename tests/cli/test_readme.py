@@ -45,6 +45,7 @@ def test_the_query_in_the_readme_is_short_and_runs(
     assert result.streams["turned_away_often"]["rows"] > 0
 
 
+@pytest.mark.long
 def test_every_command_in_the_readme_is_understood() -> None:
     lines = README.replace("\\\n", " ").splitlines()
     pattern = r"(?:^|[ (/])medusa ((?:apply|run|read|replay|partner|status)\b[^|&)>\n]*)"

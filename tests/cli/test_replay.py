@@ -24,6 +24,8 @@ from tests.replaying import parquet_files
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 NETWORK = """
 from medusa_core.network import Aggregate, Network, Output, Source
 

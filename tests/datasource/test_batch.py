@@ -14,6 +14,8 @@ from tests.datasource.building import Medusa, Replayed
 from tests.sweeps import long_but
 from tests.trimming.building import SRC, SUMS, WIDTH_US, Store
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

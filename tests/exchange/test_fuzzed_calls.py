@@ -117,7 +117,7 @@ def is_announced_wait(answer: httpx.Response) -> bool:
 
 @pytest.mark.sweep
 @pytest.mark.parametrize(
-    "call", long_but(4, CALLS, quick=True), ids=lambda call: f"{call.method} {call.path}"
+    "call", long_but(2, CALLS, quick=True), ids=lambda call: f"{call.method} {call.path}"
 )
 def test_no_request_is_answered_with_a_fault_or_with_what_nobody_is_granted(
     client: httpx.Client, tokens: Tokens, guarded: ExchangeHome, call: Call,

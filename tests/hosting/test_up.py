@@ -112,6 +112,7 @@ def test_every_dag_of_ours_is_read_and_not_paused(up: Up) -> None:
     assert not any(dag["is_paused"] for dag in up.platform.dags(up.password))
 
 
+@pytest.mark.long
 def test_status_shows_the_components(up: Up) -> None:
     platform = json.loads(up.platform.succeed("status", "--json"))["platform"]
     assert platform["phase"] == "up"

@@ -155,8 +155,9 @@ def test_a_poll_that_failed_is_taken_up_by_the_next(landing: Landing) -> None:
     assert landed_times(landing) == [100 * S, 101 * S, 102 * S]
 
 
+@pytest.mark.long
 @needs_data
-@pytest.mark.parametrize(("disorder", "late"), long_but(1, [("60s", 4_753), ("3901s", 0)]))
+@pytest.mark.parametrize(("disorder", "late"), [("60s", 4_753), ("3901s", 0)])
 @pytest.mark.parametrize(
     ("cuts", "poll_s"), long_but(1, [((1, 30_000, 30_001), 3_600), ((), 7_200)])
 )

@@ -22,6 +22,8 @@ from tests.sources.live.building import NOW_MS, STREAM, Landing, S, poll_until_i
 from tests.sweeps import long_but
 from tests.waiting import until
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 RATE: dict[str, Any] = {
     "kind": "spark",
     "format": "rate",
