@@ -60,7 +60,7 @@ SEEN = StreamName("seen")
 WATCHED_US = 20_000_000
 SEEN_RECORDS = 6_000
 SEEDS = range(10)
-DRAWN = 18
+DRAWN = 22
 """The seed of the gaps in `make test`."""
 WATCHED = """
 from medusa_core.network import Filter, Network, Output, Source

@@ -174,15 +174,15 @@ def quick_drawings() -> Iterator[Drawing]:
     A joined one costs as much as three of any kind; one by shared jobs, as much as two.
     """
     seeds = {kind: iter(range(KINDS.index(kind), 1_000, len(KINDS))) for kind in KINDS}
-    prepared = {"any": 50, "foldable": 10, "distinct": 8, "sliding": 8, "joined": 2}
+    prepared = {"any": 54, "foldable": 10, "distinct": 8, "sliding": 8, "joined": 2}
     for kind, networks in prepared.items():
         for first in range(0, networks, NETWORKS):
             yield Drawing(next(seeds[kind]), min(NETWORKS, networks - first), by_prepared_jobs)
     for kind, networks in (("any", 6), ("distinct", 3)):
         yield Drawing(next(seeds[kind]), networks, by_shared_jobs)
-    for kind, networks in (("foldable", 4), ("joined", 2)):
+    for kind, networks in (("foldable", 3), ("joined", 1)):
         yield Drawing(next(seeds[kind]), networks, by_answers_and_corrections)
-    yield Drawing(next(seeds["any"]), 5, by_verified_jobs)
+    yield Drawing(next(seeds["any"]), 3, by_verified_jobs)
     yield Drawing(next(seeds["function"]), 2, by_plans_in_turn)
 
 
