@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from pipelines.catalog.server.embedded_server import EmbeddedServer
 
-pytestmark = pytest.mark.usefixtures("interpreted")
-
 EVENTS = {"ts_us": "bigint", "who": "string", "n": "int", "m": "int", "big": "bigint",
           "amount": "decimal(10,2)"}  # fmt: skip
 
