@@ -101,7 +101,7 @@ def expected_stamp() -> dict[str, str]:
             raise Stop(f"{path.name} cannot be read ({error.strerror}); restore it.", 2) from None
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     # Scripts in .venv/bin hold absolute paths, so a folder that was moved or copied is made anew.
-    return {"made_for": f"Python {version} in {ROOT}", **digests}
+    return {"made_for": f"Python {version} in {ROOT}", "archives": "removed", **digests}
 
 
 def read_stamp() -> dict[str, str]:
@@ -311,6 +311,18 @@ def drop_half_installed() -> None:
             shutil.rmtree(found)
 
 
+def drop_archives() -> None:
+    """Remove the archives of pyspark and py4j, so that Spark's Python processes read the packages.
+
+    Spark names the archives first, but skips what is not there, and the same modules are installed
+    for the Python that it starts. Python keeps no compiled code of what it reads from an archive:
+    each process would compile pyspark anew, which takes more CPU than all else that it imports.
+    """
+    for name in ("pyspark.zip", "py4j-*-src.zip"):
+        for found in VENV.glob(f"lib*/python*/site-packages/pyspark/python/lib/{name}"):
+            found.unlink(missing_ok=True)  # lib64 may be another name of lib
+
+
 def lock_entries() -> dict[str, str]:
     """Return the lock, one entry per package version: first line -> whole text with its hashes."""
     entries = {}
@@ -362,6 +374,7 @@ def set_up() -> None:
             pip = find_pip(progress, lock)
             if stamp.get("lock") != expected["lock"]:
                 install_lock(pip, lock)
+            drop_archives()
             print("  installing Medusa itself", flush=True)
             install(pip, ["--no-index", "--editable", str(ROOT)], progress, lock)
             write_stamp(expected)

@@ -11,12 +11,13 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.sweeps import examples
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +41,13 @@ os.environ.setdefault(
 )
 
 # How long an example takes, to draw or to run, says more about the machine than about the code.
-settings.register_profile("medusa", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Who says no number of examples draws a hundred in `make test-long`.
+settings.register_profile(
+    "medusa",
+    deadline=None,
+    max_examples=examples(30, 100),
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("medusa")
 
 # Started in the background of a script, a process ignores Ctrl-C, and so would all that it starts.
@@ -69,6 +76,13 @@ def pytest_pycollect_makemodule(
     from tests.scheduling import TestFile
 
     return TestFile.from_parent(parent, path=module_path)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """A property that says no number of examples is a sweep."""
+    drawn = getattr(getattr(item, "obj", None), "_hypothesis_internal_use_settings", None)
+    if drawn is not None and drawn.max_examples == settings.default.max_examples:
+        item.add_marker(pytest.mark.sweep)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -169,10 +183,9 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture(scope="module")
 def interpreted(spark: SparkSession) -> Iterator[None]:
     """Spark evaluates expressions without generated code, except in `make test-long`."""
-    from tests.generated_code import without_generated_code
-    from tests.sweeps import IS_LONG
+    from tests.generated_code import generated_in_long
 
-    with nullcontext() if IS_LONG else without_generated_code(spark):
+    with generated_in_long(spark):
         yield
 
 

@@ -1,7 +1,7 @@
 """Spark without generated code, for tests that are not about what Spark generates.
 
 To generate and compile the code of a plan takes longer than to plan it and to run it over a few
-hundred records. `make test` runs the shipped networks and every column type with generated code,
+hundred records. `make test` runs two shipped networks and every column type with generated code,
 and steps that test plans, slots and panes without it. In `make test-long` all of it is generated,
 but for the thousands of networks that are drawn.
 """
@@ -9,12 +9,13 @@ but for the thousands of networks that are drawn.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 from unittest import mock
 
 from pipelines.quality import spark_expressions
 from pipelines.spark import prepared
+from tests.sweeps import IS_LONG
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,3 +49,8 @@ def without_generated_code(spark: SparkSession) -> Iterator[None]:
             for name in NOTHING_GENERATED if is_outermost else ():
                 spark.conf.unset(name)
                 context.setLocalProperty(name, None)
+
+
+def generated_in_long(spark: SparkSession) -> AbstractContextManager[None]:
+    """Evaluate expressions without generated code, except in `make test-long`."""
+    return nullcontext() if IS_LONG else without_generated_code(spark)

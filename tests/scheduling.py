@@ -25,8 +25,22 @@ from xdist.workermanage import WorkerController
 from tests.conftest import keep_from_collector
 
 SPARK_PROCESSES = 2
-LONGEST = ("mutation", "spark", "federation", "airflow", "hosting", "quality", "simulation")
+LONGEST = (
+    "mutation",
+    "spark",
+    "federation",
+    "airflow",
+    "hosting",
+    "quality",
+    "simulation",
+    "docs",
+    "networks",
+)
 """Folders whose files take longest: begun last, they would keep one process while others rest."""
+
+TOGETHER = ("tests/layout/", "tests/partners/")
+"""Folders whose files one process runs: the syntax trees of all modules, and two served homes, are
+made once for them."""
 
 CHOOSING = ("lf", "failedfirst", "newfirst", "stepwise", "collectonly")
 """Options that need the tests of all files before the first one is run."""
@@ -121,6 +135,10 @@ class SparkScheduling(LoadFileScheduling):
 
     The scheduler does not know which files use Spark: each process sorts them alike.
     """
+
+    def _split_scope(self, nodeid: str) -> str:
+        scope = super()._split_scope(nodeid)
+        return next((folder for folder in TOGETHER if scope.startswith(folder)), scope)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         if node not in self.nodes[:SPARK_PROCESSES]:

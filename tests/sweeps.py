@@ -5,8 +5,9 @@ more examples, or over all cases, and tests are run that show a capability again
 
     MEDUSA_TEST_PART=3 make test-long
 
-draws a third of the examples and of the sample of mutants, but never fewer than `make test` draws;
-every test still runs. Of the drawn networks, MEDUSA_DIFFERENTIAL names a part
+draws a third of the examples and of the sample of mutants, but never fewer than `make test` draws,
+and runs a third of the cases that `long_but` leaves to it and of the gaps at which processes are
+killed; every test still runs. Of the drawn networks, MEDUSA_DIFFERENTIAL names a part
 (tests/spark/test_differential.py). `.ci/run` uses both.
 """
 
@@ -35,13 +36,32 @@ def examples(few: int, many: int) -> int:
     return many if many <= few else max(few, many // PART)
 
 
-def long_but(first: int, cases: Iterable[Any]) -> Sequence[Any]:
-    """Cases of a parametrized test: all but the first so many are left to `make test-long`."""
+def long_but(first: int, cases: Iterable[Any], *, quick: bool = False) -> Sequence[Any]:
+    """Cases of a parametrized test: all but the first so many are left to `make test-long`.
+
+    `quick` is for rooms whose tests run against mutants: those of the rest do so as before.
+    """
     return [
-        case if number < first else pytest.param(*_values(case), marks=pytest.mark.long)
+        _long(case, quick) if number >= first and is_of_part(number - first) else case
         for number, case in enumerate(cases)
     ]
 
 
-def _values(case: Any) -> tuple[Any, ...]:
-    return case if isinstance(case, tuple) else (case,)
+def is_of_part(number: int) -> bool:
+    """Whether a case is one of those that this run of `make test-long` has: each `PART`-th."""
+    return not IS_LONG or number % PART == 0
+
+
+def each_of_part(cases: Iterable[str]) -> tuple[str, ...]:
+    """The cases that this run of `make test-long` has, of a test that goes over all of them."""
+    return tuple(case for number, case in enumerate(cases) if is_of_part(number))
+
+
+def _long(case: Any, quick: bool) -> Any:
+    mark = pytest.mark.long(quick=True) if quick else pytest.mark.long
+    if isinstance(case, _Param):
+        return pytest.param(*case.values, marks=[*case.marks, mark], id=case.id)
+    return pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=mark)
+
+
+_Param = type(pytest.param())

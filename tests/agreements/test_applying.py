@@ -79,6 +79,7 @@ def test_a_file_applied_in_one_home_waits_for_the_other(alpha: Party, beta: Part
     assert alpha.agreements.agreed() == beta.agreements.agreed() == {"spare_load": some_terms()}
 
 
+@pytest.mark.long(quick=True)
 def test_a_file_that_has_changed_is_an_edit(alpha: Party, beta: Party) -> None:
     applied(some_terms(), alpha, beta)
     expected = dearer(some_terms())
@@ -91,6 +92,7 @@ def test_a_file_that_has_changed_is_an_edit(alpha: Party, beta: Party) -> None:
     assert agreed == replace(expected, number=2, supersedes=revision_of(some_terms()))
 
 
+@pytest.mark.long(quick=True)
 def test_what_was_edited_in_sql_since_is_shown_and_never_overwritten(
     alpha: Party, beta: Party
 ) -> None:
@@ -115,6 +117,7 @@ def test_what_was_withdrawn_by_hand_is_not_proposed_again(alpha: Party, beta: Pa
     assert marks(some_terms(), alpha) == [LEFT]
 
 
+@pytest.mark.long(quick=True)
 def test_a_contract_that_ends_is_left_alone(alpha: Party, beta: Party) -> None:
     applied(some_terms(), alpha, beta)
     alpha.sql("DELETE FROM medusa_api.contract")
@@ -213,6 +216,7 @@ def test_applying_makes_homes_keys_and_agreements(
         assert secret not in (directory / "home.json").read_bytes()
 
 
+@pytest.mark.long(quick=True)
 def test_over_a_link_that_is_cut_nothing_is_agreed(
     directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,6 +7,7 @@ from sqlalchemy import Engine, text
 
 from medusa_core.names import Participant
 from tests.agreements.building import ALPHA, RAISE_PRICE, Party, SqlRefused, agree
+from tests.sweeps import long_but
 
 TOUCH = "SET LOCAL session_replication_role = replica; "
 
@@ -58,7 +59,9 @@ BREAK = {
 }
 
 
-@pytest.mark.parametrize(("broken", "named"), BREAK.values(), ids=list(BREAK))
+@pytest.mark.parametrize(
+    ("broken", "named"), long_but(1, BREAK.values(), quick=True), ids=list(BREAK)
+)
 def test_a_line_that_was_touched_is_named(
     alpha: Party, watchers: dict[Participant, Engine], broken: str, named: str
 ) -> None:
@@ -69,10 +72,18 @@ def test_a_line_that_was_touched_is_named(
     assert alpha.agreements.verify_audit() == named
 
 
-@pytest.mark.parametrize("table", ["audit", "contract_revision", "contract_signature", "round",
-                                   "contract_agreement", "contract_activation", "party_key",
-                                   "contract_notice", "contract_proposal", "statement",
-                                   "contract_void", "key_disowned"])  # fmt: skip
+@pytest.mark.parametrize(
+    "table",
+    long_but(
+        4,
+        [
+            "audit", "contract_revision", "contract_signature", "round", "contract_agreement",
+            "contract_activation", "party_key", "contract_notice", "contract_proposal",
+            "statement", "contract_void", "key_disowned",
+        ],
+        quick=True,
+    ),
+)  # fmt: skip
 def test_the_books_are_insert_only_by_grant_and_by_trigger(
     alpha: Party, beta: Party, watchers: dict[Participant, Engine], table: str
 ) -> None:

@@ -107,6 +107,7 @@ def test_an_unavailable_partner_is_reported_once_in_a_while(
     assert len(told) == 2
 
 
+@pytest.mark.long(quick=True)
 def test_a_partner_that_never_answers_delays_no_tick(
     alpha: Party, beta: Party, gamma: Party
 ) -> None:
@@ -199,6 +200,7 @@ def test_an_internal_error_is_reported_as_one_and_stops_no_ticks(
     assert told[0].__cause__ is error
 
 
+@pytest.mark.long(quick=True)
 def test_a_home_ticks_once_it_has_a_key_that_is_its_own(
     alpha: Party, beta: Party, tmp_path: Path
 ) -> None:

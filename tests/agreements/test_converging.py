@@ -127,6 +127,7 @@ def test_two_homes_hold_the_same_in_the_end_whatever_was_lost_doubled_or_set_bac
         assert party.agreements.verify_audit() is None
 
 
+@pytest.mark.long(quick=True)
 @pytest.mark.parametrize("seed", long_but(1, range(6)))
 def test_two_homes_reach_the_same_agreements(alpha: Party, beta: Party, seed: int) -> None:
     random = Random(seed)

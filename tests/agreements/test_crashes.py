@@ -39,7 +39,7 @@ def made_until_quiet(alpha: Party, beta: Party, point: str, passes: int) -> int:
     return reached
 
 
-@pytest.mark.parametrize("point", long_but(2, AGREEMENT_POINTS))
+@pytest.mark.parametrize("point", long_but(1, AGREEMENT_POINTS, quick=True))
 def test_a_tick_that_is_killed_anywhere_is_repeated(alpha: Party, beta: Party, point: str) -> None:
     for passes in (1, 2):
         name = f"after_{passes}"

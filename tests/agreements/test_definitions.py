@@ -155,6 +155,7 @@ def test_a_definition_runs_at_the_seller_for_its_buyer_alone(
     assert beta.told == []
 
 
+@pytest.mark.long(quick=True)
 def test_with_the_contract_the_definition_ends_its_grant_at_once_and_what_it_holds(
     alpha: Party, beta: Party, sync: DefinitionSync, watchers: Watchers
 ) -> None:
@@ -190,6 +191,7 @@ def test_with_the_contract_the_definition_ends_its_grant_at_once_and_what_it_hol
         alpha.sql("SELECT medusa_market.define_boxes('sums_for_alpha', 'x', '{}')", role="job")
 
 
+@pytest.mark.long(quick=True)
 def test_a_buyer_withdraws_a_definition_and_uses_a_name_once(
     alpha: Party, beta: Party, sync: DefinitionSync, watchers: Watchers
 ) -> None:
@@ -286,6 +288,7 @@ REFUSED_AT_ONCE: Mapping[str, tuple[Any, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.long(quick=True)
 def test_a_document_that_is_no_definition_is_refused_and_leaves_nothing(
     alpha: Party, beta: Party, sync: DefinitionSync
 ) -> None:
@@ -372,6 +375,7 @@ def test_whether_another_stream_of_the_seller_exists_does_not_show(
     assert said[0] == said[1]
 
 
+@pytest.mark.long(quick=True)
 def test_kinds_that_the_contract_does_not_allow_are_refused(
     alpha: Party, beta: Party, sync: DefinitionSync
 ) -> None:
@@ -385,6 +389,7 @@ def test_kinds_that_the_contract_does_not_allow_are_refused(
     )  # fmt: skip
 
 
+@pytest.mark.long(quick=True)
 def test_without_boxes_in_the_contract_nothing_is_defined(
     alpha: Party, beta: Party, sync: DefinitionSync
 ) -> None:
@@ -398,6 +403,7 @@ def test_without_boxes_in_the_contract_nothing_is_defined(
     assert reply.startswith("no contract sums_for_alpha in force lets alpha define boxes")
 
 
+@pytest.mark.long(quick=True)
 def test_a_definition_waits_for_the_round_of_the_seller_from_which_the_contract_is_in_force(
     alpha: Party, beta: Party, sync: DefinitionSync
 ) -> None:
@@ -423,6 +429,7 @@ def test_the_contract_of_another_buyer_is_like_none(
     assert reply.startswith("no contract for_gamma in force lets alpha define boxes")
 
 
+@pytest.mark.long(quick=True)
 def test_a_repeated_or_older_message_changes_nothing(
     alpha: Party, beta: Party, sync: DefinitionSync
 ) -> None:
@@ -438,6 +445,7 @@ def test_a_repeated_or_older_message_changes_nothing(
     assert [("older than" in str(e) or "used once" in str(e)) for e in beta.told] == [True] * 3
 
 
+@pytest.mark.long(quick=True)
 def test_a_buyer_has_so_many_definitions_at_a_time(
     alpha: Party, beta: Party, sync: DefinitionSync
 ) -> None:

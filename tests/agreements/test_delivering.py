@@ -48,6 +48,7 @@ def test_partners_are_sent_to_side_by_side(asked: Party, beta: Party, gamma: Par
     assert (contract_sync.tick().sent, asked.told) == (2, [])
 
 
+@pytest.mark.long(quick=True)
 def test_who_is_away_is_left_alone_for_twice_as_long_each_time_and_others_are_sent_to(
     asked: Party, beta: Party, gamma: Party, watchers: dict[Participant, Engine]
 ) -> None:

@@ -40,7 +40,7 @@ from tests.agreements.drawn_documents import (
     documents,
     edits,
 )
-from tests.sweeps import examples
+from tests.sweeps import examples, long_but
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,20}", fullmatch=True)
 FRAGMENTS = st.from_regex(r"[a-z][a-z0-9_]{0,20}([.][a-z][a-z0-9_]{0,9})?", fullmatch=True)
@@ -132,7 +132,7 @@ def terms(draw: Callable[..., Any]) -> Terms:
 
 @pytest.mark.sweep
 @settings(
-    max_examples=examples(20, 200),
+    max_examples=examples(8, 200),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -172,7 +172,7 @@ def sql_answer(superuser: Engine, document: bytes) -> str:
         return "accepted"
 
 
-@pytest.mark.parametrize("kind", SUBJECTS_AS_JSON)
+@pytest.mark.parametrize("kind", long_but(2, SUBJECTS_AS_JSON, quick=True))
 def test_python_and_sql_accept_and_refuse_the_same_edit(
     watchers: dict[Participant, Engine], kind: str
 ) -> None:
@@ -186,7 +186,7 @@ def test_python_and_sql_accept_and_refuse_the_same_edit(
 
 
 @pytest.mark.sweep
-@settings(max_examples=examples(100, 1_000), deadline=None)
+@settings(max_examples=examples(30, 1_000), deadline=None)
 @given(document=documents())
 def test_python_and_sql_accept_and_refuse_the_same_terms(
     watchers: dict[Participant, Engine], document: bytes

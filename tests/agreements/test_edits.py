@@ -29,6 +29,7 @@ def both(alpha: Party, beta: Party) -> None:
     settle((alpha.contract_sync, beta.contract_sync))
 
 
+@pytest.mark.long(quick=True)
 def test_the_same_edit_in_both_homes_is_an_agreement_that_the_next_round_makes_active(
     alpha: Party, beta: Party
 ) -> None:
@@ -92,6 +93,7 @@ def test_a_partners_proposal_is_accepted_by_name(alpha: Party, beta: Party, edit
         other.sql("SELECT medusa_api.accept_contract('spare_load')")
 
 
+@pytest.mark.long(quick=True)
 def test_edits_of_one_home_add_up_until_they_are_agreed(alpha: Party, beta: Party) -> None:
     agree(alpha, beta)
     alpha.sql(RAISE_PRICE, ONE_THIRTY)
@@ -146,6 +148,7 @@ def test_what_is_withdrawn_can_be_accepted_no_more(
     assert not any(party.agreements.has_pending() for party in (one, other))
 
 
+@pytest.mark.long(quick=True)
 def test_what_was_withdrawn_may_be_proposed_again(alpha: Party, beta: Party) -> None:
     agree(alpha, beta)
     for withdrawn in (True, True, False):
@@ -189,6 +192,7 @@ def test_unequal_proposals_both_stand_until_one_gives_in(
     assert alpha.shows() == beta.shows() == expected
 
 
+@pytest.mark.long(quick=True)
 def test_two_that_give_in_at_once_agree_on_one_thing(alpha: Party, beta: Party) -> None:
     agree(alpha, beta)
     alpha.sql(RAISE_PRICE, ONE_THIRTY)
@@ -203,6 +207,7 @@ def test_two_that_give_in_at_once_agree_on_one_thing(alpha: Party, beta: Party) 
     assert alpha.agreements.agreed() == beta.agreements.agreed()
 
 
+@pytest.mark.long(quick=True)
 def test_a_provider_that_takes_back_what_the_payer_has_just_signed_has_agreed(
     alpha: Party, beta: Party
 ) -> None:
@@ -220,6 +225,7 @@ def test_a_provider_that_takes_back_what_the_payer_has_just_signed_has_agreed(
     assert alpha.shows() == beta.shows() == ("agreed", ONE_THIRTY)
 
 
+@pytest.mark.long(quick=True)
 def test_what_the_payer_lets_go_is_one_proposal_and_no_later_one_that_says_the_same(
     alpha: Party, beta: Party
 ) -> None:
@@ -239,6 +245,7 @@ def test_what_the_payer_lets_go_is_one_proposal_and_no_later_one_that_says_the_s
     assert alpha.shows() == beta.shows() == ("agreed", ONE_THIRTY)
 
 
+@pytest.mark.long(quick=True)
 def test_a_proposal_expires_in_both_homes(
     alpha: Party, beta: Party, watchers: dict[Participant, Engine]
 ) -> None:
@@ -299,6 +306,7 @@ def test_a_contract_ends_when_the_notice_has_run_for_both(
         one.sql("DELETE FROM medusa_api.contract")
 
 
+@pytest.mark.long(quick=True)
 def test_a_contract_without_notice_ends_at_once_and_frees_its_subject(
     alpha: Party, beta: Party
 ) -> None:
@@ -360,6 +368,7 @@ WRONG = {
 }  # fmt: skip
 
 
+@pytest.mark.long(quick=True)
 def test_wrong_edits_are_refused_with_the_reason_and_nothing_is_half_applied(
     alpha: Party, beta: Party
 ) -> None:
@@ -392,6 +401,7 @@ def test_wrong_first_contracts_are_refused_with_the_reason(alpha: Party) -> None
         assert everything(alpha) == before, what
 
 
+@pytest.mark.long(quick=True)
 def test_no_two_contracts_of_one_subject_overlap(alpha: Party, beta: Party) -> None:
     agree(alpha, beta)
     for subject in ("NULL", "'{main}'"):
@@ -406,6 +416,7 @@ def test_no_two_contracts_of_one_subject_overlap(alpha: Party, beta: Party) -> N
     )
 
 
+@pytest.mark.long(quick=True)
 def test_contracts_may_be_about_different_fragments_and_a_name_with_its_network_is_the_same(
     alpha: Party, beta: Party
 ) -> None:
@@ -434,6 +445,7 @@ def test_two_proposals_of_one_subject_make_one_agreement(alpha: Party, beta: Par
     assert alpha.agreements.agreed() == beta.agreements.agreed()
 
 
+@pytest.mark.long(quick=True)
 def test_two_sessions_that_edit_one_contract_do_not_both_have_their_way(
     alpha: Party, beta: Party
 ) -> None:

@@ -168,6 +168,7 @@ def test_whatever_is_wrong_with_an_envelope_it_is_recorded_with_the_reason_and_c
         assert at.proposals() == [], what
 
 
+@pytest.mark.long(quick=True)
 def test_what_is_put_in_again_counts_once(alpha: Party, beta: Party) -> None:
     agree(alpha, beta)
     recorded = list(alpha.post.seen)
@@ -210,6 +211,7 @@ def test_what_is_too_long_is_refused_at_the_door_and_recorded(alpha: Party, beta
     assert size == 0
 
 
+@pytest.mark.long(quick=True)
 def test_a_contract_is_agreed_with_a_partner_that_has_lost_its_home(
     alpha: Party, beta: Party, agreeing_wipe: Callable[[str], None]
 ) -> None:
@@ -227,6 +229,7 @@ def test_a_contract_is_agreed_with_a_partner_that_has_lost_its_home(
         assert lost.shows("spare_load", "state, number") == ("agreed", 2)
 
 
+@pytest.mark.long(quick=True)
 def test_a_partner_with_another_key_is_refused_until_the_owner_says_so(
     alpha: Party, beta: Party
 ) -> None:

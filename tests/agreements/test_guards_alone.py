@@ -27,6 +27,7 @@ from tests.agreements.building import (
 )
 from tests.agreements.homes import Watchers
 from tests.agreements.test_envelopes import an_envelope, put
+from tests.sweeps import long_but
 
 TAKE = "SELECT medusa_market.take_document(%s, %s, %s::jsonb, %s, %s, %s, %s::jsonb)"
 KEY = "a" * 64
@@ -254,7 +255,9 @@ def test_a_home_states_what_is_due_by_its_own_key_alone(alpha: Party) -> None:
     assert alpha.sql("SELECT count(*) FROM medusa_market.statement", role="job") == [(0,)]
 
 
-@pytest.mark.parametrize("key", ["", "a" * 63, "a" * 65, "A" * 64, "g" * 64])
+@pytest.mark.parametrize(
+    "key", long_but(2, ["", "a" * 63, "a" * 65, "A" * 64, "g" * 64], quick=True)
+)
 def test_a_key_that_an_owner_names_is_one(alpha: Party, key: str) -> None:
     for call in ("learn_key", "replace_key", "learn_past_key"):
         error = refused(alpha, f"SELECT medusa_api.{call}('gamma', %s)", key, role="owner")
@@ -275,16 +278,20 @@ def test_a_past_key_is_learned_once(alpha: Party) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "about", "body"),
-    [
-        ("Offer", "x", b"{}"),
-        ("document", "x", b"{}"),
-        ("withdrawal", "x", b"{}"),
-        ("holdings", "x", b"{}"),
-        ("offer", "", b"{}"),
-        ("offer", "x" * 201, b"{}"),
-        ("offer", "x", b"x" * 98_305),
-        (None, "x", b"{}"),
-    ],
+    long_but(
+        3,
+        [
+            ("Offer", "x", b"{}"),
+            ("document", "x", b"{}"),
+            ("withdrawal", "x", b"{}"),
+            ("holdings", "x", b"{}"),
+            ("offer", "", b"{}"),
+            ("offer", "x" * 201, b"{}"),
+            ("offer", "x", b"x" * 98_305),
+            (None, "x", b"{}"),
+        ],
+        quick=True,
+    ),
 )
 def test_a_message_of_a_job_has_a_kind_of_its_own_and_a_bound(
     alpha: Party, kind: str | None, about: str, body: bytes

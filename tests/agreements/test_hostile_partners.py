@@ -128,6 +128,7 @@ def test_forged_envelopes_shut_out_neither_whom_they_name_nor_others(
     ], "what is forged is on nobody's account"
 
 
+@pytest.mark.long(quick=True)
 def test_offers_leave_room_for_what_is_said_of_contracts(alpha: Party, beta: Party) -> None:
     offers = flood(alpha, 257, kind=EnvelopeKind.OFFER, body=b"{}")
     assert put_all(alpha, beta, offers)[-1] == "full: send it again later"

@@ -26,6 +26,7 @@ from tests.agreements.building import (
     agree,
 )
 from tests.agreements.test_envelopes import an_envelope, inbox, put
+from tests.sweeps import long_but
 
 DELETE = "DELETE FROM medusa_api.contract"
 YEARS_MS = 100 * 365 * DAY_MS
@@ -82,6 +83,7 @@ def test_a_partner_cannot_put_off_a_notice_that_it_was_given(alpha: Party, beta:
     assert ends_ms(alpha) == ends_ms(beta) == ends
 
 
+@pytest.mark.long(quick=True)
 def test_a_partner_that_waits_until_its_giver_has_forgotten_when_it_came_puts_off_nothing(
     alpha: Party, beta: Party, watchers: dict[Participant, Engine]
 ) -> None:
@@ -102,6 +104,7 @@ def test_a_partner_that_waits_until_its_giver_has_forgotten_when_it_came_puts_of
     assert ends_ms(alpha) == ends
 
 
+@pytest.mark.long(quick=True)
 def test_a_partner_says_only_so_often_when_a_contract_ends(alpha: Party, beta: Party) -> None:
     agree(alpha, beta)
     ((now_ms,),) = beta.sql("SELECT medusa.to_ms(clock_timestamp())")
@@ -113,6 +116,7 @@ def test_a_partner_says_only_so_often_when_a_contract_ends(alpha: Party, beta: P
     assert ends_ms(beta) == ends
 
 
+@pytest.mark.long(quick=True)
 def test_of_two_notices_the_earlier_counts_in_both_homes(alpha: Party, beta: Party) -> None:
     agree(alpha, beta)
     beta.sql(DELETE)
@@ -133,6 +137,7 @@ def test_a_notice_runs_in_full_from_when_it_came(
     assert 0 <= (ends_ms(beta) or 0) - (now_ms + DAY_MS) < 60_000
 
 
+@pytest.mark.long(quick=True)
 def test_a_notice_that_overtakes_its_agreement_is_kept_and_holds_up_nothing(
     alpha: Party, beta: Party, watchers: dict[Participant, Engine]
 ) -> None:
@@ -164,7 +169,7 @@ def test_notices_without_a_contract_are_bounded(alpha: Party, beta: Party) -> No
     beta.sql(INSERT)
 
 
-@pytest.mark.parametrize("who", ["alpha", "beta"])
+@pytest.mark.parametrize("who", long_but(1, ["alpha", "beta"], quick=True))
 def test_a_home_that_was_set_back_learns_of_notice_again_as_it_was(
     alpha: Party, beta: Party, watchers: dict[Participant, Engine], who: str
 ) -> None:

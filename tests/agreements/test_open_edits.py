@@ -57,6 +57,7 @@ def test_other_lines_of_the_audit_are_written_meanwhile(
     assert beta.agreements.verify_audit() is None
 
 
+@pytest.mark.long(quick=True)
 def test_an_edit_that_is_taken_back_leaves_no_line(alpha: Party, editing: Login) -> None:
     ((_, before),) = alpha.sql(HERE)
     editing.connection.rollback()
@@ -66,6 +67,7 @@ def test_an_edit_that_is_taken_back_leaves_no_line(alpha: Party, editing: Login)
     assert alpha.sql(HERE) == [(True, before + 1)]
 
 
+@pytest.mark.long(quick=True)
 def test_what_is_chained_at_the_end_says_when_it_cannot_be(alpha: Party, editing: Login) -> None:
     editing("SET CONSTRAINTS ALL IMMEDIATE")
     with pytest.raises(Unavailable, match="has not let go"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from sqlalchemy import Engine, text
 
 from medusa_core.market.envelopes import EnvelopeKind
@@ -161,6 +162,7 @@ def test_refusals_of_contracts_that_nobody_knows_use_up_the_senders_names(
     assert (state, "alpha has named 2,048 contracts here" in reason) == ("refused", True)
 
 
+@pytest.mark.long(quick=True)
 def test_a_partner_that_holds_what_nobody_knows_is_asked_for_so_much_and_no_more(
     alpha: Party, beta: Party
 ) -> None:
@@ -190,6 +192,7 @@ def test_comparisons_have_a_share_of_their_own(
     assert (state, reason.startswith("too much: alpha has sent 512")) == ("refused", True)
 
 
+@pytest.mark.long(quick=True)
 def test_contracts_that_a_home_signed_and_lost_come_back_beyond_what_a_partner_may_name(
     alpha: Party, beta: Party, watchers: dict[Participant, Engine]
 ) -> None:

@@ -50,6 +50,7 @@ def test_agreements_under_a_replaced_key_are_told_again_to_a_home_that_lost_them
     assert alpha.shows(columns="number") == beta.shows(columns="number") == (2,)
 
 
+@pytest.mark.long(quick=True)
 def test_a_recreated_home_knows_only_the_new_key_and_verifies_new_signatures(
     alpha: Party, beta: Party, agreeing_wipe: Callable[[str], None]
 ) -> None:
@@ -63,6 +64,7 @@ def test_a_recreated_home_knows_only_the_new_key_and_verifies_new_signatures(
     assert alpha.sql(HELD) == beta.sql(HELD) != []
 
 
+@pytest.mark.long(quick=True)
 def test_a_party_that_lost_home_and_key_takes_back_what_its_old_key_signed_once_told_of_it(
     alpha: Party, beta: Party, agreeing_wipe: Callable[[str], None]
 ) -> None:

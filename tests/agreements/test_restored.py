@@ -9,6 +9,7 @@ from medusa_core.names import Participant
 from pipelines.market.sync.contract_sync import settle
 from tests.agreements.backups import Backups, in_time
 from tests.agreements.building import INSERT, RAISE_PRICE, Party, agree
+from tests.sweeps import long_but
 from tests.waiting import until
 
 HELD = "SELECT contract, number, revision, signed_by FROM medusa_api.contract_history ORDER BY 1, 2"
@@ -44,6 +45,7 @@ def lose_what_waits(watcher: Engine) -> None:
     in_time(watcher, "DELETE FROM medusa_market.outbox WHERE acknowledged_at IS NULL")
 
 
+@pytest.mark.long(quick=True)
 def test_a_first_agreement_that_was_lost_on_its_way_is_found_missing(
     alpha: Party, beta: Party, watchers: dict[Participant, Engine]
 ) -> None:
@@ -60,7 +62,7 @@ def test_a_first_agreement_that_was_lost_on_its_way_is_found_missing(
     assert alpha.shows()[0] == beta.shows()[0] == "agreed"
 
 
-@pytest.mark.parametrize("who", ["alpha", "beta"])
+@pytest.mark.parametrize("who", long_but(1, ["alpha", "beta"], quick=True))
 def test_a_home_that_lost_everything_receives_its_agreements_again(
     alpha: Party, beta: Party, backups: Backups, who: str
 ) -> None:
@@ -79,6 +81,7 @@ def test_a_home_that_lost_everything_receives_its_agreements_again(
         assert party.agreements.verify_audit() is None
 
 
+@pytest.mark.long(quick=True)
 def test_a_payer_that_was_set_back_and_signed_another_revision_takes_the_one_that_is_held(
     alpha: Party, beta: Party, backups: Backups
 ) -> None:
@@ -109,6 +112,7 @@ def test_a_payer_that_was_set_back_and_signed_another_revision_takes_the_one_tha
     assert hold_the_same(alpha, beta)
 
 
+@pytest.mark.long(quick=True)
 def test_what_a_provider_that_was_set_back_has_held_once_it_holds_again(
     alpha: Party, beta: Party, backups: Backups, watchers: dict[Participant, Engine]
 ) -> None:
@@ -155,6 +159,7 @@ def test_an_agreement_that_comes_too_late_is_held_by_neither_and_both_say_so(
     assert beta.shows(columns="number, price_high::text") == (2, "1.3")
 
 
+@pytest.mark.long(quick=True)
 def test_notice_of_an_agreement_that_comes_too_late_comes_to_rest(
     alpha: Party, beta: Party, watchers: dict[Participant, Engine]
 ) -> None:
@@ -174,6 +179,7 @@ def test_notice_of_an_agreement_that_comes_too_late_comes_to_rest(
     assert alpha.sql(VOIDS) == [(1, "beta refuses it: it came too late")]
 
 
+@pytest.mark.long(quick=True)
 def test_what_came_in_time_counts_however_long_it_lay_there(
     alpha: Party, beta: Party, watchers: dict[Participant, Engine]
 ) -> None:
@@ -205,6 +211,7 @@ def test_what_came_in_time_counts_however_long_it_lay_there(
     assert beta.shows()[0] == alpha.shows()[0] == "agreed"
 
 
+@pytest.mark.long(quick=True)
 def test_another_incarnation_of_a_home_is_noticed(alpha: Party, beta: Party) -> None:
     agree(alpha, beta)
     compare(alpha, beta)

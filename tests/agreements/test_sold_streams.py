@@ -76,6 +76,7 @@ def test_the_payer_may_read_the_stream_while_the_contract_is_in_force_and_nobody
     assert not reads("alpha", "src")
 
 
+@pytest.mark.long(quick=True)
 def test_a_contract_that_is_not_valid_yet_grants_nothing(
     alpha: Party, beta: Party, reads: Reads
 ) -> None:
@@ -98,6 +99,7 @@ def test_the_end_of_the_contract_is_the_end_of_the_grant(
     assert not reads("alpha")
 
 
+@pytest.mark.long(quick=True)
 def test_the_owner_cannot_withdraw_what_it_has_sold(
     alpha: Party, beta: Party, reads: Reads
 ) -> None:
@@ -107,6 +109,7 @@ def test_the_owner_cannot_withdraw_what_it_has_sold(
     assert reads("alpha")
 
 
+@pytest.mark.long(quick=True)
 def test_the_exchange_server_tells_a_partner_of_what_it_has_bought(
     alpha: Party, beta: Party, reads: Reads, watchers: Watchers
 ) -> None:
@@ -174,6 +177,7 @@ def test_readers_that_cannot_be_are_refused(
     assert not reads(partners[0])
 
 
+@pytest.mark.long(quick=True)
 def test_the_owner_sees_who_may_read_what_and_why(alpha: Party, beta: Party, reads: Reads) -> None:
     sell(alpha, beta)
     beta.sql("SELECT medusa_api.grant_stream('sums', 'gamma')")

@@ -112,6 +112,7 @@ def test_a_folder_elsewhere_is_refused_where_the_operator_looks(airflow: Airflow
     assert run.states("apply") == ["upstream_failed"]
 
 
+@pytest.mark.long
 def test_before_anything_is_deployed_nothing_is_red_and_nobody_is_known(airflow: Airflow) -> None:
     run = airflow.run("medusa_supervise")
     assert run.state == "success"
@@ -121,6 +122,7 @@ def test_before_anything_is_deployed_nothing_is_red_and_nobody_is_known(airflow:
     assert "there is no participant 'alpha; DROP TABLE medusa.job'" in str(named.note)
 
 
+@pytest.mark.long
 def test_a_dry_run_shows_what_would_change_and_changes_nothing(
     airflow: Airflow, settings: Settings
 ) -> None:
@@ -163,6 +165,7 @@ def test_deployed_and_supervised_participants_run(
     assert len(jobs_of(settings)) == 2, "what runs is left alone"
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("deployment")
 @pytest.mark.parametrize(
     ("form", "reason"),
@@ -221,6 +224,7 @@ def has_answered(settings: Settings) -> bool:
         )
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("deployment")
 def test_a_drill_is_answered_healed_corrected_and_judged(
     airflow: Airflow, settings: Settings
@@ -266,6 +270,7 @@ def test_windows_that_have_closed_are_partitions_and_one_of_them_is_certified(
     assert keys[0] not in (again.told("windows") or [])
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("deployment")
 def test_what_cannot_be_checked_is_refused_with_the_reason(airflow: Airflow) -> None:
     run = airflow.run("medusa_quality", participant="alpha", stream="givn")
@@ -284,6 +289,7 @@ def test_the_backlog_lane_is_opened_and_waited_for(airflow: Airflow) -> None:
     assert run.states("certify") == ["success"], run
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("deployment")
 def test_a_round_and_housekeeping_of_all_are_reported(airflow: Airflow) -> None:
     run = airflow.run("medusa_round", explain=True, only_idle=False)
@@ -329,10 +335,12 @@ def stopped(airflow: Airflow, settings: Settings, deployment: Deployment) -> Ran
     return run
 
 
+@pytest.mark.long
 def test_what_shall_not_run_any_more_is_stopped(stopped: Ran) -> None:
     assert "stop, a test does not want it" in " ".join(stopped.told("supervise"))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("stopped")
 def test_a_job_that_is_given_up_is_reported_with_reason_and_log(
     airflow: Airflow, settings: Settings

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.airflow.runner import DAGS, ROOT
 
 HEAVY = {
@@ -67,6 +69,7 @@ def read_with(participants: int, folder: Path) -> set[str]:
     return set(json.loads(told.stdout.splitlines()[-1]))
 
 
+@pytest.mark.long
 def test_reading_the_dags_imports_no_database_spark_or_gx_with_fifty_participants(
     tmp_path: Path,
 ) -> None:

@@ -15,6 +15,7 @@ from pipelines.contracts.data_contract_text import data_contract_text, departure
 from pipelines.contracts.federation import read_federation
 from pipelines.language.load import SHIPPED, load_network
 from tests.contracts.writing import REPLICATED, write_contracts
+from tests.sweeps import long_but
 
 SOURCE = "stream: {name}\nsource: {{kind: directory, path: incoming}}\n"
 EVERY_TYPE = '''"""All types that a column may have, and a key."""
@@ -46,7 +47,7 @@ def documents(folder: Path, files: Mapping[str, str]) -> dict[str, Mapping[str, 
     return {name: data_contract_of(one) for name, one in streams_described(federation).items()}
 
 
-@pytest.mark.parametrize("network", SHIPPED)
+@pytest.mark.parametrize("network", long_but(1, SHIPPED, quick=True))
 def test_every_stream_that_ships_follows_the_standard(tmp_path: Path, network: str) -> None:
     loaded = load_network(network)
     sources = [source.name for source in loaded.sources]

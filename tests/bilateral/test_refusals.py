@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.bilateral.writing import CONTENT, MOVEMENT, SUGGESTED, examine
+from tests.sweeps import long_but
 
 MANY = ", ".join(f"f{number}" for number in range(1_001))
 WRONG = [
@@ -134,7 +135,9 @@ WRONG = [
 
 
 @pytest.mark.parametrize(
-    ("text", "old", "new", "line", "says"), WRONG, ids=lambda value: str(value)[:40]
+    ("text", "old", "new", "line", "says"),
+    long_but(30, WRONG, quick=True),
+    ids=lambda value: str(value)[:40],
 )
 def test_an_error_is_reported_with_its_place(
     tmp_path: Path, text: str, old: str, new: str, line: int, says: str

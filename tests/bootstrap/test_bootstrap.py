@@ -60,14 +60,15 @@ def build_editable(directory, config_settings=None, metadata_directory=None):
 """
 
 
-def write_wheel(folder: Path, name: str, version: str) -> str:
-    """Write a wheel with one module; returns its line for a lock."""
+def write_wheel(folder: Path, name: str, version: str, *more: str) -> str:
+    """Write a wheel with one module and more files; returns its line for a lock."""
     path = folder / f"{name}-{version}-py3-none-any.whl"
     info = f"{name}-{version}.dist-info/"
     files = {
         f"{name}.py": f"VERSION = {version!r}\n",
         info + "METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
         info + "WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        **dict.fromkeys(more, ""),
     }
     record = ""
     for file, text in files.items():
@@ -246,6 +247,18 @@ def test_a_changed_lock_is_followed(project: Project) -> None:
 
 
 @pytest.mark.long
+def test_the_archives_that_spark_would_read_before_its_packages_are_removed(
+    project: Project,
+) -> None:
+    lib = "pyspark/python/lib"
+    files = [f"{lib}/{name}" for name in ("pyspark.zip", "py4j-0.1-src.zip", "another.zip")]
+    project.lock(write_wheel(project.packages, "tiny", "1.0", *files))
+    project.succeed()
+    (site,) = (project.root / ".venv").glob("lib/python*/site-packages")
+    assert [path.name for path in (site / lib).iterdir()] == ["another.zip"]
+
+
+@pytest.mark.long
 def test_a_moved_folder_is_set_up_again(project: Project) -> None:
     project.python = BASE_PYTHON
     project.succeed()
@@ -406,6 +419,7 @@ def test_a_package_with_another_content_is_refused(project: Project) -> None:
     assert "differs from what requirements.lock promises" in done.stderr
 
 
+@pytest.mark.long
 def test_a_package_that_does_not_exist_is_one_sentence(project: Project) -> None:
     project.lock(f"absent==1.0 \\\n    --hash=sha256:{'0' * 64}\n")
     done = project.run()
@@ -479,6 +493,7 @@ def test_clean_stops_a_server_whose_owner_was_lost(project: Project) -> None:
     assert not (project.root / ".medusa").exists()
 
 
+@pytest.mark.long
 def test_clean_ends_what_up_has_started(project: Project) -> None:
     medusa = project.root / ".venv/bin/medusa"
     medusa.parent.mkdir(parents=True)

@@ -275,7 +275,7 @@ WRITES: dict[str, Call] = {
 }
 
 
-@pytest.mark.parametrize("write", WRITES.values(), ids=list(WRITES))
+@pytest.mark.parametrize("write", long_but(4, WRITES.values(), quick=True), ids=list(WRITES))
 def test_nothing_is_written_in_a_snapshot(
     both_lanes: HomeUnderTest, write: Callable[[Catalog], object]
 ) -> None:

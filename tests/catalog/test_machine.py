@@ -397,7 +397,7 @@ def test_both_catalogs_give_the_same_answers_errors_and_waits(
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=examples(5, 60),
+            max_examples=examples(3, 60),
             stateful_step_count=30,
             deadline=None,
             derandomize=True,

@@ -33,6 +33,7 @@ from tests.catalog.test_recalls import (
     sums,
     write,
 )
+from tests.sweeps import long_but
 
 
 @pytest.fixture
@@ -86,7 +87,9 @@ def recall_and_write_again(partner: Catalog, at: int) -> None:
     write(partner, sums(3, 7, rows=2))
 
 
-@pytest.mark.parametrize(("copy", "computed"), [(3, 0), (4, 5), (6, 6), (0, 3)])
+@pytest.mark.parametrize(
+    ("copy", "computed"), long_but(3, [(3, 0), (4, 5), (6, 6), (0, 3)], quick=True)
+)
 def test_a_recall_is_followed_as_far_as_what_it_takes_back_is_kept(
     partner: Catalog, reader: Catalog, owner: Catalog, copy: int, computed: int
 ) -> None:

@@ -173,6 +173,7 @@ def test_the_password_is_random_and_for_its_owner_only(server_folder: Path) -> N
         assert (folder / "password").read_text() not in server.log.read_text()
 
 
+@pytest.mark.long(quick=True)
 def test_a_second_process_attaches_and_leaves_the_server_running(folder: Path) -> None:
     with EmbeddedServer(folder) as server:
         guest = Owner(folder)
@@ -185,6 +186,7 @@ def test_a_second_process_attaches_and_leaves_the_server_running(folder: Path) -
         assert ask(server.superuser_url(), "select 1") == [(1,)]
 
 
+@pytest.mark.long(quick=True)
 @needs_proc
 def test_starting_attaching_and_reviving_need_no_password(folder: Path) -> None:
     (folder / "password").rename(folder / "elsewhere")
@@ -202,6 +204,7 @@ def test_starting_attaching_and_reviving_need_no_password(folder: Path) -> None:
         assert ask(guest.superuser_url(), "select 1") == [(1,)]
 
 
+@pytest.mark.long(quick=True)
 @needs_proc
 def test_a_server_that_recovers_after_a_crash_of_a_session_is_waited_for(folder: Path) -> None:
     with EmbeddedServer(folder) as server:
@@ -224,6 +227,7 @@ def answers(url: str) -> bool:
         return False
 
 
+@pytest.mark.long(quick=True)
 def test_an_owner_that_is_done_waits_for_those_who_attached(folder: Path) -> None:
     owner = Owner(folder)
     url = str(owner.facts()["url"])
@@ -254,6 +258,7 @@ def test_of_two_that_start_at_once_one_starts_and_the_other_attaches(
         owner.end()
 
 
+@pytest.mark.long(quick=True)
 @needs_proc
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its owner's death")
 @pytest.mark.parametrize("how", long_but(1, [signal.SIGKILL, signal.SIGTERM]))
@@ -280,6 +285,7 @@ def test_a_start_right_after_the_owner_was_killed_succeeds(folder: Path) -> None
         assert server.owns_server
 
 
+@pytest.mark.long(quick=True)
 @needs_proc
 def test_a_killed_postgres_recovers_at_the_next_start(
     folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -293,6 +299,7 @@ def test_a_killed_postgres_recovers_at_the_next_start(
         assert ask(server.superuser_url(), "select count(*) from kept") == [(1000,)]
 
 
+@pytest.mark.long(quick=True)
 @needs_proc
 def test_a_stale_process_number_that_belongs_to_another_program_does_not_matter(
     folder: Path,
@@ -321,6 +328,7 @@ def test_a_port_that_was_taken_meanwhile_is_replaced(folder: Path) -> None:
             assert ask(server.superuser_url(), "select 1") == [(1,)]
 
 
+@pytest.mark.long(quick=True)
 def test_a_server_started_in_a_thread_outlives_that_thread(folder: Path) -> None:
     server = EmbeddedServer(folder)
     thread = threading.Thread(target=server.__enter__)
@@ -355,6 +363,7 @@ def test_an_exit_without_leaving_the_block_stops_the_server(folder: Path) -> Non
     assert not (folder / "cluster/data/postmaster.pid").exists()
 
 
+@pytest.mark.long(quick=True)
 def test_the_wheels_programs_serve_where_the_machine_has_none(
     server_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -363,6 +372,7 @@ def test_the_wheels_programs_serve_where_the_machine_has_none(
         assert ask(server.superuser_url(), "show server_version_num")[0][0] >= "180000"
 
 
+@pytest.mark.long(quick=True)
 def test_programs_that_cannot_be_reached_are_copied_beside_the_data(
     server_folder: Path, tmp_path: Path
 ) -> None:
@@ -389,6 +399,7 @@ def test_programs_that_cannot_be_reached_are_copied_beside_the_data(
     assert b"18." in output.stdout
 
 
+@pytest.mark.long(quick=True)
 @pytest.mark.skipif(not AS_ROOT, reason="only root can be somebody else")
 def test_as_root_a_closed_folder_is_served_from_outside_and_nothing_else_changes(
     tmp_path: Path,
@@ -440,6 +451,7 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
         EmbeddedServer(tmp_path / "file" / "catalog").__enter__()
 
 
+@pytest.mark.long(quick=True)
 def test_a_broken_data_folder_is_one_sentence_that_names_the_log(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

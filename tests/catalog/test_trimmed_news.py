@@ -382,7 +382,7 @@ def _play(pair: Pair, happened: Sequence[Event]) -> list[object]:
 
 
 @pytest.mark.sweep
-@settings(max_examples=examples(40, 400), deadline=None)
+@settings(max_examples=examples(15, 400), deadline=None)
 @given(st.lists(events, max_size=30))
 def test_no_order_of_trims_reads_and_deaths_loses_a_row_that_a_hold_covers(
     happened: list[Event],
@@ -394,7 +394,7 @@ def test_no_order_of_trims_reads_and_deaths_loses_a_row_that_a_hold_covers(
 @pytest.mark.parametrize("new_pair", ["postgres"], indirect=True)
 def test_postgres_and_memory_tell_and_take_the_same_news_of_trimmed_lines(new_pair: Pairs) -> None:
     @settings(
-        max_examples=examples(4, 30),
+        max_examples=examples(2, 30),
         deadline=None,
         phases=[Phase.explicit, Phase.reuse, Phase.generate],
         suppress_health_check=list(HealthCheck),

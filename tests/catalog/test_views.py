@@ -18,6 +18,7 @@ from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.server.home_databases import HomeUrls
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import HomeUnderTest, PostgresHome
+from tests.sweeps import long_but
 from tests.waiting import until
 
 WIDTH = a.WIDTH_US
@@ -56,17 +57,21 @@ def begins(catalog: Catalog, name: str = "recent") -> int | None:
 
 @pytest.mark.parametrize(
     ("extent", "at_first", "later"),
-    [
-        ({"records": 1}, 9, 11),
-        ({"records": 5}, 7, 9),
-        ({"records": 6}, 7, 9),
-        ({"records": 1_000}, 0, 0),
-        ({"duration_us": 3 * WIDTH}, 7, 9),
-        ({"duration_us": 3 * WIDTH - 1}, 7, 9),
-        ({"duration_us": 2**62}, 0, 0),
-        ({"from_us": 4 * WIDTH}, 4, 4),
-        ({"from_us": 4 * WIDTH + 1, "to_us": 6 * WIDTH}, 4, 4),
-    ],
+    long_but(
+        3,
+        [
+            ({"records": 1}, 9, 11),
+            ({"records": 5}, 7, 9),
+            ({"records": 6}, 7, 9),
+            ({"records": 1_000}, 0, 0),
+            ({"duration_us": 3 * WIDTH}, 7, 9),
+            ({"duration_us": 3 * WIDTH - 1}, 7, 9),
+            ({"duration_us": 2**62}, 0, 0),
+            ({"from_us": 4 * WIDTH}, 4, 4),
+            ({"from_us": 4 * WIDTH + 1, "to_us": 6 * WIDTH}, 4, 4),
+        ],
+        quick=True,
+    ),
 )
 def test_a_view_of_the_last_moves_on_with_the_stream_and_a_range_stays(
     catalog: Catalog, extent: dict[str, int], at_first: int, later: int

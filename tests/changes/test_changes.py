@@ -27,6 +27,7 @@ from tests.changes.building import (
     Lines,
     apply,
 )
+from tests.sweeps import long_but
 
 
 def test_new_rows_are_inserted_in_event_time_order_with_their_marks(lines: Lines) -> None:
@@ -187,7 +188,7 @@ def test_a_damaged_file_is_reported_by_its_name(lines: Lines) -> None:
 
 
 @pytest.mark.parametrize("stream", [SUMS, BIG])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", long_but(1, range(4), quick=True))
 def test_whoever_applies_the_changes_has_what_a_reader_of_that_version_has(
     lines: Lines, stream: str, seed: int
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from pipelines.base.time_text import iso
 from tests.changes.building import BIG, SUMS, TENTATIVE, WIDTH_US, Lines
+from tests.sweeps import long_but
 
 MONKEY = pytest.MonkeyPatch
 CAPTURED = pytest.CaptureFixture[str]
@@ -78,24 +79,28 @@ def test_a_cursor_is_placed_read_moved_listed_and_dropped(
 
 @pytest.mark.parametrize(
     ("words", "code", "told"),
-    [
-        (("changes", "sums"), 2, "say since when"),
-        (("changes", "sums", "--since", "1", "--cursor", "m"), 2, "say since when"),
-        (("changes", "sums", "--since", "x"), 2, "is no version"),
-        (("changes", "sums", "--since", "9"), 2, "newest is 3"),
-        (("changes", "sum", "--since", "0"), 2, "did you mean 'sums'"),
-        (("changes", "sums", "--since", "1:" + "0" * 64), 6, "start again"),
-        (("changes", "sums", "--cursor", "m", "--to", "5"), 2, "leave --until and --to out"),
-        (("changes", "sums", "--cursor", "No"), 2, "not a name"),
-        (("changes", "sums", "--cursor", "m", "--hold", "32d"), 2, "1ms to 31d"),
-        (("changes", "sums", "--since", "0", "--from", "9", "--to", "1"), 2, "not before"),
-        (("cursor", "move", "sums", "mart"), 2, "--to V"),
-        (("cursor", "drop", "sums", "mart"), 2, "no cursor 'mart'"),
-        (("cursor", "drop", "sums"), 2, "name the cursor"),
-        (("read", "sums", "--as-of", "9"), 2, "newest is 3"),
-        (("read", "sums", "--as-of", "1.5"), 2, "neither a version nor"),
-        (("read", "sums", "--as-of", "9999-01-01"), 2, "in the future"),
-    ],
+    long_but(
+        4,
+        [
+            (("changes", "sums"), 2, "say since when"),
+            (("changes", "sums", "--since", "1", "--cursor", "m"), 2, "say since when"),
+            (("changes", "sums", "--since", "x"), 2, "is no version"),
+            (("changes", "sums", "--since", "9"), 2, "newest is 3"),
+            (("changes", "sum", "--since", "0"), 2, "did you mean 'sums'"),
+            (("changes", "sums", "--since", "1:" + "0" * 64), 6, "start again"),
+            (("changes", "sums", "--cursor", "m", "--to", "5"), 2, "leave --until and --to out"),
+            (("changes", "sums", "--cursor", "No"), 2, "not a name"),
+            (("changes", "sums", "--cursor", "m", "--hold", "32d"), 2, "1ms to 31d"),
+            (("changes", "sums", "--since", "0", "--from", "9", "--to", "1"), 2, "not before"),
+            (("cursor", "move", "sums", "mart"), 2, "--to V"),
+            (("cursor", "drop", "sums", "mart"), 2, "no cursor 'mart'"),
+            (("cursor", "drop", "sums"), 2, "name the cursor"),
+            (("read", "sums", "--as-of", "9"), 2, "newest is 3"),
+            (("read", "sums", "--as-of", "1.5"), 2, "neither a version nor"),
+            (("read", "sums", "--as-of", "9999-01-01"), 2, "in the future"),
+        ],
+        quick=True,
+    ),
 )
 def test_what_cannot_be_told_is_refused_in_a_sentence(
     corrected: Lines, monkeypatch: MONKEY, capsys: CAPTURED,
@@ -137,6 +142,7 @@ def test_a_past_version_is_read_by_its_number_and_by_the_homes_clock(
     assert "_stability" in capsys.readouterr().out
 
 
+@pytest.mark.long(quick=True)
 def test_status_and_streams_show_the_progress_of_corrections(
     corrected: Lines, monkeypatch: MONKEY, capsys: CAPTURED
 ) -> None:

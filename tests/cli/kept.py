@@ -16,6 +16,7 @@ from pipelines.base.settings import Settings
 from pipelines.homes.home import Home, make_home
 from pipelines.operations.recorded_replay import SOLO
 from pipelines.participant.replay import ReplayOrder, ReplayResult, replay
+from tests.generated_code import generated_in_long
 
 SCRIPT = '<script>alert("it\'s in")</script>&amp;'
 RED = "\x1b[31mred\x1b]0;title\x07\u202e"
@@ -65,9 +66,10 @@ def kept_replay(
         limits=limits,
     )
     with make_home(settings, SOLO, keep=True) as home:
-        result = replay(
-            order, home, directory / "out", sessions=lambda home: nullcontext(lambda: spark)
-        )
+        with generated_in_long(spark):
+            result = replay(
+                order, home, directory / "out", sessions=lambda home: nullcontext(lambda: spark)
+            )
         outputs = {name: Path(path) for name, path in result.exported.items()}
         yield Kept(home=home, network=network, result=result, outputs=outputs)
 

@@ -17,9 +17,12 @@ from pipelines.participant import replay
 from tests.cli.test_replay import NETWORK
 from tests.conftest import folder_on_memory
 from tests.replaying import parquet_files
+from tests.sweeps import long_but
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.usefixtures("interpreted")
 
 
 COUNTED = """
@@ -110,14 +113,20 @@ def test_a_branch_without_an_original_has_no_difference_to_show(
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
-    [
-        (("diff", "none"), "there is no branch 'none'"),
-        (("remove", "none"), "there is no branch 'none'"),
-        (("remove", "../home"), "branch '../home' is not a name"),
-        (("make", "a/b", "few.py", "--stream", "counted"), "branch 'a/b' is not a name"),
-        (("make", "x", "few.py", "--stream", "count"), "no stream 'count': did you mean 'counted'"),
-        (("make", "x", "few.py", "--stream", "s"), "source c of network few has columns"),
-    ],
+    long_but(
+        2,
+        [
+            (("diff", "none"), "there is no branch 'none'"),
+            (("remove", "none"), "there is no branch 'none'"),
+            (("remove", "../home"), "branch '../home' is not a name"),
+            (("make", "a/b", "few.py", "--stream", "counted"), "branch 'a/b' is not a name"),
+            (
+                ("make", "x", "few.py", "--stream", "count"),
+                "no stream 'count': did you mean 'counted'",
+            ),
+            (("make", "x", "few.py", "--stream", "s"), "source c of network few has columns"),
+        ],
+    ),
 )
 def test_what_cannot_be_is_refused_and_leaves_no_branch(
     home: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], sentence: str
@@ -127,6 +136,7 @@ def test_what_cannot_be_is_refused_and_leaves_no_branch(
     assert "there are no branches" in said(capsys, "list")[1]
 
 
+@pytest.mark.long
 def test_a_replay_over_a_view_reads_its_last_records_and_a_trim_leaves_them(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

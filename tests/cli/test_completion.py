@@ -17,6 +17,7 @@ import pytest
 from pipelines.base.settings import REPOSITORY
 from pipelines.cli.completion import FILES
 from pipelines.cli.main import main, parser
+from tests.sweeps import long_but
 
 SECONDS_MAX = 60
 
@@ -53,27 +54,30 @@ def offered(place: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., li
 
 @pytest.mark.parametrize(
     ("words", "wanted"),
-    [
-        (("re",), ["read", "recall", "recipient", "replay"]),
-        (("read", ""), ["connections_a", "prices", "trades"]),
-        (("trim", "prices", "t"), ["trades"]),
-        (("read", "prices", ""), []),
-        (("read", "--participant", ""), ["alpha", "far", "solo"]),
-        (("read", "--participant=f"), ["--participant=far"]),
-        (("read", "--participant", "=", "f"), ["far"]),
-        (("read", "--participant", "="), ["alpha", "far", "solo"]),
-        (("read", "--limit", ""), []),
-        (("read", "--json", "prices", "--js"), []),
-        (("read", "--", "p"), ["prices"]),
-        (("replay", "road"), ["road_sensors", FILES]),
-        (("replay", "netmon", "--input", "a.csv", ""), [FILES]),
-        (("generate", "d", "--format", ""), ["csv", "parquet"]),
-        (("simulate", ""), ["faults", "market"]),
-        (("completion", ""), ["bash", "fish", "zsh"]),
-        (("nonsense", ""), []),
-        (("read", "--nonsense", "p"), ["prices"]),
-        (("read", "\x1b`$(", ""), []),
-    ],
+    long_but(
+        6,
+        [
+            (("re",), ["read", "recall", "recipient", "replay"]),
+            (("read", ""), ["connections_a", "prices", "trades"]),
+            (("trim", "prices", "t"), ["trades"]),
+            (("read", "prices", ""), []),
+            (("read", "--participant", ""), ["alpha", "far", "solo"]),
+            (("read", "--participant=f"), ["--participant=far"]),
+            (("read", "--participant", "=", "f"), ["far"]),
+            (("read", "--participant", "="), ["alpha", "far", "solo"]),
+            (("read", "--limit", ""), []),
+            (("read", "--json", "prices", "--js"), []),
+            (("read", "--", "p"), ["prices"]),
+            (("replay", "road"), ["road_sensors", FILES]),
+            (("replay", "netmon", "--input", "a.csv", ""), [FILES]),
+            (("generate", "d", "--format", ""), ["csv", "parquet"]),
+            (("simulate", ""), ["faults", "market"]),
+            (("completion", ""), ["bash", "fish", "zsh"]),
+            (("nonsense", ""), []),
+            (("read", "--nonsense", "p"), ["prices"]),
+            (("read", "\x1b`$(", ""), []),
+        ],
+    ),
 )
 def test_what_may_come_next_is_offered(
     offered: Callable[..., list[str]], words: tuple[str, ...], wanted: list[str]
@@ -81,6 +85,7 @@ def test_what_may_come_next_is_offered(
     assert offered(*words) == wanted
 
 
+@pytest.mark.long
 def test_every_command_and_every_option_is_offered(offered: Callable[..., list[str]]) -> None:
     commands = parser().commands()
     assert offered("") == sorted(commands)
@@ -91,6 +96,7 @@ def test_every_command_and_every_option_is_offered(offered: Callable[..., list[s
         assert all(option in shown for option in options)
 
 
+@pytest.mark.long
 def test_what_cannot_be_read_has_no_names(offered: Callable[..., list[str]], place: Path) -> None:
     for record in ('{"participants": 3}', "[" * 100_000, "[1]", '{"participants": {"a": 1}, "x'):
         (place / ".medusa" / "home.json").write_text(record)
@@ -122,11 +128,14 @@ def program(place: Path) -> Iterator[Path]:
 
 @pytest.mark.parametrize(
     ("shell", "start"),
-    [
-        ("bash", ["bash", "--norc", "--noprofile", "-i"]),
-        ("zsh", ["zsh", "-f", "-i"]),
-        ("fish", ["fish", "--no-config", "--interactive"]),
-    ],
+    long_but(
+        1,
+        [
+            ("bash", ["bash", "--norc", "--noprofile", "-i"]),
+            ("zsh", ["zsh", "-f", "-i"]),
+            ("fish", ["fish", "--no-config", "--interactive"]),
+        ],
+    ),
 )
 def test_tab_completes_in_the_shell(
     shell: str, start: list[str], program: Path, place: Path

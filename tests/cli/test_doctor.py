@@ -101,6 +101,7 @@ def test_a_lease_left_behind_with_work_waiting_is_a_failure(
     assert found["leases of alpha"]["to_do"] == "run `medusa run --participant alpha`"
 
 
+@pytest.mark.long
 def test_a_lease_left_behind_without_work_is_nothing(doctor: Doctor, watched: Watched) -> None:
     watched.change(
         "INSERT INTO medusa.lease SELECT a.fragment, 0, 'beta', 0, 'live', 1, 'gone', "
@@ -116,6 +117,7 @@ def own(postgres_server: EmbeddedServer, tmp_path: Path) -> Iterator[Watched]:
         yield homes
 
 
+@pytest.mark.long
 def test_the_doctor_changes_nothing_in_a_home(doctor: Doctor, own: Watched) -> None:
     newest = "(SELECT max(name) FROM medusa.schema_migration)"
     own.change(
@@ -130,6 +132,7 @@ def test_the_doctor_changes_nothing_in_a_home(doctor: Doctor, own: Watched) -> N
     assert found["migrations of alpha"]["state"] == "ok"
 
 
+@pytest.mark.long
 def test_a_home_whose_database_is_gone_fails_alone(doctor: Doctor, watched: Watched) -> None:
     record = watched.settings.directory / "home.json"
     document = json.loads(record.read_text())
@@ -144,6 +147,7 @@ def test_a_home_whose_database_is_gone_fails_alone(doctor: Doctor, watched: Watc
     assert found["leases of alpha"]["state"] == "ok"
 
 
+@pytest.mark.long
 def test_homes_in_the_embedded_server_are_examined_too(doctor: Doctor, server_folder: Path) -> None:
     directory = server_folder.parent / "kept"
     settings = Settings(catalog_url=None, directory=directory, test_data=directory)
@@ -155,6 +159,7 @@ def test_homes_in_the_embedded_server_are_examined_too(doctor: Doctor, server_fo
     EmbeddedServer(directory / "postgres").discard()
 
 
+@pytest.mark.long
 def test_a_metrics_port_is_looked_at_where_one_is_configured(
     doctor: Doctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +175,7 @@ def test_a_metrics_port_is_looked_at_where_one_is_configured(
     assert "choose another port" in found["metrics port"]["to_do"]
 
 
+@pytest.mark.long
 def test_a_port_on_which_a_driver_serves_its_metrics_is_well(
     doctor: Doctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

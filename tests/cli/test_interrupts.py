@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from tests.sweeps import long_but
+
 # The command waits for longer than a test may: only its interrupt ends it.
 WAIT = "time.sleep(600)"
 WHERE_NOTHING_CAN_BE_RAISED = """
@@ -49,11 +51,14 @@ sys.exit(cli.main([]))
 
 @pytest.mark.parametrize(
     ("ending", "where"),
-    [
-        (signal.SIGINT, "in_a_callback"),
-        (signal.SIGTERM, "in_a_callback"),
-        (signal.SIGTERM, "in_c_code"),
-    ],
+    long_but(
+        1,
+        [
+            (signal.SIGINT, "in_a_callback"),
+            (signal.SIGTERM, "in_a_callback"),
+            (signal.SIGTERM, "in_c_code"),
+        ],
+    ),
 )
 def test_an_interrupt_that_would_be_lost_ends_the_command_and_a_second_not_its_clean_up(
     ending: signal.Signals, where: str
@@ -81,6 +86,7 @@ print(signal.getitimer(signal.ITIMER_REAL)[0] > 0)
 """
 
 
+@pytest.mark.long
 def test_a_command_that_ends_before_its_interrupt_comes_again_is_interrupted_all_the_same() -> None:
     program = WHERE_NOTHING_CAN_BE_RAISED.format(name="SIGINT", where="in_a_callback", then="pass")
     done = subprocess.run(

@@ -38,6 +38,7 @@ def test_migrate_names_what_it_applied_and_then_finds_nothing_to_do(
     assert capsys.readouterr().out == "nothing to do: up to date\n"
 
 
+@pytest.mark.long
 def test_a_home_of_an_earlier_medusa_is_refused_by_every_command_in_one_sentence(
     homes: Watched, capsys: pytest.CaptureFixture[str]
 ) -> None:

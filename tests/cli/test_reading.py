@@ -12,6 +12,7 @@ import pytest
 
 from medusa_core.segments import SegmentFile
 from tests.cli.kept import SCRIPT, Kept
+from tests.sweeps import long_but
 
 Run = Callable[..., Any]
 
@@ -64,6 +65,7 @@ def test_pages_by_limit_and_from_join_to_the_whole(medusa: Run, netmon_kept: Kep
     assert before + after == everything
 
 
+@pytest.mark.long
 def test_read_opens_only_files_that_overlap(
     medusa: Run, netmon_kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +86,7 @@ def test_read_opens_only_files_that_overlap(
     assert set(opened) == set(segments[0].files)
 
 
+@pytest.mark.long
 def test_unix_seconds_and_iso_8601_are_the_same_time(medusa: Run, netmon_kept: Kept) -> None:
     given = ["2023-11-14T22:15:00Z", "2023-11-14T23:15:00+01:00", "2023-11-14T22:15", "1700000100"]
     outs = [medusa(netmon_kept, "read", "connections", "--from", at, "--json").out for at in given]
@@ -91,7 +94,9 @@ def test_unix_seconds_and_iso_8601_are_the_same_time(medusa: Run, netmon_kept: K
     assert json.loads(outs[0])["rows"]
 
 
-@pytest.mark.parametrize("at", ["yesterday", "", "nan", "1e400", "2024-13-01", "infinity"])
+@pytest.mark.parametrize(
+    "at", long_but(2, ["yesterday", "", "nan", "1e400", "2024-13-01", "infinity"])
+)
 def test_what_is_no_time_is_refused(medusa: Run, netmon_kept: Kept, at: str) -> None:
     ran = medusa(netmon_kept, "read", "connections", "--from", at)
     assert ran.code == 2
@@ -147,6 +152,7 @@ def test_json_carries_every_character_as_it_is(medusa: Run, nasty_kept: Kept) ->
     assert SCRIPT in [row["who"] for row in rows]
 
 
+@pytest.mark.long
 def test_null_and_empty_text_are_distinguished(medusa: Run, nasty_kept: Kept) -> None:
     rows = json.loads(medusa(nasty_kept, "read", "events", "--json").out)["rows"]
     assert None in [row["who"] for row in rows]
@@ -182,6 +188,7 @@ def test_status_tells_what_was_done_and_what_comes_next(medusa: Run, netmon_kept
     assert "ended" in told
 
 
+@pytest.mark.long
 def test_status_needs_no_file_of_the_network(medusa: Run, nasty_kept: Kept) -> None:
     (document,) = json.loads(medusa(nasty_kept, "status", "--json").out)["homes"]
     assert any("nasty/main" in line for line in document["next"])

@@ -19,10 +19,11 @@ from pipelines.cli.main import main
 from pipelines.homes.home import known_homes, open_homes, storage_of
 from tests.catalog import building as a
 from tests.cli.watched import Watched, watched_homes
+from tests.sweeps import long_but
 from tests.waiting import until
 
 COMMANDS = (["status"], ["streams"], ["read", "--quarantine"])
-every_command = pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+every_command = pytest.mark.parametrize("command", long_but(1, COMMANDS), ids=" ".join)
 
 
 @pytest.fixture(scope="module")

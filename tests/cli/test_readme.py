@@ -45,6 +45,7 @@ def test_the_query_in_the_readme_is_short_and_runs(
     assert result.streams["turned_away_often"]["rows"] > 0
 
 
+@pytest.mark.long
 def test_every_command_in_the_readme_is_understood() -> None:
     lines = README.replace("\\\n", " ").splitlines()
     pattern = r"(?:^|[ (/])medusa ((?:apply|run|read|replay|partner|status)\b[^|&)>\n]*)"
@@ -85,6 +86,7 @@ def commands_of(of: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentPa
     return commands.choices
 
 
+@pytest.mark.long
 def test_the_table_in_the_readme_is_what_the_demo_counts(tmp_path: Path) -> None:
     duckdb = pytest.importorskip("duckdb")
     (path,) = write_generated(tmp_path, seed=1, records=200_000, files=1, format="csv")

@@ -24,6 +24,8 @@ from tests.replaying import parquet_files
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 NETWORK = """
 from medusa_core.network import Aggregate, Network, Output, Source
 
@@ -61,6 +63,7 @@ def arguments(
     return ["replay", str(tmp_path / "small.py"), "--input", str(file)]
 
 
+@pytest.mark.long
 def test_the_last_line_says_what_was_checked(
     arguments: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -108,6 +111,7 @@ def test_a_result_that_is_wrong_ends_with_1_and_keeps_the_folder(
     assert "10 rows of counted" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_replay_of_which_no_record_lands_ends_with_1_and_says_why(
     arguments: list[str], folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -120,6 +124,7 @@ def test_a_replay_of_which_no_record_lands_ends_with_1_and_says_why(
     )
 
 
+@pytest.mark.long
 def test_a_replay_warns_of_many_records_in_quarantine(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

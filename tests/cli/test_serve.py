@@ -30,6 +30,7 @@ from pipelines.homes.home import exchange_login, known_homes
 from pipelines.homes.signing_keys import make_key
 from tests.exchange.published_home import KeyIdentity
 from tests.home_pool import home_pool
+from tests.sweeps import long_but
 from tests.waiting import until
 
 ALPHA, BETA = Participant("alpha"), Participant("beta")
@@ -115,6 +116,7 @@ def frozen(process: subprocess.Popen[str]) -> None:
     until(lambda: psutil.Process(process.pid).status() == psutil.STATUS_STOPPED, "it is frozen")
 
 
+@pytest.mark.long
 def test_a_standby_serves_beside_a_frozen_server_and_takes_its_place_when_that_ends(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +136,7 @@ def test_a_standby_serves_beside_a_frozen_server_and_takes_its_place_when_that_e
             until(lambda: is_answering(settings), "whoever has the lock writes its address")
 
 
+@pytest.mark.long
 def test_a_server_that_goes_on_is_found_again_when_its_standby_ends(settings: Settings) -> None:
     with serving(settings) as (first, _):
         before = read_address(settings.directory, ALPHA)
@@ -147,6 +150,7 @@ def test_a_server_that_goes_on_is_found_again_when_its_standby_ends(settings: Se
         assert read_address(settings.directory, ALPHA) == before
 
 
+@pytest.mark.long
 def test_elsewhere_it_is_served_with_tls_and_a_key_of_its_own(settings: Settings) -> None:
     pins = []
     for _ in range(2):
@@ -200,13 +204,16 @@ def test_an_address_that_is_not_written_down_is_unavailable(settings: Settings) 
 
 @pytest.mark.parametrize(
     ("options", "code", "sentence"),
-    [
-        (["--participant", "gamma"], 2, "there is no home of gamma"),
-        (["--host", "192.0.2.1"], 4, "cannot be served at 192.0.2.1"),
-        (["--host", "example.invalid"], 4, "cannot be served at example.invalid"),
-        (["--key", "/nowhere.pem"], 2, "without its certificate"),
-        (["--certificate", "/nowhere.pem"], 2, "certificate /nowhere.pem cannot be used"),
-    ],
+    long_but(
+        2,
+        [
+            (["--participant", "gamma"], 2, "there is no home of gamma"),
+            (["--host", "192.0.2.1"], 4, "cannot be served at 192.0.2.1"),
+            (["--host", "example.invalid"], 4, "cannot be served at example.invalid"),
+            (["--key", "/nowhere.pem"], 2, "without its certificate"),
+            (["--certificate", "/nowhere.pem"], 2, "certificate /nowhere.pem cannot be used"),
+        ],
+    ),
 )
 def test_what_cannot_be_served_is_said_in_a_sentence(
     settings: Settings, options: list[str], code: int, sentence: str,

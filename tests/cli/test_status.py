@@ -25,6 +25,7 @@ from pipelines.sources.live.live_source import Polled
 from pipelines.watching.backlog import BacklogFile
 from tests.catalog import building as a
 from tests.cli.watched import BETA, RED, Watched, own_watched_homes
+from tests.sweeps import long_but
 from tests.waiting import until
 
 Status = Callable[..., tuple[int, str, str]]
@@ -47,6 +48,7 @@ def status(
     return run
 
 
+@pytest.mark.long
 def test_all_homes_of_the_folder_are_shown_unless_one_is_named(status: Status) -> None:
     code, out, _ = status("--json")
     assert code == 0
@@ -76,6 +78,7 @@ def test_streams_tell_how_far_they_are_stable_and_tentative_and_how_far_behind(
     assert not any(s["has_ended"] for s in streams.values())
 
 
+@pytest.mark.long
 def test_leases_quarantine_and_the_last_step_are_told_with_their_times(status: Status) -> None:
     _, out, _ = status("--json", "--participant", "alpha")
     (home,) = json.loads(out)["homes"]
@@ -145,6 +148,7 @@ def a_link(partner: str, state: LinkState = LinkState.REACHABLE, error: str | No
     )  # fmt: skip
 
 
+@pytest.mark.long
 def test_columns_stand_still_whatever_is_in_them(status: Status) -> None:
     heads = {}
     for participant in ("alpha", "beta"):
@@ -205,6 +209,7 @@ def test_one_home_that_cannot_be_reached_is_an_error_and_a_sentence(
     assert "kanarienvogel" not in printed.err + printed.out
 
 
+@pytest.mark.long
 def test_watching_looks_again_until_it_is_interrupted(watched: Watched, tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = [sys.executable, "-m", "pipelines.cli.main", "status", "--json", "--watch", "0.05"]
@@ -221,13 +226,14 @@ def test_watching_looks_again_until_it_is_interrupted(watched: Watched, tmp_path
     assert watching.returncode == 130
 
 
-@pytest.mark.parametrize("seconds", ["0", "-1", "soon", "nan", "1e9"])
+@pytest.mark.parametrize("seconds", long_but(2, ["0", "-1", "soon", "nan", "1e9"]))
 def test_a_time_to_look_again_is_some_seconds(seconds: str) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["status", "--watch", seconds])
     assert ended.value.code == 2
 
 
+@pytest.mark.long
 def test_sources_tell_what_waits_as_their_driver_last_told(
     status: Status, watched: Watched
 ) -> None:

@@ -7,25 +7,29 @@ from pathlib import Path
 import pytest
 
 from pipelines.cli.main import main
+from tests.sweeps import long_but
 
 
 @pytest.mark.parametrize(
     ("typed", "words"),
-    [
-        ("replya netmon", "there is no command 'replya': did you mean 'replay'?"),
-        ("backup", "there is no command 'backup': write one of"),
-        ("read x --jsn", "there is no option '--jsn': did you mean '--json'?"),
-        ("replay netmon --inptu f", "there is no option '--inptu': did you mean '--input'?"),
-        ("run --until_ended", "did you mean '--until-ended'? (see medusa run --help)"),
-        ("read x --particpant=a", "did you mean '--participant'?"),
-        ("--jsn", "there is no option '--jsn'"),
-        ("generate d --format cvs", "--format cannot be 'cvs': did you mean 'csv'?"),
-        ("simulate fautls", "cannot be 'fautls': did you mean 'faults'?"),
-        ("completion fihs", "SHELL cannot be 'fihs': did you mean 'fish'?"),
-        ("read x y", "unrecognized arguments: y"),
-        ("read " + "--" + "x" * 100_000, "there is no option '--xxx"),
-        ("z" * 100_000, "there is no command 'zzz"),
-    ],
+    long_but(
+        3,
+        [
+            ("replya netmon", "there is no command 'replya': did you mean 'replay'?"),
+            ("backup", "there is no command 'backup': write one of"),
+            ("read x --jsn", "there is no option '--jsn': did you mean '--json'?"),
+            ("replay netmon --inptu f", "there is no option '--inptu': did you mean '--input'?"),
+            ("run --until_ended", "did you mean '--until-ended'? (see medusa run --help)"),
+            ("read x --particpant=a", "did you mean '--participant'?"),
+            ("--jsn", "there is no option '--jsn'"),
+            ("generate d --format cvs", "--format cannot be 'cvs': did you mean 'csv'?"),
+            ("simulate fautls", "cannot be 'fautls': did you mean 'faults'?"),
+            ("completion fihs", "SHELL cannot be 'fihs': did you mean 'fish'?"),
+            ("read x y", "unrecognized arguments: y"),
+            ("read " + "--" + "x" * 100_000, "there is no option '--xxx"),
+            ("z" * 100_000, "there is no command 'zzz"),
+        ],
+    ),
 )
 def test_a_mistyped_word_is_refused_with_the_nearest_one(
     typed: str, words: str, capsys: pytest.CaptureFixture[str]

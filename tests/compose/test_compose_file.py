@@ -261,6 +261,7 @@ def served_at(directory: Path, url: str, pin: str | None = None) -> Path:
     return directory
 
 
+@pytest.mark.long
 def test_a_participant_that_does_not_reach_its_catalog_is_not_healthy(
     answers: tuple[int, dict[str, str]], tmp_path: Path
 ) -> None:
@@ -273,6 +274,7 @@ def test_a_participant_that_does_not_reach_its_catalog_is_not_healthy(
     assert asked("participant", port, folder) == (0, "")
 
 
+@pytest.mark.long
 def test_a_participant_whose_exchange_is_not_served_is_not_healthy(
     answers: tuple[int, dict[str, str]], tmp_path: Path
 ) -> None:
@@ -302,6 +304,7 @@ def test_the_health_check_reaches_an_exchange_with_a_certificate_that_its_home_m
         assert asked("participant", port, folder) == (0, "")
 
 
+@pytest.mark.long
 def test_the_health_check_reads_the_metrics_that_a_driver_serves(
     answers: tuple[int, dict[str, str]], tmp_path: Path
 ) -> None:

@@ -230,6 +230,7 @@ def test_who_reads_a_stream_is_granted_it_and_both_know_each_others_keys(
     assert access(settings, "beta") == (set(), keys)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("made")
 def test_homes_of_a_folder_know_each_others_keys_though_no_contract_names_both(
     apply: Apply, settings: Settings
@@ -255,6 +256,7 @@ def test_the_key_that_the_owner_declared_of_a_partner_elsewhere_stays(
     assert access(settings, "alpha") == ({("large", "beta")}, keys)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("made")
 def test_a_withdrawn_grant_is_given_again_while_the_contracts_need_it_and_others_are_named(
     apply: Apply, settings: Settings
@@ -314,6 +316,7 @@ def test_a_changed_network_is_a_new_plan_from_a_named_bucket(
     assert apply(files=FILES).code == 2, "the old network again is a change too"
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("made")
 def test_a_change_cut_short_between_two_homes_is_gone_on_with(
     apply: Apply, settings: Settings
@@ -327,6 +330,7 @@ def test_a_change_cut_short_between_two_homes_is_gone_on_with(
     assert logs(settings, "beta")["mine/first"] == logs(settings, "alpha")["mine/first"]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("made")
 def test_what_cannot_be_changed_in_place_leaves_every_home_as_it_was(
     apply: Apply, settings: Settings
@@ -354,6 +358,7 @@ def test_wrong_contracts_are_one_sentence_and_touch_nothing(
     assert not settings.directory.exists()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("made")
 def test_a_home_without_a_contract_is_left_alone_and_named(
     apply: Apply, settings: Settings
@@ -377,6 +382,7 @@ def test_a_storage_root_of_its_own_is_made_and_kept(apply: Apply, settings: Sett
     assert "rooms/one: that cannot be changed in place" in ran.err
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("made")
 def test_a_network_is_loaded_again_from_the_catalog_alone(
     apply: Apply, settings: Settings, tmp_path: Path
@@ -427,6 +433,7 @@ def test_the_shipped_contracts_are_accepted_on_an_embedded_server(
         EmbeddedServer(directory / "postgres").discard()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("made")
 def test_only_the_homes_are_made_where_partners_have_yet_to_join(
     apply: Apply, settings: Settings
@@ -480,6 +487,7 @@ def test_retentions_come_into_every_home_that_holds_the_stream(
     assert set(apply().marks) == {"="}
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("made")
 def test_a_plan_that_reads_what_is_trimmed_is_refused(apply: Apply, settings: Settings) -> None:
     assert apply(files=WINDOWED).code == 0

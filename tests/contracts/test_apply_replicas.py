@@ -71,6 +71,7 @@ def test_replicas_come_into_all_homes_and_the_same_again_is_nothing(
         assert holders(home.catalog, TICKS) == {"beta", "gamma"}
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("made")
 @pytest.mark.parametrize(
     "alone",

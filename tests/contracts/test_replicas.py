@@ -259,7 +259,7 @@ CUTS = st.lists(
 
 
 @pytest.mark.sweep
-@settings(max_examples=examples(20, 60), deadline=None)
+@settings(max_examples=examples(10, 60), deadline=None)
 @given(cuts=st.tuples(CUTS, CUTS, CUTS, CUTS))
 def test_runs_cut_short_in_any_order_end_in_the_same_logs(
     cuts: tuple[list[list[tuple[Participant, int]]], ...],

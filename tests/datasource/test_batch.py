@@ -11,7 +11,10 @@ from medusa_core.segments import Stability
 from pipelines.base.time_text import iso
 from pipelines.storage.compaction import compact_run, runs_to_compact
 from tests.datasource.building import Medusa, Replayed
+from tests.sweeps import long_but
 from tests.trimming.building import SRC, SUMS, WIDTH_US, Store
+
+pytestmark = pytest.mark.usefixtures("interpreted")
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -49,6 +52,7 @@ def test_the_rows_are_those_of_medusa_read(
         assert given
 
 
+@pytest.mark.long
 def test_stable_rows_stop_where_tentative_ones_begin_and_all_of_them_say_what_they_are(
     store: Store, medusa: Medusa
 ) -> None:
@@ -93,6 +97,7 @@ def test_from_and_to_cut_event_time_anywhere(store: Store, medusa: Medusa) -> No
     assert medusa.rows("src", **{"from": "4e9"}) == []
 
 
+@pytest.mark.long
 def test_a_schema_chooses_columns_and_types_are_the_streams_own(
     store: Store, medusa: Medusa
 ) -> None:
@@ -108,6 +113,7 @@ def test_a_schema_chooses_columns_and_types_are_the_streams_own(
     refusal(caught)
 
 
+@pytest.mark.long
 def test_a_file_that_is_not_what_was_committed_gives_no_row(store: Store, medusa: Medusa) -> None:
     store.write(SRC, 0, 1)
     file = store.write(SRC, 1, 2)
@@ -153,13 +159,16 @@ def test_a_stream_that_has_not_begun_has_columns_and_no_rows(medusa: Medusa) -> 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
-    [
-        ({"stream": "sms"}, "did you mean 'sums'"),
-        ({"stream": "sums'; DROP TABLE medusa.segment; --"}, "is not the name of a stream"),
-        ({"stream": "sums", "url": "postgres://u:hunter22@h/d"}, "has no option 'url'"),
-        ({"stream": "sums", "maxRecordsPerTrigger": "5"}, "for spark.readStream"),
-        ({"stream": "sums", "participant": "beta"}, "no home of beta in .*: it has alpha"),
-    ],
+    long_but(
+        1,
+        [
+            ({"stream": "sms"}, "did you mean 'sums'"),
+            ({"stream": "sums'; DROP TABLE medusa.segment; --"}, "is not the name of a stream"),
+            ({"stream": "sums", "url": "postgres://u:hunter22@h/d"}, "has no option 'url'"),
+            ({"stream": "sums", "maxRecordsPerTrigger": "5"}, "for spark.readStream"),
+            ({"stream": "sums", "participant": "beta"}, "no home of beta in .*: it has alpha"),
+        ],
+    ),
 )
 def test_a_refusal_is_one_sentence_without_the_internals(
     medusa: Medusa, options: dict[str, str], sentence: str

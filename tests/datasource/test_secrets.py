@@ -27,6 +27,7 @@ def passwords_of(store: Store) -> list[str]:
     return found
 
 
+@pytest.mark.long
 def test_no_plan_query_checkpoint_or_pickle_holds_a_password(
     store: Store, medusa: Medusa, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,6 +25,8 @@ from tests.datasource.building import Medusa, Sink
 from tests.sweeps import long_but
 from tests.trimming.building import SRC, SUMS, WIDTH_US, Store
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 
 def test_a_stream_that_grows_is_read_on_where_the_checkpoint_is(
     store: Store, medusa: Medusa, tmp_path: Path
@@ -276,6 +278,7 @@ def administrator(store: Store) -> Iterator[Connection]:
     engine.dispose()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "sentence"),
     long_but(

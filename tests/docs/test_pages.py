@@ -21,6 +21,7 @@ from pipelines.base.settings import REPOSITORY
 from pipelines.cli.main import parser
 from tests.conftest import folder_on_memory
 from tests.docs.pages import DOCS, Block, blocks_of, difference, page
+from tests.sweeps import long_but
 
 PAGES = ("own-query", "own-source", "operate", "recover", "drills", "sharing")
 """In the order in which they are read: the later ones go on with the projects of the first."""
@@ -178,7 +179,7 @@ def headings(text: str) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", long_but(8, EVERY))
 def test_commands_that_are_not_run_are_understood(name: str) -> None:
     for block in blocks_of(page(name)):
         for typed in re.findall(r"(?:^|&& |\s)medusa ([a-z][^\n&|]*)", block.commands):

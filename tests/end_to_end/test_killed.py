@@ -157,6 +157,7 @@ def place() -> Iterator[Path]:
         yield folder
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("number", "resumes_here"),
     long_but(1, [(signal.SIGKILL, True), (signal.SIGKILL, False), (signal.SIGINT, False)]),

@@ -41,7 +41,7 @@ from tests.agreements.backups import in_time
 from tests.catalog.homes_under_test import watcher_of
 from tests.protocol import drawn_documents as drawn
 from tests.protocol.test_documents import assert_is_one_sentence
-from tests.sweeps import examples
+from tests.sweeps import examples, long_but
 
 ALPHA, BETA, GAMMA = map(Participant, ("alpha", "beta", "gamma"))
 KEYS = {
@@ -249,7 +249,7 @@ def _swapped(one: str, other: str) -> str:
     return ".".join((*one.split(".")[:2], other.split(".")[2]))
 
 
-@pytest.mark.parametrize("case", FORGED)
+@pytest.mark.parametrize("case", long_but(10, FORGED, quick=True))
 def test_what_no_partner_signed_is_refused_by_one_sentence(
     home: ExchangeHome, tokens: AccessTokens, watcher: Engine, case: str
 ) -> None:
@@ -289,7 +289,7 @@ WRONG_CLAIMS: Mapping[str, tuple[Callable[[int], Mapping[str, Any]], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", WRONG_CLAIMS)
+@pytest.mark.parametrize("case", long_but(5, WRONG_CLAIMS, quick=True))
 def test_signed_claims_that_do_not_count_are_refused(
     home: ExchangeHome, tokens: AccessTokens, case: str
 ) -> None:
@@ -363,7 +363,7 @@ def test_claims_that_are_named_twice_are_nobodys_but_the_signers(
 def test_altered_claims_are_refused_or_the_signers(
     home: ExchangeHome, tokens: AccessTokens, watcher: Engine
 ) -> None:
-    @settings(max_examples=examples(25, 600), deadline=None, database=None)
+    @settings(max_examples=examples(10, 600), deadline=None, database=None)
     @given(st.data())
     def check(data: st.DataObject) -> None:
         nonce = secrets.token_urlsafe(24)
@@ -539,6 +539,7 @@ def test_what_is_over_is_removed_by_its_own_partners_next_request(
         assert run(watcher, counts, partner=GAMMA) == [1], table
 
 
+@pytest.mark.long(quick=True)
 def test_a_partner_has_64_tokens_and_the_oldest_ends_first(
     home: ExchangeHome, tokens: AccessTokens, watcher: Engine
 ) -> None:
@@ -596,7 +597,7 @@ DENIED = (
 )
 
 
-@pytest.mark.parametrize("statement", DENIED)
+@pytest.mark.parametrize("statement", long_but(6, DENIED, quick=True))
 def test_the_exchange_server_may_do_nothing_but_its_calls(urls: HomeUrls, statement: str) -> None:
     with (
         closing(login(urls.exchange)) as connection,

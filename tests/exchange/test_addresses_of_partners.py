@@ -164,6 +164,7 @@ def endless_interim_answers(connection: socket.socket) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.long(quick=True)
 def test_interim_answers_without_end_end_with_the_time_of_the_request() -> None:
     with (
         scripted(endless_interim_answers) as url,

@@ -37,6 +37,7 @@ from tests.exchange.served import (
     served,
     token_of,
 )
+from tests.sweeps import long_but
 
 SUMS = StreamName("sums")
 HELD_S, QUEUED_S = 0.4, 2.0
@@ -131,7 +132,10 @@ def rows_of(urls: HomeUrls, statement: str) -> list[Any]:
         return cursor.fetchall()
 
 
-@pytest.mark.parametrize(("before_s", "after_s"), [(0.0, 0.0), (HELD_S, 0.0), (0.0, HELD_S)])
+@pytest.mark.long(quick=True)
+@pytest.mark.parametrize(
+    ("before_s", "after_s"), long_but(1, [(0.0, 0.0), (HELD_S, 0.0), (0.0, HELD_S)], quick=True)
+)
 def test_a_slow_server_makes_no_age_too_small(
     home: HeldHome, urls: HomeUrls, storage: Path, before_s: float, after_s: float
 ) -> None:
@@ -169,6 +173,7 @@ def test_the_wait_for_news_is_no_part_of_its_age(
     assert 700 <= read_ms <= inside_ms
 
 
+@pytest.mark.long(quick=True)
 def test_a_request_that_waits_for_the_partners_own_requests_is_not_older_by_that(
     home: HeldHome, urls: HomeUrls, storage: Path
 ) -> None:
@@ -209,7 +214,12 @@ def news_with(timing: str, held_s: float = 0.0) -> Iterator[tuple[LineNews, floa
 
 
 @pytest.mark.parametrize(
-    "timing", ["inside;dur=3.0", "inside;dur=9, read;dur=x", "read;dur=-5", "read", "read;dur=1e9"]
+    "timing",
+    long_but(
+        1,
+        ["inside;dur=3.0", "inside;dur=9, read;dur=x", "read;dur=-5", "read", "read;dur=1e9"],
+        quick=True,
+    ),
 )
 def test_over_a_stalled_link_all_of_the_time_is_age(timing: str) -> None:
     """Nobody knows on which way the time passed: the age counts from the request."""

@@ -155,6 +155,7 @@ def test_a_producer_that_is_away_is_passed_by_and_caught_up_with(loop: Loop) -> 
     assert holds == {4 * a.WIDTH_US}, "every producer is acknowledged what came of it"
 
 
+@pytest.mark.long(quick=True)
 def test_once_a_recall_is_followed_only_what_was_read_again_is_called_safe(
     loop: Loop, urls: HomeUrls
 ) -> None:
@@ -219,6 +220,7 @@ def test_a_divergence_is_reported_once_in_a_sentence_that_names_both_producers(l
     assert [stability for _, stability, _ in loop.shown()] == [Stability.TENTATIVE]
 
 
+@pytest.mark.long(quick=True)
 def test_the_loop_wakes_up_when_what_is_not_verified_is_due(loop: Loop) -> None:
     loop.catalog.declare_verify(a.SUMS, 2)
     loop.chooser.set_wait_budgets({a.SUMS: WaitBudget(a.HOUR_MS)})

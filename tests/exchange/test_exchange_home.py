@@ -24,6 +24,7 @@ from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
 from tests.catalog import building as a
+from tests.sweeps import long_but
 
 BETA, GAMMA = Participant("beta"), Participant("gamma")
 START, ALL = Version(0), 1_000
@@ -107,7 +108,10 @@ def test_a_partner_finds_a_file_by_its_hash(granted: ExchangeHome) -> None:
     assert found == a.a_file(2, "sums.parquet", HASHES[a.SUMS])
 
 
-@pytest.mark.parametrize("partner", ["beta", "gamma", "alpha", "stranger", "", "beta' OR true --"])
+@pytest.mark.parametrize(
+    "partner",
+    long_but(3, ["beta", "beta' OR true --", "stranger", "gamma", "alpha", ""], quick=True),
+)
 @pytest.mark.parametrize("stream", ["sums", "big", "src", "none", "su%", ""])
 def test_what_is_not_granted_is_not_there(granted: ExchangeHome, partner: str, stream: str) -> None:
     may = (partner, stream) in {("beta", "sums"), ("gamma", "big")}
@@ -126,7 +130,7 @@ def test_a_file_of_no_segment_and_a_hash_of_no_file_are_not_there(granted: Excha
         assert granted.published_file(BETA, digest) is None
 
 
-@pytest.mark.parametrize("replica", [-1, 1, 2**31 - 1])
+@pytest.mark.parametrize("replica", long_but(1, [-1, 1, 2**31 - 1], quick=True))
 def test_a_line_that_this_home_does_not_compute_is_not_there(
     granted: ExchangeHome, replica: int
 ) -> None:

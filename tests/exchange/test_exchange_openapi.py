@@ -21,6 +21,7 @@ from pipelines.exchange.server.openapi import DOCUMENTS, openapi_document
 from pipelines.exchange.server.partner_budgets import ServerLimits
 from tests.exchange.published_home import ALPHA, KeyIdentity
 from tests.protocol import drawn_documents as drawn
+from tests.sweeps import examples
 
 PAGE = REPOSITORY / "docs" / "exchange.openapi.json"
 SCHEMAS = openapi_document(ServerLimits())["components"]["schemas"]
@@ -48,13 +49,15 @@ def test_a_schema_of_the_document_is_a_json_schema(name: str) -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMAS[name])
 
 
+@pytest.mark.long(quick=True)
 @settings(max_examples=25, deadline=None)
 @given(drawn.news())
 def test_news_that_is_sent_is_as_its_schema_says(news: LineNews) -> None:
     jsonschema.validate(json.loads(write_news(news)), SCHEMAS["News"])
 
 
-@settings(max_examples=25, deadline=None)
+@pytest.mark.sweep
+@settings(max_examples=examples(8, 25), deadline=None)
 @given(st.data())
 def test_what_the_schema_refuses_the_program_refuses(data: st.DataObject) -> None:
     content = data.draw(drawn.altered(write_news(data.draw(drawn.news()))))

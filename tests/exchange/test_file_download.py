@@ -30,6 +30,7 @@ from tests.exchange.served import (
     send,
     silent,
 )
+from tests.sweeps import long_but
 from tests.waiting import until
 
 
@@ -70,7 +71,9 @@ def part_of(folder: Path, file: SegmentFile) -> Path:
     return folder / f".medusa-{file.sha256}.parquet.part"
 
 
-@pytest.mark.parametrize("rest", [ROWS[:500_000], b"damaged" * 1_000, ROWS + b"more", b""])
+@pytest.mark.parametrize(
+    "rest", long_but(2, [ROWS[:500_000], b"damaged" * 1_000, ROWS + b"more", b""], quick=True)
+)
 def test_what_an_earlier_attempt_received_is_continued_or_forgotten(
     server: HttpsServer, tmp_path: Path, rest: bytes
 ) -> None:
@@ -105,6 +108,7 @@ def test_two_fetches_of_one_file_both_end_with_it(tmp_path: Path, content: bytes
     assert [one.name for one in tmp_path.iterdir()] == ["x.parquet"]
 
 
+@pytest.mark.long(quick=True)
 def test_files_are_received_side_by_side(tmp_path: Path, content: bytes) -> None:
     """No byte of a file is sent before all of them have been requested."""
     contents = [content[:100_000] + bytes([number]) for number in range(DOWNLOADS_MAX)]
@@ -197,6 +201,7 @@ def test_a_connection_that_falls_silent_in_a_file_is_given_up_and_the_file_conti
     assert (tmp_path / "x.parquet").read_bytes() == content
 
 
+@pytest.mark.long(quick=True)
 def test_a_connection_that_is_too_slow_for_a_file_is_given_up(
     tmp_path: Path, content: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,7 +42,7 @@ from tests.exchange.guarded_home import (
 )
 from tests.exchange.published_home import ALPHA
 from tests.exchange.served import LIMITS, served
-from tests.sweeps import examples
+from tests.sweeps import examples, long_but
 
 DRAWN_LIMITS = replace(LIMITS, wait_ms_max=20, connections_max=64)
 """Nothing is waited for: what is drawn may wait for nothing."""
@@ -116,7 +116,9 @@ def is_announced_wait(answer: httpx.Response) -> bool:
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("call", CALLS, ids=lambda call: f"{call.method} {call.path}")
+@pytest.mark.parametrize(
+    "call", long_but(2, CALLS, quick=True), ids=lambda call: f"{call.method} {call.path}"
+)
 def test_no_request_is_answered_with_a_fault_or_with_what_nobody_is_granted(
     client: httpx.Client, tokens: Tokens, guarded: ExchangeHome, call: Call,
     caplog: pytest.LogCaptureFixture,
@@ -124,7 +126,7 @@ def test_no_request_is_answered_with_a_fault_or_with_what_nobody_is_granted(
     real = real_values(guarded)
 
     @settings(
-        max_examples=examples(20, 1_000), deadline=None, database=None,
+        max_examples=examples(10, 1_000), deadline=None, database=None,
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(st.data())

@@ -11,10 +11,11 @@ from pipelines.catalog.server.home_databases import HomeUrls
 from pipelines.exchange.notification_listener import readable
 from pipelines.exchange.server import home_progress
 from pipelines.exchange.server.home_progress import HomeProgress
+from tests.sweeps import long_but
 from tests.waiting import until
 
 
-@pytest.mark.parametrize("is_there", [True, False])
+@pytest.mark.parametrize("is_there", long_but(1, [True, False], quick=True))
 def test_a_listener_that_waits_ends_at_once(
     urls: HomeUrls, monkeypatch: pytest.MonkeyPatch, is_there: bool
 ) -> None:

@@ -40,6 +40,7 @@ from tests.exchange.served import (
     token_of,
     until_closed,
 )
+from tests.sweeps import long_but
 from tests.waiting import until
 
 INVALID = {
@@ -58,7 +59,7 @@ INVALID = {
 }
 
 
-@pytest.mark.parametrize("sent", INVALID.values(), ids=list(INVALID))
+@pytest.mark.parametrize("sent", long_but(3, INVALID.values(), quick=True), ids=list(INVALID))
 def test_a_request_that_is_not_complete_or_not_valid_ends_its_connection(
     hasty: HttpsServer, sent: bytes
 ) -> None:
@@ -68,6 +69,7 @@ def test_a_request_that_is_not_complete_or_not_valid_ends_its_connection(
         assert is_closed(connection)
 
 
+@pytest.mark.long(quick=True)
 def test_a_flood_of_connections_ends_the_oldest_of_nobody_and_no_partners(
     server: HttpsServer, tls_server: HttpsServer, home: ExchangeHome, certificate: Path
 ) -> None:
@@ -155,6 +157,7 @@ def test_an_answer_that_is_not_taken_in_time_ends_its_connection(
         assert len(begun) + len(until_closed(connection)) < file.size_bytes
 
 
+@pytest.mark.long(quick=True)
 def test_a_client_that_leaves_while_it_waits_gives_its_request_back(
     home: ExchangeHome, storage: Path, urls: HomeUrls
 ) -> None:
@@ -197,6 +200,7 @@ def test_clients_that_leave_before_they_are_known_do_not_count_for_their_partner
             assert exchange.health(ALPHA).participant == ALPHA
 
 
+@pytest.mark.long(quick=True)
 def test_a_file_that_becomes_shorter_while_it_is_sent_ends_its_connection(
     home: ExchangeHome, storage: Path, urls: HomeUrls, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -247,6 +251,7 @@ def test_a_partner_has_a_number_of_connections(server: HttpsServer, home: Exchan
         assert answers == [b"200"] * LIMITS.connections_max + [b"429"] * 2
 
 
+@pytest.mark.long(quick=True)
 def test_a_partner_that_does_not_read_its_answers_costs_its_own_memory(
     home: ExchangeHome, storage: Path, urls: HomeUrls
 ) -> None:

@@ -41,9 +41,11 @@ from tests.exchange.served import (
     silent,
 )
 from tests.exchange.test_exchange_home import an_envelope
+from tests.sweeps import long_but
 from tests.waiting import until
 
 
+@pytest.mark.long(quick=True)
 def test_a_name_that_is_not_resolved_holds_up_no_other_partner(
     server: HttpsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,7 +173,9 @@ MISBEHAVIOUR = {
 
 
 @pytest.mark.parametrize(
-    ("what", "sentence"), MISBEHAVIOUR.items(), ids=[what.__name__ for what in MISBEHAVIOUR]
+    ("what", "sentence"),
+    long_but(4, MISBEHAVIOUR.items(), quick=True),
+    ids=[what.__name__ for what in MISBEHAVIOUR],
 )
 def test_a_partner_that_misbehaves_is_unavailable_in_its_time(
     what: Callable[[socket.socket], None], sentence: str
@@ -237,6 +241,7 @@ def test_news_of_another_line_than_was_requested_is_refused(
         exchange.line_news(a.SUMS, Producer(ALPHA), Version(0), segments_max=10)
 
 
+@pytest.mark.long(quick=True)
 def test_a_token_that_is_forgotten_is_requested_again_by_many_at_once(
     home: ExchangeHome, storage: Path, postgres_server: EmbeddedServer, urls: HomeUrls
 ) -> None:

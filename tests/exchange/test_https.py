@@ -179,6 +179,7 @@ def test_a_certificate_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) 
     assert made.parent.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.long(quick=True)
 def test_a_certificate_that_was_renewed_with_its_key_is_trusted(
     home: ExchangeHome, storage: Path, urls: HomeUrls, tmp_path: Path
 ) -> None:

@@ -33,6 +33,7 @@ from tests.exchange.building import (
     Writer,
     a_home,
 )
+from tests.sweeps import long_but
 from tests.waiting import until
 
 
@@ -190,6 +191,7 @@ def test_a_copy_that_was_damaged_is_fetched_again_when_news_names_it(
     assert (reader.root / copy.path).read_bytes() == b"rows"
 
 
+@pytest.mark.long(quick=True)
 def test_news_of_a_long_absence_comes_in_pieces_that_leave_room_for_answers(
     alpha: Writer, reader: Reader
 ) -> None:
@@ -257,7 +259,7 @@ SPOILT: dict[str, Spoil] = {
 }
 
 
-@pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
+@pytest.mark.parametrize("spoil", long_but(6, SPOILT.values(), quick=True), ids=SPOILT)
 def test_what_is_wrong_with_a_file_is_told_once_and_other_lines_go_on(
     alpha: Writer, beta: Writer, reader: Reader, spoil: Spoil
 ) -> None:
@@ -330,6 +332,7 @@ def test_a_home_that_cannot_write_says_so_and_has_nothing_half_written(
     assert [imported.problem for imported in reader.poll()] == [None]
 
 
+@pytest.mark.long(quick=True)
 def test_a_large_file_is_copied_and_looked_at_in_little_memory(
     alpha: Writer, reader: Reader
 ) -> None:
@@ -344,6 +347,7 @@ def test_a_large_file_is_copied_and_looked_at_in_little_memory(
     assert peak < 8 << 20
 
 
+@pytest.mark.long(quick=True)
 def test_a_partner_that_names_thousands_of_files_costs_a_value_for_each(
     alpha: Writer, reader: Reader
 ) -> None:

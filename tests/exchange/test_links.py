@@ -23,6 +23,7 @@ from pipelines.exchange.link_recorder import LinkRecorder
 from pipelines.watching.link_facts import broken_link, link_facts
 from tests.exchange.published_home import ALPHA, BETA, GAMMA, ROWS, published_home
 from tests.exchange.served import LIMITS, SUMS_FILE, address_of, asking, served
+from tests.sweeps import long_but
 
 SUMS = Producer(ALPHA)
 
@@ -101,6 +102,7 @@ def test_both_sides_count_the_same_of_what_passes(
     assert received.answer_ms_max is not None
 
 
+@pytest.mark.long(quick=True)
 def test_a_partner_that_is_not_reached_or_refuses_is_reported_as_such(
     home: ExchangeHome, urls: HomeUrls, storage: Path
 ) -> None:
@@ -125,6 +127,7 @@ def test_a_partner_that_is_not_reached_or_refuses_is_reported_as_such(
     assert (reports[-1].state, reports[-1].failures) == (LinkState.REFUSED, 1)
 
 
+@pytest.mark.long(quick=True)
 def test_reports_add_up_over_processes_and_a_state_begins_when_it_changed(
     catalog: PostgresCatalog,
 ) -> None:
@@ -168,13 +171,14 @@ def test_a_broken_link_is_a_sentence_until_nobody_reports_it_any_more(
     assert (old["state"], old["since_ago_ms"], broken_link(old)) == ("unknown", None, None)
 
 
+@pytest.mark.long(quick=True)
 def test_strangers_add_no_rows(catalog: PostgresCatalog, home: ExchangeHome) -> None:
     catalog.report_links([a_report(Participant("stranger"))])
     home.report_links([a_report(Participant("stranger"))])
     assert {one.partner for one in catalog.links() if one.client or one.server} == set()
 
 
-@pytest.mark.parametrize("field", ["requests", "bytes_sent", "answer_ms"])
+@pytest.mark.parametrize("field", long_but(1, ["requests", "bytes_sent", "answer_ms"], quick=True))
 def test_a_report_that_takes_something_back_is_refused(home: ExchangeHome, field: str) -> None:
     with pytest.raises(MedusaError):
         home.report_links([a_report(**{field: -5})])

@@ -16,6 +16,7 @@ from medusa_core.protocol.problems import read_problem
 from pipelines.exchange.server.https_server import HttpsServer
 from tests.exchange.published_home import ALPHA
 from tests.exchange.served import address_of, asking, connected, until_closed
+from tests.sweeps import long_but
 
 HIDDEN = b"GET /v1/introduction HTTP/1.1\r\nHost: a\r\n\r\n"
 GET = b"GET /x HTTP/1.1\r\nHost: a\r\n"
@@ -102,7 +103,7 @@ def answers_to(server: HttpsServer, sent: bytes) -> list[tuple[int, bytes]]:
     return [(int(one[:3]), one.partition(b"\r\n\r\n")[2]) for one in answers]
 
 
-@pytest.mark.parametrize("sent", AMBIGUOUS.values(), ids=list(AMBIGUOUS))
+@pytest.mark.parametrize("sent", long_but(12, AMBIGUOUS.values(), quick=True), ids=list(AMBIGUOUS))
 def test_a_request_that_can_be_read_in_two_ways_ends_its_connection(
     hasty: HttpsServer, sent: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -114,7 +115,7 @@ def test_a_request_that_can_be_read_in_two_ways_ends_its_connection(
     assert not caplog.records
 
 
-@pytest.mark.parametrize("sent", CLEAR.values(), ids=list(CLEAR))
+@pytest.mark.parametrize("sent", long_but(3, CLEAR.values(), quick=True), ids=list(CLEAR))
 def test_a_request_that_is_clear_is_answered_once_and_so_is_the_next_one(
     hasty: HttpsServer, sent: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -124,6 +125,7 @@ def test_a_request_that_is_clear_is_answered_once_and_so_is_the_next_one(
     assert not caplog.records
 
 
+@pytest.mark.long(quick=True)
 def test_a_body_that_never_ends_ends_its_connection_and_holds_up_no_partner(
     hasty: HttpsServer, server: HttpsServer
 ) -> None:

@@ -177,6 +177,7 @@ def test_closing_waits_for_an_address_that_is_being_looked_up() -> None:
     assert seen == [False], "the look-up has ended before"
 
 
+@pytest.mark.long(quick=True)
 def test_an_answer_of_any_size_begins_as_soon_as_a_small_one(
     server: HttpsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

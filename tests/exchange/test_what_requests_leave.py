@@ -146,6 +146,7 @@ def introduced(partner: Participant, n: int, key: bytes) -> Introduction:
     return Introduction(participant=partner, public_key=key, url=url, pin=None)
 
 
+@pytest.mark.long(quick=True)
 def test_a_partner_that_moves_and_joins_again_and_again_leaves_a_limited_number_of_rows(
     home: ExchangeHome, watcher: Engine
 ) -> None:
@@ -225,6 +226,7 @@ def nobody_logs_in(watcher: Engine, role: str) -> Iterator[None]:
         run(watcher, f"ALTER ROLE {role} LOGIN")
 
 
+@pytest.mark.long(quick=True)
 def test_while_the_catalog_is_away_no_answer_says_what_is_inside(
     home: ExchangeHome, storage: Path, urls: HomeUrls, watcher: Engine,
     caplog: pytest.LogCaptureFixture,

@@ -249,6 +249,7 @@ def test_each_home_holds_a_stream_once_however_many_networks_read_it(
     assert {("beta", "import"), ("gamma", "import")} <= readers
 
 
+@pytest.mark.long
 def test_the_rows_of_a_composed_network_certify_by_a_recomputation(
     three: dict[str, Running],
 ) -> None:

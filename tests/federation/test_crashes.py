@@ -5,7 +5,7 @@ them; in the end the homes are trimmed by their retentions, compacted and freed 
 must be there is computed in this process, by a run that nothing disturbs.
 
 `make test` kills once at a drawn gap of each kind, `make test-long` at every gap, `make crash` at
-every gap with ten seeds.
+every gap with ten seeds. A part of `make test-long` (tests/sweeps.py) has its part of the gaps.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from tests.federation.processes import (
     installation,
     kill,
 )
+from tests.sweeps import PART, each_of_part
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("interpreted")
 
-LANDING = tuple(p for p in POINTS if p.startswith(("land.", "close.")))
-COMPUTING = tuple(p for kind in ("import.", "step.") for p in POINTS if p.startswith(kind))
+LANDING = each_of_part(p for p in POINTS if p.startswith(("land.", "close.")))
+COMPUTING = each_of_part(p for kind in ("import.", "step.") for p in POINTS if p.startswith(kind))
 KEEPING_HOUSE = (
     (("trim",), ("trim.committed",)),
     (("trim", "--compact"), ("compact.written", "compact.committed")),
@@ -59,7 +60,7 @@ SEEN = StreamName("seen")
 WATCHED_US = 20_000_000
 SEEN_RECORDS = 6_000
 SEEDS = range(10)
-DRAWN = 18
+DRAWN = 22
 """The seed of the gaps in `make test`."""
 WATCHED = """
 from medusa_core.network import Filter, Network, Output, Source
@@ -204,25 +205,25 @@ def passed(point: str, seed: int) -> str:
 
 @dataclass(frozen=True)
 class Gaps:
-    """One gap of each kind; `keeping_house` is one of `command`.
+    """A gap of landing, one of computing, and one of a command of housekeeping.
 
     A small recording has too few files to compact.
     """
 
-    landing: tuple[str, ...]
-    computing: tuple[str, ...]
+    landing: str
+    computing: str
     command: tuple[str, ...]
     keeping_house: str
 
     @classmethod
     def drawn(cls, seed: int) -> Gaps:
         chance = Random(seed)
-        one_of = [
-            chance.choice([point for point in POINTS if point.startswith(kind)])
-            for kind in ("land.", "close.", "import.", "step.")
-        ]
+        landing, computing = (
+            chance.choice([point for point in POINTS if point.startswith(kinds)])
+            for kinds in (("land.", "close."), ("import.", "step."))
+        )
         words, points = chance.choice([one for one in KEEPING_HOUSE if "--compact" not in one[0]])
-        return cls(tuple(one_of[:2]), tuple(one_of[2:]), words, chance.choice(points))
+        return cls(landing, computing, words, chance.choice(points))
 
 
 @pytest.fixture(scope="module")
@@ -249,10 +250,9 @@ def test_killed_at_a_gap_of_each_kind_the_homes_end_as_if_nothing_had_been(
         apply_contracts(settings, ApplyRequest(contracts=small_contracts))
         installed = Installation(settings, postgres_server)
         with served_home(settings, Participant("alpha")):
-            for name, points in (("alpha", gaps.landing), ("beta", gaps.computing)):
-                for point in points:
-                    assert installed.kill_at(name, point), point
-                    wait_for_its_leases(installed, name)
+            for name, point in (("alpha", gaps.landing), ("beta", gaps.computing)):
+                assert installed.kill_at(name, point), point
+                wait_for_its_leases(installed, name)
                 run_here(installed.settings, name, lambda: spark, STEP_RECORDS)
         assert ending_of(installed, small_contracts, gaps) == undisturbed, gaps
 
@@ -316,6 +316,7 @@ def test_killed_at_every_gap_the_homes_end_as_if_nothing_had_been(
         print(f"\ngap x seed {seed}")
         for point, was_hit in hit.items():
             print(f"  {point:<24} {'killed' if was_hit else 'NOT HIT'}")
-    assert set(POINTS) <= {point.partition(" ")[0] for point in hit}
+    if PART == 1:
+        assert set(POINTS) <= {point.partition(" ")[0] for point in hit}
     assert all(hit.values())
     assert found == undisturbed

@@ -141,6 +141,7 @@ def test_whatever_the_home_raises_is_waited_out_and_alarmed(
     assert contents(Installation(settings, postgres_server), "alpha") == undisturbed
 
 
+@pytest.mark.long
 def test_a_catalog_that_cannot_be_read_is_asked_again_less_and_less_often(
     federation: Federation, postgres_server: EmbeddedServer, undisturbed: dict[str, object]
 ) -> None:
@@ -166,6 +167,7 @@ def test_a_catalog_that_cannot_be_read_is_asked_again_less_and_less_often(
     assert contents(Installation(settings, postgres_server), "alpha") == undisturbed
 
 
+@pytest.mark.long
 def test_a_driver_whose_sessions_are_ended_at_every_other_tick_comes_to_the_same_end(
     federation: Federation, postgres_server: EmbeddedServer, undisturbed: dict[str, object]
 ) -> None:
@@ -301,7 +303,7 @@ FOREIGN = {
 }
 
 
-@pytest.mark.parametrize("body", FOREIGN.values(), ids=list(FOREIGN))
+@pytest.mark.parametrize("body", long_but(2, FOREIGN.values()), ids=list(FOREIGN))
 def test_whatever_a_partners_function_answers_is_told_of_its_line_until_it_is_mended(
     told: Importing, postgres_server: EmbeddedServer, body: str
 ) -> None:

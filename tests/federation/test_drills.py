@@ -48,6 +48,7 @@ from tests.federation.processes import END_S_MAX, STEP_RECORDS, Installation, in
 from tests.federation.test_crashes import write_contracts
 from tests.federation.test_faults import logged, outputs_have_ended
 from tests.home_pool import home_pool
+from tests.sweeps import long_but
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -211,7 +212,7 @@ SPOILT = [
 ]
 
 
-@pytest.mark.parametrize("spoilt", SPOILT)
+@pytest.mark.parametrize("spoilt", long_but(3, SPOILT))
 def test_a_file_that_medusa_did_not_write_cuts_nothing_and_is_reported_once(
     folder: Path, fault: Fault, spoilt: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -271,29 +272,32 @@ def test_notifications_over_a_cut_link_are_skipped_and_arrive_again_once_it_heal
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [
-        (("cut", "alpha", "betta"), "did you mean 'beta'?"),
-        (("kill", "../../etc"), "there is no participant"),
-        (("freeze", "x; rm -rf /"), "there is no participant"),
-        (("cut", "alpha", "\x1b[31mbeta"), "\\x1b"),
-        (("kill", "a" * 100_000), "there is no participant"),
-        (("cut", "alpha", "alpha"), "itself"),
-        (("cut", "alpha"), "two participants"),
-        (("kill",), "one participant"),
-        (("kill", "alpha", "beta"), "one participant"),
-        (("heal", "alpha", "beta", "gamma"), "not 3"),
-        (("list", "alpha"), "no participant"),
-        (("cut", "alpha", "beta", "--for", "0s"), "out of range"),
-        (("cut", "alpha", "beta", "--for", "ten"), "not one"),
-        (("cut", "alpha", "beta", "--by", "1s"), "takes no --by"),
-        (("slow", "alpha", "beta"), "--by 500ms"),
-        (("slow", "alpha", "beta", "--by", "1us"), "out of range"),
-        (("slow", "alpha", "beta", "--by", "2h"), "out of range"),
-        (("kill", "alpha", "--for", "1s"), "takes no --for"),
-        (("freeze", "alpha", "--one-way"), "takes no --one-way"),
-        (("heal", "--json"), "takes no --json"),
-        (("list", "--explain"), "takes no --explain"),
-    ],
+    long_but(
+        6,
+        [
+            (("cut", "alpha", "betta"), "did you mean 'beta'?"),
+            (("kill", "../../etc"), "there is no participant"),
+            (("freeze", "x; rm -rf /"), "there is no participant"),
+            (("cut", "alpha", "\x1b[31mbeta"), "\\x1b"),
+            (("kill", "a" * 100_000), "there is no participant"),
+            (("cut", "alpha", "alpha"), "itself"),
+            (("cut", "alpha"), "two participants"),
+            (("kill",), "one participant"),
+            (("kill", "alpha", "beta"), "one participant"),
+            (("heal", "alpha", "beta", "gamma"), "not 3"),
+            (("list", "alpha"), "no participant"),
+            (("cut", "alpha", "beta", "--for", "0s"), "out of range"),
+            (("cut", "alpha", "beta", "--for", "ten"), "not one"),
+            (("cut", "alpha", "beta", "--by", "1s"), "takes no --by"),
+            (("slow", "alpha", "beta"), "--by 500ms"),
+            (("slow", "alpha", "beta", "--by", "1us"), "out of range"),
+            (("slow", "alpha", "beta", "--by", "2h"), "out of range"),
+            (("kill", "alpha", "--for", "1s"), "takes no --for"),
+            (("freeze", "alpha", "--one-way"), "takes no --one-way"),
+            (("heal", "--json"), "takes no --json"),
+            (("list", "--explain"), "takes no --explain"),
+        ],
+    ),
 )
 def test_a_drill_that_makes_no_sense_is_refused_in_a_sentence_and_nothing_is_done(
     folder: Path, fault: Fault, words: tuple[str, ...], said: str,
@@ -373,7 +377,7 @@ def state_of(process: subprocess.Popen[str]) -> str:
     return "gone" if seen is None else "frozen" if seen.is_frozen else "runs"
 
 
-@pytest.mark.parametrize("own_group", [True, False])
+@pytest.mark.parametrize("own_group", long_but(1, [True, False]))
 def test_only_the_participant_that_is_named_is_killed(
     folder: Path, fault: Fault, own_group: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -441,6 +445,7 @@ def test_what_is_frozen_for_a_while_goes_on_although_the_command_is_gone(folder:
         until(lambda: state_of(alpha) == "runs", "alpha goes on by itself", 60)
 
 
+@pytest.mark.long
 def test_a_freeze_stays_in_the_foreground_until_it_is_over(
     folder: Path, fault: Fault, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -548,6 +553,7 @@ def two(
         }
 
 
+@pytest.mark.long
 def test_nothing_goes_over_a_cut_link_and_all_of_it_once_it_is_whole(
     two: dict[str, OpenParticipant], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -191,6 +191,7 @@ def two(
         }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("damage", long_but(1, ["flipped", "torn", "gone"]))
 def test_a_damaged_file_is_named_and_nothing_of_it_is_published(
     two: dict[str, Running], damage: str
@@ -212,6 +213,7 @@ def test_a_damaged_file_is_named_and_nothing_of_it_is_published(
     rounds_until(two.values(), lambda: has_ended(beta.home_session))
 
 
+@pytest.mark.long
 def test_a_full_disk_is_named_leaves_nothing_half_published_and_is_waited_for(
     two: dict[str, Running],
 ) -> None:

@@ -112,6 +112,7 @@ OF_A_DRIVER = {"keys/alpha/logins/job"}
 """Its own login alone: partners are reached through their exchange servers."""
 
 
+@pytest.mark.long
 def test_a_driver_opens_the_file_of_its_login_and_needs_no_url(settings: Settings) -> None:
     opened = opened_by_driver(settings)
     assert RECORD in opened
@@ -158,6 +159,7 @@ def test_a_home_opens_without_a_url_and_with_one_of_which_only_the_address_is_us
         pass
 
 
+@pytest.mark.long
 def test_the_doctor_and_supervision_need_no_url(
     without_url: Settings, postgres_server: EmbeddedServer
 ) -> None:

@@ -287,6 +287,7 @@ def assert_says(problem: str, says: str, name: str) -> None:
     assert problem.isprintable(), name
 
 
+@pytest.mark.long
 def test_a_plan_that_is_no_document_stops_its_line(
     exchange: Spoilt, poll: Callable[[], dict[StreamName, str | None]]
 ) -> None:

@@ -91,6 +91,7 @@ NONSENSE = """
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "statement", long_but(1, [SHUT, NONSENSE]), ids=["shuts its door", "talks nonsense"]
 )

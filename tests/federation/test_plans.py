@@ -179,6 +179,7 @@ def test_a_running_participant_takes_up_a_changed_network_by_itself(tmp_path: Pa
     assert [s.range.from_us for s in segments[1:]] == [s.range.to_us for s in segments[:-1]]
 
 
+@pytest.mark.long
 def test_after_an_upgrade_of_the_engine_what_is_left_is_computed_under_the_new_plan(
     settings: Settings, contracts: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,6 +85,7 @@ def second_driver(of: Running) -> Iterator[LeaseRenewer]:
         yield leases
 
 
+@pytest.mark.long
 def test_a_driver_gets_ready_once_while_it_waits_and_is_refused_if_the_other_lives(
     beta: Running,
 ) -> None:

@@ -157,6 +157,7 @@ def test_a_reader_loses_nothing_and_doubles_nothing_whichever_producer_is_away(
     assert delta.home_session.home.catalog.divergences() == ()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("verify", [2])
 def test_what_is_not_verified_is_answered_within_the_bound_and_corrected_when_it_is(
     four: dict[str, Running],

@@ -135,6 +135,7 @@ def test_a_server_that_does_not_answer_is_killed_and_started_again(settings: Set
     assert alarms == [f"the exchange server of alpha {problem}: it is started again"]
 
 
+@pytest.mark.long
 def test_a_server_that_cannot_serve_is_reported_with_its_reason(settings: Settings) -> None:
     path = address_path(settings.directory, ALPHA)
     path.mkdir(parents=True)
@@ -190,6 +191,7 @@ def kinds_of(process: psutil.Process) -> dict[str, psutil.Process]:
     return found
 
 
+@pytest.mark.long
 def test_an_interrupt_of_the_whole_group_is_no_failure_of_the_server(settings: Settings) -> None:
     with running(settings) as started, open_session(settings, BETA) as beta:
         until(lambda: answers(beta), "alpha is served", START_S_MAX)
@@ -238,6 +240,7 @@ def test_a_standby_serves_beside_a_run_that_is_frozen(settings: Settings) -> Non
         assert second.poll() is None
 
 
+@pytest.mark.long
 def test_a_run_that_ends_leaves_no_address(settings: Settings) -> None:
     command = [sys.executable, "-m", "pipelines.cli.main", "run", "--participant", ALPHA]
     ended = subprocess.run(
@@ -254,6 +257,7 @@ def test_a_run_that_ends_leaves_no_address(settings: Settings) -> None:
     assert len(seconds) == len(set(seconds)), "one line a second, and one at the end"
 
 
+@pytest.mark.long
 def test_a_partner_is_heard_when_its_lines_change(
     settings: Settings,
 ) -> None:
@@ -270,6 +274,7 @@ def test_a_partner_is_heard_when_its_lines_change(
             pass  # until all that alpha landed was told
 
 
+@pytest.mark.long
 def test_partners_from_which_nothing_is_imported_are_not_watched(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

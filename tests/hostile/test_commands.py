@@ -19,7 +19,7 @@ CASES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", long_but(25, CASES), ids=lambda case: case.name)
 def test_a_hostile_command_ends_with_its_exit_code_and_one_sentence(
     case: CommandCase,
     run: Callable[..., Ended],
@@ -54,6 +54,7 @@ network = Network(
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", long_but(1, dangerous.REFUSED), ids=lambda case: case.name)
 def test_a_replay_of_a_file_that_unpacks_to_much_is_refused_in_time_and_in_one_sentence(
     case: FileCase,

@@ -11,6 +11,7 @@ from tests.hostile.cases import contracts
 from tests.hostile.cases.shapes import ContractCase
 from tests.hostile.conftest import Ended
 from tests.hostile.judging import a_sentence, tree
+from tests.sweeps import long_but
 
 GOOD = {
     "participants/alpha.yaml": "participant: alpha\nruns:\n  - network: netmon3\n"
@@ -38,7 +39,7 @@ def test_the_contracts_around_the_hostile_ones_are_good(folder: Path, run: Run) 
     assert ended.code == 0, ended.errors
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", long_but(25, CASES), ids=lambda case: case.name)
 def test_a_hostile_contract_is_refused_in_one_sentence(
     case: ContractCase, folder: Path, run: Run
 ) -> None:

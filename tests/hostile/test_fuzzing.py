@@ -16,7 +16,7 @@ from tests.hostile.fuzzing import TARGETS, feed, spoilt
 from tests.hostile.judging import in_time
 from tests.sweeps import examples
 
-EXAMPLES = examples(20, 100)
+EXAMPLES = examples(8, 100)
 EXAMPLES_AT_ONCE = 500
 every_target = pytest.mark.parametrize("name", TARGETS)
 

@@ -11,6 +11,7 @@ from tests.hostile.cases.commands import OPEN_HOME
 from tests.hostile.cases.shapes import CommandCase
 from tests.hostile.conftest import Ended
 from tests.hostile.judging import a_sentence, tree
+from tests.sweeps import long_but
 
 READING = (
     "streams", "status", "read src --limit 3", "read --quarantine", "read src --quarantine",
@@ -19,7 +20,7 @@ READING = (
 
 
 @pytest.mark.parametrize("words", READING)
-@pytest.mark.parametrize("form", ["for people", "as JSON"])
+@pytest.mark.parametrize("form", long_but(1, ["for people", "as JSON"]))
 def test_any_content_of_a_home_is_shown_safely(
     words: str, form: str, on: Callable[..., Ended]
 ) -> None:
@@ -29,7 +30,7 @@ def test_any_content_of_a_home_is_shown_safely(
     assert "medusa-" not in ended.errors, "a trace was written"
 
 
-@pytest.mark.parametrize("case", OPEN_HOME, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", long_but(4, OPEN_HOME), ids=lambda case: case.name)
 def test_a_hostile_word_for_what_is_in_a_home_is_refused(
     case: CommandCase, on: Callable[..., Ended], tmp_path: Path
 ) -> None:

@@ -173,8 +173,8 @@ def kill(place: Place, kill_at: int, *words: str) -> None:
     assert process.returncode == -signal.SIGKILL, errors
 
 
-@pytest.mark.sweep
-@pytest.mark.parametrize("place", long_but(1, SERVERS), indirect=True)
+@pytest.mark.long
+@pytest.mark.parametrize("place", SERVERS, indirect=True)
 def test_after_a_kill_commands_continue_the_making_or_refuse_in_a_sentence(
     place: Place, run: Run
 ) -> None:

@@ -23,6 +23,7 @@ from tests.cli.watched import Watched
 from tests.hostile.cases.shapes import CONNECTIONS, ESCAPES, MARKUP
 from tests.hostile.conftest import Ended
 from tests.hostile.judging import a_sentence
+from tests.sweeps import long_but
 
 Run = Callable[..., Ended]
 Edit = Callable[[list[dict[str, Any]]], Sequence[Mapping[str, Any]]]
@@ -160,17 +161,20 @@ def test_what_has_landed_is_not_exported_again(
 
 @pytest.mark.parametrize(
     ("change", "says"),
-    [
-        (lambda lines: [{**lines[0], "quarantine": 10**9}], "has no record 1000000000"),
-        (lambda lines: [{**lines[0], "quarantine": "1; DROP TABLE x"}], "no number"),
-        (lambda lines: [{**lines[0], "quarantine": "9" * 5_000}], "no number"),
-        (lambda lines: [lines[0], lines[0]], "already"),
-        (lambda lines: [{**lines[0], "record": [1]}], "no object"),
-        (lambda lines: [{**lines[0], "record": {"kye": "a"}}], "key"),
-        (lambda lines: [{**lines[0], "record": {ESCAPES: "a"}}], "no column"),
-        (lambda lines: [{**lines[0], "record": {MARKUP: "a"}}], "no column"),
-        (lambda lines: [{}], "no number"),
-    ],
+    long_but(
+        3,
+        [
+            (lambda lines: [{**lines[0], "quarantine": 10**9}], "has no record 1000000000"),
+            (lambda lines: [{**lines[0], "quarantine": "1; DROP TABLE x"}], "no number"),
+            (lambda lines: [{**lines[0], "quarantine": "9" * 5_000}], "no number"),
+            (lambda lines: [lines[0], lines[0]], "already"),
+            (lambda lines: [{**lines[0], "record": [1]}], "no object"),
+            (lambda lines: [{**lines[0], "record": {"kye": "a"}}], "key"),
+            (lambda lines: [{**lines[0], "record": {ESCAPES: "a"}}], "no column"),
+            (lambda lines: [{**lines[0], "record": {MARKUP: "a"}}], "no column"),
+            (lambda lines: [{}], "no number"),
+        ],
+    ),
     ids=["nobody", "SQL", "digits", "twice", "a list", "near", "escapes", "markup", "empty"],
 )
 def test_a_file_that_was_not_exported_is_refused_and_lands_nothing(
@@ -185,15 +189,18 @@ def test_a_file_that_was_not_exported_is_refused_and_lands_nothing(
 
 @pytest.mark.parametrize(
     ("words", "says"),
-    [
-        (("export", "sums", "{at}/new"), "is computed"),
-        (("export", "scr", "{at}/new"), "'src'"),
-        (("export", ESCAPES, "{at}/new"), "no stream"),
-        (("export", "src", "{at}"), "there already"),
-        (("retry", "src", "{at}/none"), "no file"),
-        (("retry", "src", "{at}"), "no file"),
-        (("export", "src", "{at}/new", "--explain"), "leave --explain out"),
-    ],
+    long_but(
+        2,
+        [
+            (("export", "sums", "{at}/new"), "is computed"),
+            (("export", "scr", "{at}/new"), "'src'"),
+            (("export", ESCAPES, "{at}/new"), "no stream"),
+            (("export", "src", "{at}"), "there already"),
+            (("retry", "src", "{at}/none"), "no file"),
+            (("retry", "src", "{at}"), "no file"),
+            (("export", "src", "{at}/new", "--explain"), "leave --explain out"),
+        ],
+    ),
     ids=["computed", "near", "escapes", "is there", "is not there", "a folder", "explain"],
 )
 def test_a_wrong_stream_or_file_is_refused(
@@ -217,6 +224,7 @@ def test_a_stream_that_is_not_here_is_told_with_the_nearest_and_counts_are_of_th
     assert (none["count"], none["records"]) == (0, [])
 
 
+@pytest.mark.long
 def test_more_records_than_a_page_are_exported_and_handed_in(
     on: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,6 +29,7 @@ def landed(homes: Watched) -> int:
         return sum(sum(home.catalog.landed_batches(a.SRC, q).values()) for q in queries)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("point", long_but(1, ["land.logged", "land.written"]))
 def test_killed_at_a_point_and_handed_in_again_a_record_lands_once(
     point: str, homes: Watched, on: Callable[..., Ended], tmp_path: Path

@@ -39,9 +39,9 @@ from tests.federation.building import write_replicated
 from tests.hostile.conftest import Ended
 from tests.hostile.fuzzing import Target, feed, spoilt
 from tests.hostile.judging import a_sentence, in_time
-from tests.sweeps import examples
+from tests.sweeps import examples, long_but
 
-EXAMPLES, READER_EXAMPLES = examples(5, 15), examples(30, 100)
+EXAMPLES, READER_EXAMPLES = examples(2, 15), examples(10, 100)
 EXAMPLES_AT_ONCE = 200
 SECONDS_MAX = 300
 NESTED = b"[" * 100_000
@@ -214,7 +214,7 @@ def folder(
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("name", BY_COMMANDS)
+@pytest.mark.parametrize("name", long_but(2, BY_COMMANDS))
 def test_a_command_on_a_spoilt_file_answers_or_refuses_in_a_sentence(
     name: str, folder: Folder
 ) -> None:

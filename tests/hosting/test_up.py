@@ -31,14 +31,18 @@ from tests.hosting.platforms import (
     lives,
     nothing_is_left,
 )
+from tests.sweeps import examples
 from tests.waiting import until
 
 # Of these, what needs participants that run below the platform takes minutes, and holds promises to
 # their bounds, which a machine that runs other tests beside cannot: it is `airflow_long`.
 
 
+STARTED_AT_ONCE = examples(1, 2)
+
+
 class Up:
-    """A platform that is up, and what the two commands that started it said."""
+    """A platform that is up, and what the commands that started it said."""
 
     def __init__(self, platform: Platform, told: list[str]) -> None:
         self.platform = platform
@@ -59,9 +63,11 @@ class Up:
 def up() -> Iterator[Up]:
     platform = Platform()
     try:
-        commands = [platform.begin("up", "--port", str(platform.port)) for _ in range(2)]
+        commands = [
+            platform.begin("up", "--port", str(platform.port)) for _ in range(STARTED_AT_ONCE)
+        ]
         done = [finished(command) for command in commands]
-        assert [one.returncode for one in done] == [0, 0], (done, platform.words())
+        assert not any(one.returncode for one in done), (done, platform.words())
         yield Up(platform, [one.stdout for one in done])
     finally:
         platform.remove()
@@ -73,6 +79,7 @@ def observer(up: Up) -> Iterator[Observer]:
         yield made
 
 
+@pytest.mark.long
 def test_two_that_start_it_at_once_both_end_with_the_three_lines(up: Up) -> None:
     for told in up.told:
         first, second, third = told.splitlines()[-3:]
@@ -105,6 +112,7 @@ def test_every_dag_of_ours_is_read_and_not_paused(up: Up) -> None:
     assert not any(dag["is_paused"] for dag in up.platform.dags(up.password))
 
 
+@pytest.mark.long
 def test_status_shows_the_components(up: Up) -> None:
     platform = json.loads(up.platform.succeed("status", "--json"))["platform"]
     assert platform["phase"] == "up"
@@ -113,6 +121,7 @@ def test_status_shows_the_components(up: Up) -> None:
     assert all(f"  {name} " in told for name in COMPONENTS)
 
 
+@pytest.mark.long
 def test_another_folder_is_told_who_has_the_port_before_anything_is_started(up: Up) -> None:
     other = Platform()
     other.port = up.platform.port
@@ -125,6 +134,7 @@ def test_another_folder_is_told_who_has_the_port_before_anything_is_started(up: 
         other.remove()
 
 
+@pytest.mark.long
 def test_one_that_is_up_does_not_move_to_another_port_unasked(up: Up) -> None:
     done = up.platform.type("up", "--port", str(up.platform.port + 1))
     assert done.returncode == 3
@@ -165,7 +175,7 @@ def test_clearing_marking_failed_and_two_at_once_start_nothing_twice(
 @pytest.mark.parametrize(
     "killed",
     [
-        pytest.param(["triggerer"], id="one"),
+        pytest.param(["triggerer"], id="one", marks=pytest.mark.long),
         pytest.param(list(COMPONENTS), id="all", marks=pytest.mark.long),
     ],
 )

@@ -12,6 +12,7 @@ from medusa_core.errors import Refused
 from pipelines.language.aggregates import EVENT_TIME, CompiledAggregate, compile_aggregate
 from pipelines.storage.arrow_schema import STIME
 from tests.language.conftest import OTHER_SETTINGS, in_tasks
+from tests.sweeps import long_but
 
 COLUMNS = {
     name: Column(name, type_)
@@ -95,7 +96,7 @@ LIKE_SPARK = [
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("is_distinct", [False, True], ids=["plain", "distinct"])
+@pytest.mark.parametrize("is_distinct", long_but(1, [False, True]), ids=["plain", "distinct"])
 def test_exact_aggregates_are_those_of_spark_in_every_order(
     groups: SparkSession, is_distinct: bool
 ) -> None:
@@ -108,6 +109,7 @@ def test_exact_aggregates_are_those_of_spark_in_every_order(
         assert made == values(groups, view, *(each.sql for each in ours))
 
 
+@pytest.mark.long
 @pytest.mark.sweep
 def test_what_an_aggregate_means_is_settled_before_its_tasks_run(groups: SparkSession) -> None:
     # A plan for several distinct values stores rows, and is not prepared as it is.
@@ -138,6 +140,7 @@ def by_hand(key: str, order: Any, value: Any, *, last: bool = False) -> Any:
     return value((max if last else min)(candidates, key=weight))
 
 
+@pytest.mark.long
 def test_what_asks_for_an_order_takes_the_canonical_one(groups: SparkSession) -> None:
     texts = ["min_by(s, seq)", "max_by(s, seq)", "first(s)", "last(n)", "first(s) ignore nulls"]
     ours = [compiled(text).sql for text in texts]

@@ -19,7 +19,7 @@ from pipelines.language.functions import CONSTANT_KINDS, SCALARS, Scalar
 from tests.generated_code import without_generated_code
 from tests.language.conftest import COLUMNS, OTHER_SETTINGS, in_tasks
 from tests.language.generated_expressions import compiled_text, expressions, plain_text
-from tests.sweeps import examples
+from tests.sweeps import examples, long_but
 
 RULES_THAT_GO_ROUND_ERRORS = ",".join(
     f"org.apache.spark.sql.catalyst.optimizer.{rule}"
@@ -64,7 +64,9 @@ TYPED = r"""
 """
 
 
-@pytest.mark.parametrize("text", [cell.strip() for cell in TYPED.split(";") if cell.strip()])
+@pytest.mark.parametrize(
+    "text", long_but(30, [cell.strip() for cell in TYPED.split(";") if cell.strip()])
+)
 def test_type_is_the_one_that_spark_finds(records: SparkSession, text: str) -> None:
     compiled = compile_expression(text, COLUMNS, where="map m")
     frame = records.sql(f"SELECT {text} AS plain, {compiled.sql} AS compiled FROM records")
@@ -108,7 +110,7 @@ def check(records: SparkSession, marked: list[str]) -> None:
 
 @pytest.mark.sweep
 @settings(
-    max_examples=examples(2, 5),
+    max_examples=examples(1, 5),
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),
@@ -147,6 +149,7 @@ LAZY = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.sweep
 def test_an_error_in_a_branch_not_taken_does_not_count(records: SparkSession) -> None:
     check(records, LAZY)
@@ -233,6 +236,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.sweep
 def test_times_beyond_the_years_and_texts_that_are_none_are_flagged_where_they_are_made(
     records: SparkSession,
@@ -240,6 +244,7 @@ def test_times_beyond_the_years_and_texts_that_are_none_are_flagged_where_they_a
     check(records, HOSTILE)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("interpreted")
 def test_no_time_beyond_the_years_and_no_text_that_is_none_comes_out(records: SparkSession) -> None:
     made = {
@@ -271,6 +276,7 @@ PLAIN = [cell.strip() for cell in TYPED.split(";") if cell.strip()] + [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.sweep
 @pytest.mark.usefixtures("interpreted")
 def test_what_an_expression_means_is_settled_before_its_tasks_run(records: SparkSession) -> None:

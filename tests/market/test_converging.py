@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -16,6 +17,7 @@ from medusa_core.market.converging import (
 from medusa_core.market.terms import Revision
 from tests.market.converging_homes import PAYER, PROVIDER, Home, Message, numbers
 from tests.market.ending import Ending, end_of, is_heard_in_time
+from tests.sweeps import examples
 
 SIDES = st.sampled_from([PAYER, PROVIDER])
 ROUNDS_MAX = 200
@@ -104,11 +106,11 @@ class TwoHomes(RuleBasedStateMachine):
 
 
 TwoHomes.TestCase.settings = settings(
-    max_examples=150,
+    max_examples=examples(40, 150),
     stateful_step_count=40,
     suppress_health_check=list(HealthCheck),
 )
-TestTwoHomes = TwoHomes.TestCase
+TestTwoHomes = pytest.mark.sweep(TwoHomes.TestCase)
 
 LOW, HIGH = Revision("0" * 64), Revision("f" * 64)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ from medusa_core.market.terms import PriceRange
 from pipelines.simulation.schemes.bounded_price import BoundedPrice
 from pipelines.simulation.schemes.drawn_worlds import costs_of, price_range
 from pipelines.simulation.schemes.worlds import Change, Contract, Outcome, World
+from tests.sweeps import examples
 
 T = 20
 ROUNDS_MAX = 400
@@ -200,7 +202,8 @@ def prices(draw: st.DrawFn) -> PriceRange:
     return PriceRange(low=low * cents, high=(low + levels * step) * cents, step=step * cents)
 
 
-@settings(deadline=None, max_examples=60)
+@pytest.mark.sweep
+@settings(deadline=None, max_examples=examples(20, 60))
 @given(graphs(), st.data())
 def test_unlike_participants_come_to_rest_and_nobody_loses(
     pairs: list[tuple[int, int]], data: st.DataObject

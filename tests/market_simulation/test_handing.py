@@ -12,6 +12,7 @@ from pipelines.simulation.schemes.course import Course
 from pipelines.simulation.schemes.drawn_worlds import Load, Sizes, make_world
 from pipelines.simulation.schemes.handing import Agreed, HandingOver
 from tests.market_simulation.made import THRESHOLD, Deciding, a_world
+from tests.sweeps import long_but
 
 FULL = THRESHOLD - 3
 PAID, PASSED_ON, BAND = 19.3, 17.4, 0.004
@@ -45,15 +46,18 @@ def test_room_that_was_promised_is_there_whoever_comes_first(order: tuple[int, .
 
 @pytest.mark.parametrize(
     ("participants", "levels", "load", "seed"),
-    [
-        # A relay's room came to be given to two.
-        (12, 4, Load.PARETO, 9),
-        (20, 2, Load.PARETO, 42),
-        (60, 2, Load.PARETO, 40),
-        # In one round one took at a low price, and then at a higher one on top of it.
-        (20, 4, Load.PARETO, 27),
-        (30, 2, Load.UNIFORM, 128),
-    ],
+    long_but(
+        2,
+        [
+            # A relay's room came to be given to two.
+            (12, 4, Load.PARETO, 9),
+            (20, 2, Load.PARETO, 42),
+            (60, 2, Load.PARETO, 40),
+            # In one round one took at a low price, and then at a higher one on top of it.
+            (20, 4, Load.PARETO, 27),
+            (30, 2, Load.UNIFORM, 128),
+        ],
+    ),
 )
 def test_nobody_takes_at_a_loss_where_capacities_and_prices_differ(
     participants: int, levels: int, load: Load, seed: int

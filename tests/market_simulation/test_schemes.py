@@ -20,6 +20,7 @@ from pipelines.simulation.schemes.random_push import RandomPush
 from pipelines.simulation.schemes.scheme_names import NAMES, scheme_named
 from pipelines.simulation.schemes.worlds import Contract, Scheme, World
 from tests.market_simulation.made import THRESHOLD, a_world
+from tests.sweeps import long_but
 
 PRICED = [PlainRule(), BoundedPrice()]
 
@@ -152,7 +153,7 @@ def test_the_least_sum_of_costs_is_that_of_the_best_of_all_allocations(seed: int
     assert parts_of(world) == [[0], [1], [2]]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", long_but(2, NAMES))
 def test_every_scheme_gives_the_same_outcome_again_and_keeps_every_fragment(name: str) -> None:
     world = make_world(Sizes(participants=60, load=Load.PARETO), 2)
     once, again = (scheme_named(name).run(world, 400) for _ in range(2))

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -246,6 +247,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.long
 def test_real_processes_are_counted_as_the_system_counts_them() -> None:
     process = subprocess.Popen(
         [sys.executable, "-S", "-c", CHILDREN],

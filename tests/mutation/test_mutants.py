@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,6 +20,7 @@ from tests.mutation.running import (
     run_mutants,
 )
 from tests.mutation.sql_mutants import mutants_of as sql_mutants_of
+from tests.mutation.worker import fits
 from tests.sweeps import PART
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -148,6 +150,7 @@ def test_an_id_stays_when_lines_move_and_files_of_sql_are_divided() -> None:
     assert ids(parts) == ids(sql_mutants_of(SQL, "sql/x.sql"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("room", ROOMS)
 def test_every_mutant_has_an_id_of_its_own_and_every_listed_survivor_a_mutant(room: str) -> None:
     mutants = all_mutants(ROOT, room)
@@ -156,6 +159,17 @@ def test_every_mutant_has_an_id_of_its_own_and_every_listed_survivor_a_mutant(ro
     of_room = {id_ for id_ in listed_survivors() if id_.startswith("sql::") == (room == "sql")}
     assert of_room <= ids, "the code has changed: remove what is listed of it, or list it anew"
     assert all(reason.strip() for reason in listed_survivors().values())
+
+
+@pytest.mark.parametrize(
+    ("mark", "runs"),
+    [(None, True), (pytest.mark.long(quick=True).mark, True), (pytest.mark.long.mark, False)],
+)
+def test_a_long_test_runs_against_mutants_if_it_is_quick(
+    mark: pytest.Mark | None, runs: bool
+) -> None:
+    item = SimpleNamespace(name="test_it", fixturenames=(), get_closest_marker=lambda _: mark)
+    assert fits(item, "medusa_core") == runs
 
 
 def test_a_seed_draws_the_same_sample_and_another_seed_another() -> None:

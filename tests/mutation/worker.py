@@ -104,7 +104,7 @@ class Run:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        items[:] = [item for item in items if _fits(item, self._job.room)]
+        items[:] = [item for item in items if fits(item, self._job.room)]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -224,7 +224,10 @@ class Run:
 
     def _fresh(self, names: list[str], limit_s: float) -> tuple[str, str]:
         """A run that loads the mutated module."""
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *names]
+        command = [
+            sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider",
+            "-m", markers(self._root), *names,
+        ]  # fmt: skip
         try:
             ran = subprocess.run(
                 command, cwd=self._root, capture_output=True, text=True, timeout=limit_s,
@@ -349,8 +352,14 @@ def _last_line(report: pytest.TestReport) -> str:
     return (lines[0] if lines else "")[:300]
 
 
-def _fits(item: pytest.Item, room: str) -> bool:
-    """The core is tested without a server, SQL with one; nothing here waits for a Spark."""
+def fits(item: pytest.Item, room: str) -> bool:
+    """The core is tested without a server, SQL with one; nothing here waits for a Spark.
+
+    Of long tests those run that are quick: they show again what another test shows.
+    """
+    long = item.get_closest_marker("long")
+    if long is not None and not long.kwargs.get("quick"):
+        return False
     needs = set(getattr(item, "fixturenames", ()))
     has_server = "postgres_server" in needs or "[postgres" in item.name
     return "spark" not in needs and has_server == (room == "sql")
@@ -460,10 +469,10 @@ def _is_outside(mutant: Mutant) -> bool:
 
 
 def markers(root: Path) -> str:
-    """Which tests the project leaves out by default."""
+    """Which tests the project leaves out by default, but the long ones (`fits` chooses those)."""
     options = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
     added = options["addopts"]
-    return str(added[added.index("-m") + 1])
+    return str(added[added.index("-m") + 1]).replace("not long and ", "", 1)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -31,6 +31,7 @@ def homes(postgres_server: EmbeddedServer, tmp_path: Path) -> Iterator[LinkedHom
         yield made
 
 
+@pytest.mark.long
 def test_a_partition_loses_nothing_and_ends_without_a_restart(homes: LinkedHomes) -> None:
     homes.import_more()
     homes.network.cable.between("alpha", "beta", CUT)

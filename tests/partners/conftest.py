@@ -1,4 +1,4 @@
-"""Two offices for all tests of a module: each test begins with homes that know nobody."""
+"""Two offices for all tests of the folder: each test begins with homes that know nobody."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipelines.catalog.server.embedded_server import EmbeddedServer
 from tests.partners.offices import Office, office
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def served(
     postgres_server: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Office, Office]]:

@@ -33,6 +33,7 @@ from pipelines.operations.partner_invitation import (
 from pipelines.operations.partner_management import export_partner
 from pipelines.participant.home_session import open_session
 from tests.partners.offices import Office
+from tests.sweeps import long_but
 
 Offices = tuple[Office, Office]
 
@@ -97,6 +98,7 @@ def test_two_commands_make_partners_who_answer_each_other(offices: Offices) -> N
         assert file.exchange.url.startswith("https://localhost:")
 
 
+@pytest.mark.long
 def test_the_list_of_partners_says_who_is_what(offices: Offices) -> None:
     alpha, _ = offices
     assert "alpha has no partners" in alpha.run("partner", "list").stdout
@@ -110,6 +112,7 @@ def test_the_list_of_partners_says_who_is_what(offices: Offices) -> None:
     assert set(document["partners"][0]) >= {"url", "pin", "public_key", "heard_at"}
 
 
+@pytest.mark.long
 def test_a_code_is_read_from_standard_input_and_wrapped_lines_do_not_matter(
     offices: Offices,
 ) -> None:
@@ -121,6 +124,7 @@ def test_a_code_is_read_from_standard_input_and_wrapped_lines_do_not_matter(
     )  # fmt: skip
 
 
+@pytest.mark.long
 def test_one_line_joins_two_participants(offices: Offices) -> None:
     alpha, beta = offices
     invite, accept = (alpha.command("partner", "invite", "beta"),
@@ -139,6 +143,7 @@ def test_one_line_joins_two_participants(offices: Offices) -> None:
     assert (alpha.state_of("beta"), beta.state_of("alpha")) == ("partner", "partner")
 
 
+@pytest.mark.long
 def test_a_text_on_standard_input_that_is_no_code_is_refused(offices: Offices) -> None:
     _, beta = offices
     for text, sentence in (("", "there is no code"), ("x" * 9_000, "this is no invitation")):
@@ -147,6 +152,7 @@ def test_a_text_on_standard_input_that_is_no_code_is_refused(offices: Offices) -
         assert sentence in refused.stderr
 
 
+@pytest.mark.long
 def test_the_file_of_a_partner_is_written_later_too_and_keeps_what_it_says(
     offices: Offices,
 ) -> None:
@@ -178,7 +184,7 @@ REFUSALS: dict[str, tuple[Callable[[str], str], type[MedusaError], str]] = {
 }
 
 
-@pytest.mark.parametrize("what", REFUSALS)
+@pytest.mark.parametrize("what", long_but(2, REFUSALS))
 def test_a_code_that_is_wrong_changes_nothing(offices: Offices, what: str) -> None:
     alter, error, sentence = REFUSALS[what]
     alpha, beta = offices
@@ -219,6 +225,7 @@ def test_an_invitation_counts_in_its_time_and_for_one_key(offices: Offices) -> N
         accepted(beta, first)
 
 
+@pytest.mark.long
 def test_who_waits_for_a_partner_to_join_again_waits_no_longer_than_the_invitation_is_open(
     offices: Offices,
 ) -> None:
@@ -230,6 +237,7 @@ def test_who_waits_for_a_partner_to_join_again_waits_no_longer_than_the_invitati
     assert alpha.state_of("beta") == "partner"
 
 
+@pytest.mark.long
 def test_who_cannot_be_invited_is_refused(offices: Offices, tmp_path: Path) -> None:
     alpha, _ = offices
     before = alpha.contents()
@@ -259,6 +267,7 @@ def test_a_key_that_is_known_is_replaced_on_purpose_only(offices: Offices) -> No
     assert is_answered(beta, "alpha")
 
 
+@pytest.mark.long
 def test_a_file_with_another_key_is_not_overruled(offices: Offices) -> None:
     alpha, beta = offices
     path = beta.contracts / "participants" / "alpha.yaml"
@@ -273,7 +282,7 @@ class Killed(Exception):
     """The process ends here."""
 
 
-@pytest.mark.parametrize("point", JOINING_POINTS)
+@pytest.mark.parametrize("point", long_but(1, JOINING_POINTS))
 def test_halfway_is_not_joined_and_the_same_code_completes_it(offices: Offices, point: str) -> None:
     alpha, beta = offices
 
@@ -295,6 +304,7 @@ def test_halfway_is_not_joined_and_the_same_code_completes_it(offices: Offices, 
     assert is_answered(beta, "alpha")
 
 
+@pytest.mark.long
 def test_a_partner_that_has_not_proved_its_key_in_time_receives_no_token(
     offices: Offices,
 ) -> None:
@@ -311,6 +321,7 @@ def test_a_partner_that_has_not_proved_its_key_in_time_receives_no_token(
             exchange.health(alpha.participant)
 
 
+@pytest.mark.long
 def test_doctor_says_how_a_partner_is_reached(offices: Offices) -> None:
     joined(offices)
     printed = offices[1].run("doctor").stdout
@@ -330,6 +341,7 @@ def finding(office: Office, partner: str) -> dict[str, str]:
     return dict(found)
 
 
+@pytest.mark.long
 def test_doctor_is_red_for_a_partner_that_is_away_and_says_what_to_do(offices: Offices) -> None:
     joined(offices)
     _, beta = offices
@@ -343,6 +355,7 @@ def test_doctor_is_red_for_a_partner_that_is_away_and_says_what_to_do(offices: O
     assert "firewalls let 127.0.0.1 port 9 through" in found["to_do"]
 
 
+@pytest.mark.long
 def test_doctor_is_red_where_no_token_is_issued_and_says_why(offices: Offices) -> None:
     joined(offices)
     alpha, beta = offices
@@ -353,6 +366,7 @@ def test_doctor_is_red_where_no_token_is_issued_and_says_why(offices: Offices) -
     assert "whether it knows the present key of beta" in found["to_do"]
 
 
+@pytest.mark.long
 def test_a_partner_without_an_address_only_reads_here(offices: Offices) -> None:
     joined(offices)
     _, beta = offices

@@ -50,6 +50,7 @@ def test_a_removed_partner_is_refused_and_may_be_invited_again(
     assert is_answered(alpha, "beta")
 
 
+@pytest.mark.long
 def test_a_request_that_waits_is_over_when_its_partner_is_removed(
     offices: tuple[Office, Office],
 ) -> None:
@@ -83,6 +84,7 @@ def test_an_invitation_is_removed_too_and_a_stranger_is_refused(
         remove_partner(alpha.settings, None, "gamma")
 
 
+@pytest.mark.long
 def test_applying_contracts_does_not_bring_a_removed_partner_back(
     offices: tuple[Office, Office],
 ) -> None:

@@ -63,6 +63,7 @@ def test_keys_rotate_on_both_sides_while_no_request_fails(offices: tuple[Office,
                           .public_key().hex(),)]  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_partner_that_was_away_follows_several_rotations(offices: tuple[Office, Office]) -> None:
     alpha, beta = offices
     joined(offices)
@@ -77,6 +78,7 @@ def test_a_partner_that_was_away_follows_several_rotations(offices: tuple[Office
     assert is_answered(alpha, "beta")
 
 
+@pytest.mark.long
 def test_an_earlier_key_counts_for_a_week_unless_the_owner_replaces_it(
     offices: tuple[Office, Office],
 ) -> None:
@@ -114,6 +116,7 @@ def test_the_code_of_an_invitation_does_not_bring_back_a_key_that_the_owner_repl
     assert alpha.sql("SELECT public_key FROM medusa_api.partners") == [("cd" * 32,)]
 
 
+@pytest.mark.long
 def test_a_rotation_that_was_interrupted_is_finished_by_the_next(
     offices: tuple[Office, Office],
 ) -> None:

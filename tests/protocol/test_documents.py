@@ -99,7 +99,7 @@ KINDS: Mapping[str, Kind] = {
 @pytest.mark.sweep
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_what_is_written_is_read_again(kind: Kind) -> None:
-    @settings(max_examples=examples(40, 300), deadline=None)
+    @settings(max_examples=examples(8, 300), deadline=None)
     @given(kind.values)
     def check(value: Any) -> None:
         read = kind.read(kind.write(value))
@@ -111,7 +111,7 @@ def test_what_is_written_is_read_again(kind: Kind) -> None:
 @pytest.mark.sweep
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_an_altered_document_is_refused_in_one_sentence_or_says_what_was_read(kind: Kind) -> None:
-    @settings(max_examples=examples(100, 500), deadline=None)
+    @settings(max_examples=examples(15, 500), deadline=None)
     @given(st.data())
     def check(data: st.DataObject) -> None:
         content = data.draw(drawn.altered(kind.write(data.draw(kind.values))))

@@ -26,8 +26,7 @@ BROKEN = {
     "late": (Suite.AVAILABILITY, "first results come within"),
 }
 
-ONE_OF_A_SUITE = {"lose-row", "skip-correction", "boundary-back", "late"}
-"""Those of `make test`: one of each suite."""
+OF_MAKE_TEST = "lose-row"
 
 
 def test_every_way_of_breaking_is_shown_here() -> None:
@@ -38,7 +37,7 @@ def test_every_way_of_breaking_is_shown_here() -> None:
 
 @pytest.mark.parametrize(
     "mode",
-    long_but(len(ONE_OF_A_SUITE), sorted(MODES, key=lambda mode: mode not in ONE_OF_A_SUITE)),
+    long_but(1, sorted(MODES, key=lambda mode: mode != OF_MAKE_TEST)),
 )
 def test_a_broken_copy_fails_by_its_law_and_nothing_is_written_down(
     netmon: Checked, mode: str
@@ -62,6 +61,7 @@ def test_the_home_is_whole_after_its_copy_was_broken(netmon: Checked) -> None:
     assert netmon.run().passed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("extra", "code", "is_json"),
     long_but(

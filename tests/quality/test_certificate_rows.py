@@ -41,6 +41,7 @@ def a_certificate(**given: Any) -> Certificate:
     return Certificate(**{**fields, **given})
 
 
+@pytest.mark.long
 def test_a_certificate_is_read_as_it_was_written_the_newest_first(catalog: Catalog) -> None:
     first = catalog.record_certificate(a_certificate())
     failed = a_certificate(suite=Suite.AVAILABILITY, passed=False, engines={}, quarantined=0)

@@ -66,6 +66,7 @@ def test_certificates_are_rows_of_the_catalog_with_their_law_window_and_figures(
         assert row.certified_at_ms is not None
 
 
+@pytest.mark.long
 def test_a_window_is_checked_alone(netmon: Checked) -> None:
     whole = certificate(netmon.run(stream="busy_sources"), "busy_sources", Suite.CONVERGED)
     middle_us = (whole.range.from_us + whole.range.to_us) // 2 // (10 * SECOND_US) * 10 * SECOND_US
@@ -103,6 +104,7 @@ def test_buckets_are_recomputed_from_the_records_that_they_need_alone(
     assert sum(part.to_us - part.from_us for part in read) < (starts[-1] - starts[0]) / 2
 
 
+@pytest.mark.long
 def test_a_box_that_cannot_be_transpiled_is_computed_by_spark_and_the_certificate_says_so(
     both_engines: Checked,
 ) -> None:
@@ -134,6 +136,7 @@ def test_boxes_that_cannot_be_transpiled_are_computed_by_spark_in_every_stream(
     assert means.figures["final_rows"]
 
 
+@pytest.mark.long
 def test_records_that_fail_in_a_box_are_counted_by_both(both_engines: Checked) -> None:
     outcome = both_engines.run(stream="odd_ones")
     assert outcome.passed
@@ -163,6 +166,7 @@ def test_a_stream_that_is_not_there_is_refused_with_the_nearest_name(netmon: Che
         netmon.run(stream="busy_source")
 
 
+@pytest.mark.long
 def test_pages_load_nothing_from_elsewhere(netmon: Checked) -> None:
     site = netmon.run(stream="busy_sources").page.parent
     pages = [path.read_text() for path in site.rglob("*.html")]

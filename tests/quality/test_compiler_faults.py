@@ -238,6 +238,7 @@ def test_without_a_fault_every_certificate_passes(replayer: Callable[[str], Any]
         assert figures["columns_of_another_type"] == 0
 
 
+@pytest.mark.long
 @pytest.mark.sweep
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.column)
 def test_a_fault_in_the_compiler_makes_the_certificate_fail(outcome: Outcome, fault: Fault) -> None:

@@ -84,6 +84,7 @@ SLOW = settings(
 )
 
 
+@pytest.mark.long
 @pytest.mark.sweep
 @SLOW
 @given(typed_columns(), st.lists(numbers(), min_size=60, max_size=60))
@@ -93,6 +94,7 @@ def test_numbers_of_any_types_have_the_types_of_spark(
     check(spark, columns, texts)
 
 
+@pytest.mark.long
 @pytest.mark.sweep
 @SLOW
 @given(typed_columns(), st.lists(st.tuples(st.sampled_from(_AGGREGATES), numbers(depth=1)),
@@ -103,6 +105,7 @@ def test_aggregates_of_any_types_have_the_types_of_spark(
     check(spark, columns, [form.format(text) for form, text in drawn])
 
 
+@pytest.mark.long
 @pytest.mark.sweep
 @SLOW
 @given(typed_columns(), st.lists(expressions(), min_size=60, max_size=60))

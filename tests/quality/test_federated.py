@@ -49,6 +49,7 @@ def four(
         yield running
 
 
+@pytest.mark.long
 @pytest.mark.sweep
 def test_each_home_certifies_what_is_computed_there_from_what_it_has(
     four: dict[str, Running], spark: SparkSession

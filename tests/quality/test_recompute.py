@@ -41,6 +41,7 @@ from pipelines.storage.csv_export import export_csv
 from tests.language.conftest import COLUMNS
 from tests.language.conftest import records as records
 from tests.language.test_shipped_networks import CASES
+from tests.sweeps import long_but
 
 DATA = Settings.from_environment(os.environ).test_data
 ALL = Range(BEGINNING_US, FOREVER_US)
@@ -52,7 +53,9 @@ def no_spark(*given: object) -> NoReturn:
 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"test data is not in {DATA}")
 @pytest.mark.parametrize(
-    ("network", "folder", "inputs", "answers"), CASES, ids=[f"{c[0]}-{c[1]}" for c in CASES]
+    ("network", "folder", "inputs", "answers"),
+    long_but(1, CASES),
+    ids=[f"{c[0]}-{c[1]}" for c in CASES],
 )
 def test_duckdb_gives_the_expected_rows_of_every_shipped_network(
     network: str, folder: str, inputs: dict[str, str], answers: dict[str, str], tmp_path: Path

@@ -41,6 +41,7 @@ def test_the_page_shows_the_certificates_of_this_run_and_names_their_pages(
     assert "scanning" in words
 
 
+@pytest.mark.long
 def test_a_stream_that_comes_from_outside_has_no_answers_to_show(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     assert main(["quality", "run", "connections", "--report", str(page)]) == 0

@@ -98,6 +98,7 @@ def starts(replayed: Replayed) -> list[int]:
     return sorted(at for s in segments for at in s.buckets)
 
 
+@pytest.mark.long
 def test_the_sample_holds_the_first_and_the_last_bucket_and_is_always_the_same(
     replayed: Replayed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +125,7 @@ def test_the_sample_holds_the_first_and_the_last_bucket_and_is_always_the_same(
     assert chosen[1] == chosen[0]
 
 
+@pytest.mark.long
 def test_fewer_buckets_than_a_sample_holds_are_each_checked_once(
     replayed: Replayed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,6 +212,7 @@ def test_rows_that_are_lost_are_missed_though_their_buckets_are_empty(
     assert "has 0 rows, and" in mismatch.found
 
 
+@pytest.mark.long
 def test_an_output_without_rows_has_nothing_to_check(replayer: Replayer) -> None:
     with replayer.home() as home:
         none = Filter(name="none", input="sums", cases={"yes": "n < 0"})

@@ -26,7 +26,7 @@ from tests.language.conftest import COLUMNS
 from tests.language.conftest import records as records
 from tests.language.generated_expressions import compiled_text, expressions, plain_text
 from tests.language.test_expressions_agree_with_spark import HOSTILE
-from tests.sweeps import examples
+from tests.sweeps import examples, long_but
 
 Both = tuple[SparkSession, duckdb.DuckDBPyConnection]
 
@@ -111,7 +111,7 @@ def same(column: pa.ChunkedArray) -> list[object]:
 
 @pytest.mark.sweep
 @settings(
-    max_examples=examples(2, 8),
+    max_examples=examples(1, 8),
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),
@@ -160,6 +160,7 @@ TRANSPILED = r"""
 """
 
 
+@pytest.mark.long
 def test_everything_that_is_listed_here_is_transpiled_and_gives_the_same(both: Both) -> None:
     texts = [text.strip() for text in TRANSPILED.split(";") if text.strip()]
     assert [text for text in texts if transpiled(compiled_text(text)) is None] == []
@@ -178,26 +179,30 @@ def test_what_may_differ_between_the_engines_is_left_to_spark(text: str) -> None
     assert transpiled(text) is None
 
 
+@pytest.mark.long
 def test_what_no_column_holds_is_a_failure_where_it_is_made(both: Both) -> None:
     compare(both, HOSTILE)
 
 
 @pytest.mark.parametrize(
     ("text", "value", "fails"),
-    [
-        ("cast('12:30:00' as timestamp)", None, True),
-        ("cast(' T12:30' as timestamp)", None, True),
-        ("try_cast('12:30:00' as timestamp)", None, False),
-        ("unix_seconds(cast('1970-01-01 00:00:07' as timestamp))", 7, False),
-        ("cast(18446744073709.551616 as timestamp)", None, True),
-        ("cast(cast(-1e13 as decimal(38,0)) as timestamp)", None, True),
-        ("try_cast(18446744073709.551616 as timestamp)", None, False),
-        ("unix_seconds(cast(7.5 as timestamp))", 7, False),
-        ("floor(1e19)", None, True),
-        ("ceil(-1e19)", None, True),
-        ("floor(cast('NaN' as double))", 0, False),
-        ("year(try_to_date('99999-01-01'))", None, False),
-    ],
+    long_but(
+        3,
+        [
+            ("cast('12:30:00' as timestamp)", None, True),
+            ("cast(' T12:30' as timestamp)", None, True),
+            ("try_cast('12:30:00' as timestamp)", None, False),
+            ("unix_seconds(cast('1970-01-01 00:00:07' as timestamp))", 7, False),
+            ("cast(18446744073709.551616 as timestamp)", None, True),
+            ("cast(cast(-1e13 as decimal(38,0)) as timestamp)", None, True),
+            ("try_cast(18446744073709.551616 as timestamp)", None, False),
+            ("unix_seconds(cast(7.5 as timestamp))", 7, False),
+            ("floor(1e19)", None, True),
+            ("ceil(-1e19)", None, True),
+            ("floor(cast('NaN' as double))", 0, False),
+            ("year(try_to_date('99999-01-01'))", None, False),
+        ],
+    ),
 )
 def test_what_spark_lets_pass_or_takes_from_the_clock_is_a_failure(
     both: Both, text: str, value: object, fails: bool
@@ -221,6 +226,7 @@ AGGREGATES = r"""
 """
 
 
+@pytest.mark.long
 def test_aggregates_that_are_transpiled_give_the_same_for_every_group(both: Both) -> None:
     usable: dict[str, list[str]] = {}
     for text in (text.strip() for text in AGGREGATES.split(";")):
@@ -269,7 +275,7 @@ def rows_of(table: pa.Table, at: int) -> list[tuple[str, ...]]:
 
 @pytest.mark.parametrize(
     ("text", "by_hand"),
-    [
+    long_but(2, [
         ("array_join(collect_list(text), ',')", "string_agg(text, ',' ORDER BY _stime)"),
         ("array_join(collect_set(text), ',')",
          "array_to_string(list_sort(list(DISTINCT text) FILTER (text IS NOT NULL)), ',')"),
@@ -283,7 +289,7 @@ def rows_of(table: pa.Table, at: int) -> list[tuple[str, ...]]:
          "array_to_string(list('0.0') FILTER (real = 0), ',')"),
         ("size(collect_set(real) filter (where real = 0))",
          "count(DISTINCT real) FILTER (real = 0)"),
-    ],
+    ]),
 )  # fmt: skip
 def test_spark_aggregates_in_the_order_of_the_records(both: Both, text: str, by_hand: str) -> None:
     spark, connection = both

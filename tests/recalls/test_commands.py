@@ -14,6 +14,7 @@ from medusa_core.segments import Producer
 from pipelines.base.time_text import iso
 from tests.catalog import building as a
 from tests.changes.building import SUMS, TENTATIVE, WIDTH_US, Lines, apply, held
+from tests.sweeps import long_but
 
 MONKEY = pytest.MonkeyPatch
 CAPTURED = pytest.CaptureFixture[str]
@@ -78,23 +79,27 @@ def test_a_terminal_is_asked_and_nothing_else_goes_on_without_yes(
 
 @pytest.mark.parametrize(
     ("words", "says"),
-    [
-        (("summs", *begins(1), "--because", "x"), "sums"),
-        (("sums", "--from", "12", "--because", "x"), "no bucket"),
-        (("sums", "--from=-10", "--because", "x"), "begins at"),
-        (("sums", *begins(5), "--because", "x"), "reaches to"),
-        (("sums", "--from", "99999999990", "--because", "x"), "reaches to"),
-        (("sums", "--from", "9e12", "--because", "x"), "reaches to|no bucket"),
-        (("sums", "--from", "yesterday", "--because", "x"), "no time"),
-        (("sums", *begins(1)), "--because"),
-        (("sums", *begins(1), "--because", ""), "empty|--because"),
-        (("sums", *begins(1), "--because", "x" * 10_000_000), "characters"),
-        (("sums", *begins(1), "--because", "a\x1b[31mb"), "control character"),
-        (("sums", *begins(1), "--because", "a\nb"), "line break"),
-        (("sums", *begins(1), "--follow", "nobody"), "no partner"),
-        (("sums", *begins(1), "--follow", "../x"), "not a name"),
-        (("src", *begins(1), "--because", "x"), "not begun"),
-    ],
+    long_but(
+        4,
+        [
+            (("summs", *begins(1), "--because", "x"), "sums"),
+            (("sums", "--from", "12", "--because", "x"), "no bucket"),
+            (("sums", "--from=-10", "--because", "x"), "begins at"),
+            (("sums", *begins(5), "--because", "x"), "reaches to"),
+            (("sums", "--from", "99999999990", "--because", "x"), "reaches to"),
+            (("sums", "--from", "9e12", "--because", "x"), "reaches to|no bucket"),
+            (("sums", "--from", "yesterday", "--because", "x"), "no time"),
+            (("sums", *begins(1)), "--because"),
+            (("sums", *begins(1), "--because", ""), "empty|--because"),
+            (("sums", *begins(1), "--because", "x" * 10_000_000), "characters"),
+            (("sums", *begins(1), "--because", "a\x1b[31mb"), "control character"),
+            (("sums", *begins(1), "--because", "a\nb"), "line break"),
+            (("sums", *begins(1), "--follow", "nobody"), "no partner"),
+            (("sums", *begins(1), "--follow", "../x"), "not a name"),
+            (("src", *begins(1), "--because", "x"), "not begun"),
+        ],
+        quick=True,
+    ),
     ids=lambda given: given[:24] if isinstance(given, str) else " ".join(given)[:40],
 )
 def test_what_makes_no_recall_is_refused_in_a_sentence(
@@ -112,6 +117,7 @@ def test_what_makes_no_recall_is_refused_in_a_sentence(
     assert written.catalog.recalls() == ()
 
 
+@pytest.mark.long(quick=True)
 def test_a_consumer_of_changes_ends_with_what_a_reader_sees(written: Lines) -> None:
     target = held([])
     apply(target, written.changes(SUMS, 0, until=2))
@@ -137,6 +143,7 @@ def owner_recalls(lines: Lines, bucket: int) -> None:
 # ------------------------------------------------------------ divergences
 
 
+@pytest.mark.long(quick=True)
 def test_nothing_has_diverged_where_all_producers_agree(
     written: Lines, monkeypatch: MONKEY, capsys: CAPTURED
 ) -> None:

@@ -67,6 +67,7 @@ def test_a_recall_is_made_told_refused_agreed_to_and_followed(
     assert "nothing to follow" in capsys.readouterr().err
 
 
+@pytest.mark.long(quick=True)
 def test_a_reader_that_has_not_followed_does_not_say_that_it_is_done(pair: Pair) -> None:
     pair.alpha.write(SUMS, 0, 3, {0: [("a", 1)]})
     pair.poll()
@@ -81,6 +82,7 @@ def test_a_reader_that_has_not_followed_does_not_say_that_it_is_done(pair: Pair)
     assert holds == [WIDTH_US], "what it has to read again is kept for it"
 
 
+@pytest.mark.long(quick=True)
 def test_what_is_trimmed_here_does_not_keep_a_recall_from_being_followed(
     pair: Pair, monkeypatch: MONKEY, capsys: CAPTURED
 ) -> None:

@@ -149,6 +149,7 @@ def test_quarantine_is_counted_by_reason(nasty_page: str, nasty_kept: Kept) -> N
     assert any(row[:2] == ["events", record.reason] for row in cells(nasty_page))
 
 
+@pytest.mark.long
 def test_what_to_type_next_works(
     netmon_page: str,
     netmon_kept: Kept,

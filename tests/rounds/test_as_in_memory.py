@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, cast
 
+import pytest
+
 from medusa_core.commits import Cause
 from medusa_core.loads import LoadKey, RecordedSample, Shares
 from medusa_core.market.costs import Queue
@@ -136,6 +138,7 @@ def known(facts: MarketFacts) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@pytest.mark.long(quick=True)
 def test_what_a_home_in_postgres_knows_after_each_step_one_in_memory_knows(
     alpha: Trader, beta: Trader
 ) -> None:

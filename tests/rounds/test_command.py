@@ -111,6 +111,7 @@ def test_rounds_by_hand_make_a_contract_active_and_load_agreed(
     assert max(map(len, shown.splitlines())) <= 100 or "folder" in shown
 
 
+@pytest.mark.long(quick=True)
 def test_to_explain_sends_nothing_and_says_why(
     homes: Homes, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -121,6 +122,7 @@ def test_to_explain_sends_nothing_and_says_why(
     owner.connection.close()
 
 
+@pytest.mark.long(quick=True)
 def test_a_participant_without_a_key_is_refused_with_a_remedy(
     homes: Homes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -130,6 +132,7 @@ def test_a_participant_without_a_key_is_refused_with_a_remedy(
     assert main(["round", "--participant", "nobody"]) == 2
 
 
+@pytest.mark.long(quick=True)
 def test_the_owners_login_is_printed_as_psql_takes_it(
     homes: Homes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -40,7 +40,7 @@ def check_end(alpha: Trader, beta: Trader) -> None:
         assert trader.sql("SELECT count(*) FROM medusa_market.open_offer") == [(0,)]
 
 
-@pytest.mark.parametrize("point", long_but(2, ROUND_POINTS))
+@pytest.mark.parametrize("point", long_but(1, ROUND_POINTS, quick=True))
 def test_a_tick_that_is_cut_short_anywhere_is_repeated(
     alpha: Trader, beta: Trader, point: str
 ) -> None:
@@ -77,6 +77,7 @@ with open_market_worker(Path(directory), Participant(name), url, transport, prin
 """
 
 
+@pytest.mark.long(quick=True)
 @pytest.mark.parametrize("point", long_but(1, ["round.applied", "round.decided"]))
 def test_a_process_that_is_killed_and_started_again_comes_to_the_same_end(
     alpha: Trader, beta: Trader, tmp_path: Path, point: str

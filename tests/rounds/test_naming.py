@@ -158,6 +158,7 @@ CREATE TRIGGER keeps_out BEFORE INSERT ON medusa_market.agreed_move
     FOR EACH ROW EXECUTE FUNCTION medusa.keeps_out()"""
 
 
+@pytest.mark.long(quick=True)
 def test_an_offer_that_the_database_refuses_is_declined_and_keeps_no_other_unanswered(
     strict_beta: Trader, traders: dict[Participant, Trader]
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import select
 
+import pytest
+
 from pipelines.catalog.postgres.queries import SQL_FOLDER
 from tests.agreements.building import Login
 from tests.rounds.building import Trader, a_price, a_round, agree_on, parts
@@ -43,6 +45,7 @@ def test_what_a_partner_hears_of_a_round_is_the_same_whatever_load_costs(
     ear.connection.close()
 
 
+@pytest.mark.long(quick=True)
 def test_notifications_of_trade_are_empty(alpha: Trader, beta: Trader) -> None:
     agree_on(alpha, beta, a_price("10"))
     listener_io = [trader.party.a_login("exchange") for trader in (alpha, beta)]

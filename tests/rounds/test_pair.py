@@ -52,6 +52,7 @@ def test_two_tasks_move_and_then_it_stops(pair: tuple[Trader, Trader]) -> None:
     assert beta.party.agreements.verify_audit() is None
 
 
+@pytest.mark.long(quick=True)
 def test_what_was_agreed_and_does_not_move_is_free_again(pair: tuple[Trader, Trader]) -> None:
     alpha, beta = pair
     a_round(alpha, beta)
@@ -62,6 +63,7 @@ def test_what_was_agreed_and_does_not_move_is_free_again(pair: tuple[Trader, Tra
     assert [state for *_, state in beta.moves()] == ["lapsed", "accepted"] * 2
 
 
+@pytest.mark.long(quick=True)
 def test_a_round_is_opened_once_and_by_the_first_that_finds_its_time_passed(
     pair: tuple[Trader, Trader],
 ) -> None:
@@ -89,6 +91,7 @@ def test_to_explain_changes_nothing(pair: tuple[Trader, Trader]) -> None:
     assert alpha.sql("SELECT changes, decided_round FROM medusa_market.market") == before
 
 
+@pytest.mark.long(quick=True)
 def test_who_has_not_declared_what_load_costs_takes_nothing_and_says_so(
     alpha: Trader, beta: Trader
 ) -> None:
@@ -101,6 +104,7 @@ def test_who_has_not_declared_what_load_costs_takes_nothing_and_says_so(
     assert beta.worker.explain()[1] == []
 
 
+@pytest.mark.long(quick=True)
 def test_who_could_not_weigh_an_offer_is_asked_again_after_some_rounds(
     alpha: Trader, beta: Trader
 ) -> None:
@@ -116,6 +120,7 @@ def test_who_could_not_weigh_an_offer_is_asked_again_after_some_rounds(
     assert [state for *_, state in beta.moves()] == ["accepted", "accepted"]
 
 
+@pytest.mark.long(quick=True)
 def test_what_is_accepted_in_a_later_round_is_given_only_as_far_as_it_still_pays(
     pair: tuple[Trader, Trader],
 ) -> None:
@@ -130,6 +135,7 @@ def test_what_is_accepted_in_a_later_round_is_given_only_as_far_as_it_still_pays
     assert alpha.sql("SELECT accepted FROM medusa_api.answers") == [(2,)]
 
 
+@pytest.mark.long(quick=True)
 def test_what_comes_on_top_may_cost_no_more_than_what_was_taken_in_the_round_for_least(
     pair: tuple[Trader, Trader],
 ) -> None:
@@ -168,6 +174,7 @@ def test_fragments_of_one_name_are_told_apart_by_their_network(alpha: Trader) ->
     assert names(both) == {"trade.f0", "other.f0"}
 
 
+@pytest.mark.long(quick=True)
 def test_a_fragment_has_the_name_that_its_contract_gives_it(alpha: Trader, beta: Trader) -> None:
     agree_on(alpha, beta, a_price("10"), fragments=frozenset({"trade.f0", "f1"}))
     for trader, carried in ((alpha, parts(9)), (beta, parts(3))):
@@ -189,6 +196,7 @@ def test_no_more_load_is_at_a_partner_than_the_contract_permits(
     assert [fragment for _, _, fragment, _ in beta.moves()] == ["f4"]
 
 
+@pytest.mark.long(quick=True)
 def test_an_offer_that_nobody_answers_is_over_after_a_round_and_its_fragments_are_free(
     pair: tuple[Trader, Trader],
 ) -> None:
@@ -231,6 +239,7 @@ def test_an_unavailable_partner_is_left_alone_and_called_again_when_it_returns(
     assert [state for *_, state in beta.moves()] == ["accepted", "accepted"]
 
 
+@pytest.mark.long(quick=True)
 def test_an_offer_that_lay_there_for_longer_than_a_round_is_declined(
     pair: tuple[Trader, Trader],
 ) -> None:
@@ -244,6 +253,7 @@ def test_an_offer_that_lay_there_for_longer_than_a_round_is_declined(
     assert len(beta.moves()) == 2, "it is asked again: it is there"
 
 
+@pytest.mark.long(quick=True)
 def test_an_offer_under_a_revision_that_is_not_active_here_is_declined_with_the_document(
     alpha: Trader, beta: Trader
 ) -> None:

@@ -100,6 +100,7 @@ def granted_in_a_round(chain: tuple[Trader, ...]) -> list[AgreedMove]:
     return granted
 
 
+@pytest.mark.long(quick=True)
 def test_what_was_granted_for_a_relay_may_leave_before_anything_is_taken_for_it(
     chain: tuple[Trader, ...],
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.agreements.building import INSERT
 from tests.rounds.building import Trader, a_price, a_round, agree_on, parts, until_quiet
 
@@ -26,6 +28,7 @@ def traded(alpha: Trader, beta: Trader) -> None:
         a_round(alpha, beta)
 
 
+@pytest.mark.long(quick=True)
 def test_messages_past_their_retention_are_removed_and_the_last_answer_remains(
     alpha: Trader, beta: Trader
 ) -> None:
@@ -64,6 +67,7 @@ def test_messages_of_a_partner_at_its_storage_limit_are_refused(
     assert "too much: offers and answers of alpha fill its 256 MiB" in beta.refused()[-1]
 
 
+@pytest.mark.long(quick=True)
 def test_without_a_contract_there_are_no_rounds(alpha: Trader, beta: Trader) -> None:
     alpha.declares(1.0, 0.9)
     for _ in range(3):

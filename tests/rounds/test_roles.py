@@ -53,6 +53,7 @@ def test_only_the_owner_and_its_jobs_see_offers(traded: tuple[Trader, Trader], r
         assert refused.value.code == "42501", call
 
 
+@pytest.mark.long(quick=True)
 def test_owner_and_job_see_it_and_write_it_by_no_statement_of_their_own(
     traded: tuple[Trader, Trader],
 ) -> None:
@@ -86,6 +87,7 @@ LAPSED = """INSERT INTO medusa_market.offer_lapse (offer_id, because)
     SELECT offer_id, 'a test' FROM medusa_market.offer LIMIT 1"""
 
 
+@pytest.mark.long(quick=True)
 @pytest.mark.parametrize("table", long_but(1, ["agreed_move", "offer", "offer_lapse", "answer"]))
 def test_what_was_offered_and_answered_stays(traded: tuple[Trader, Trader], table: str) -> None:
     alpha, _ = traded
@@ -118,7 +120,7 @@ MOVES = {
 }
 
 
-@pytest.mark.parametrize("wrong", long_but(2, MOVES))
+@pytest.mark.parametrize("wrong", long_but(1, MOVES, quick=True))
 def test_no_writer_can_record_a_move_against_the_contract(
     traded: tuple[Trader, Trader], wrong: str
 ) -> None:
@@ -131,6 +133,7 @@ def test_no_writer_can_record_a_move_against_the_contract(
         assert superuser.execute(text(ANOTHER.format(**soundly))).rowcount == 1
 
 
+@pytest.mark.long(quick=True)
 def test_a_price_outside_of_the_revision_in_force_is_offered_by_nobody(
     traded: tuple[Trader, Trader],
 ) -> None:

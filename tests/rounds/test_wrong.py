@@ -148,6 +148,7 @@ DECLINED: dict[str, tuple[Change, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.long(quick=True)
 def test_what_the_contract_does_not_allow_is_declined(pair: tuple[Trader, Trader]) -> None:
     alpha, beta = pair
     for at, (what, (changes, reason)) in enumerate(DECLINED.items(), 1):
@@ -162,6 +163,7 @@ def test_what_the_contract_does_not_allow_is_declined(pair: tuple[Trader, Trader
     assert all("never made" in reason for reason in alpha.refused())
 
 
+@pytest.mark.long(quick=True)
 def test_recorded_envelopes_count_once(alpha: Trader, beta: Trader) -> None:
     agree_on(alpha, beta, a_price("10"))
     for trader, carried in ((alpha, parts(9)), (beta, parts(3))):
@@ -201,6 +203,7 @@ def test_one_offer_of_a_partner_is_open_at_a_time(pair: tuple[Trader, Trader]) -
         ("lapsed", now), ("answered", now)]  # fmt: skip
 
 
+@pytest.mark.long(quick=True)
 def test_who_offers_without_end_is_heard_so_often_and_holds_up_nobody(
     pair: tuple[Trader, Trader], gamma: Trader
 ) -> None:
@@ -227,6 +230,7 @@ def test_who_offers_without_end_is_heard_so_often_and_holds_up_nobody(
     assert "may make no more" in beta.refused()[-1]
 
 
+@pytest.mark.long(quick=True)
 def test_no_offer_is_kept_under_a_nonce_that_is_none_whoever_has_read_its_message(
     pair: tuple[Trader, Trader],
 ) -> None:
@@ -240,6 +244,7 @@ def test_no_offer_is_kept_under_a_nonce_that_is_none_whoever_has_read_its_messag
     assert beta.offers() == []
 
 
+@pytest.mark.long(quick=True)
 def test_an_answer_that_accepts_what_was_not_offered_is_refused(
     alpha: Trader, beta: Trader
 ) -> None:

@@ -128,6 +128,7 @@ def test_a_grant_begins_and_ends_at_once(filled: Sharing) -> None:
     assert is_error(HTTP.get(address), 404)
 
 
+@pytest.mark.long
 def test_a_revoked_token_ends_the_pages_and_files_that_were_begun(
     lines: Lines, tmp_path: Path
 ) -> None:
@@ -188,6 +189,7 @@ def test_an_address_is_valid_for_its_token_stream_file_and_time_alone(filled: Sh
         assert HTTP.get(f"{root}/files/{path}.parquet{query}").status_code in (400, 404)
 
 
+@pytest.mark.long
 def test_ranges_and_headers_of_a_file_are_those_of_http(filled: Sharing) -> None:
     address = address_in(filled.client(filled.token()))
     whole = HTTP.get(address)
@@ -204,6 +206,7 @@ def test_ranges_and_headers_of_a_file_are_those_of_http(filled: Sharing) -> None
         assert HTTP.get(address, headers={"Range": named}).content == whole.content
 
 
+@pytest.mark.long
 def test_an_address_is_below_the_host_that_the_client_used(filled: Sharing) -> None:
     client = filled.client(filled.token())
     for host, forwarded, beginning in (
@@ -252,6 +255,7 @@ def test_pages_are_continued_with_their_own_token_only(filled: Sharing) -> None:
     assert client.get(path, params={"maxResults": 10**17}).status_code == 200
 
 
+@pytest.mark.long
 def test_what_a_recipient_uses_is_counted_for_the_owner(filled: Sharing) -> None:
     client = filled.client(filled.token("acme", "big"))
     client.get("/shares")
@@ -268,6 +272,7 @@ def test_what_a_recipient_uses_is_counted_for_the_owner(filled: Sharing) -> None
     assert one.last_at is not None
 
 
+@pytest.mark.long
 def test_too_many_requests_are_told_to_wait_and_cost_no_other_recipient(
     lines: Lines, tmp_path: Path
 ) -> None:
@@ -281,6 +286,7 @@ def test_too_many_requests_are_told_to_wait_and_cost_no_other_recipient(
         assert other.get("/shares").status_code == 200
 
 
+@pytest.mark.long
 def test_a_file_that_was_removed_to_make_room_is_written_again(filled: Sharing) -> None:
     client = filled.client(filled.token())
     address = address_in(client)
@@ -308,6 +314,7 @@ BODIES = (
 )  # fmt: skip
 
 
+@pytest.mark.long
 def test_wrong_bodies_and_headers_are_refused_in_a_sentence(filled: Sharing) -> None:
     client = filled.client(filled.token())
     for body in BODIES:

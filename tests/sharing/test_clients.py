@@ -106,6 +106,7 @@ def test_pandas_reads_tables_versions_and_changes_while_rows_are_corrected(
         assert early == plain.snapshot(f"{stream}__all", 3)
 
 
+@pytest.mark.long
 def test_types_names_and_statistics_are_those_of_the_declared_columns(
     sharing: Sharing, tmp_path: Path
 ) -> None:

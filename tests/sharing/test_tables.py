@@ -77,6 +77,7 @@ def test_a_snapshot_is_what_read_gives_and_the_feed_leads_from_each_version_to_e
     assert Counter() != snapshots[last]
 
 
+@pytest.mark.long
 def test_a_recall_takes_rows_from_the_stable_table(sharing: Sharing) -> None:
     lines = sharing.lines
     lines.write(BIG, 0, 3, {at: [("a", at)] for at in range(3)})
@@ -95,6 +96,7 @@ def test_a_recall_takes_rows_from_the_stable_table(sharing: Sharing) -> None:
     assert apply(before, feed) == client.snapshot("big") == read(lines.settings, BIG, version + 1)
 
 
+@pytest.mark.long
 def test_trimmed_rows_are_gone_and_versions_and_feeds_over_them_are_refused(
     sharing: Sharing,
 ) -> None:
@@ -117,6 +119,7 @@ def test_trimmed_rows_are_gone_and_versions_and_feeds_over_them_are_refused(
     assert apply(client.snapshot("big", 4), client.changes("big", 5, 6)) == client.snapshot("big")
 
 
+@pytest.mark.long
 def test_a_gap_has_no_rows_and_ends_no_snapshot(sharing: Sharing) -> None:
     lines = sharing.lines
     lines.write(BIG, 0, 1, {0: [("a", 1)]})
@@ -126,6 +129,7 @@ def test_a_gap_has_no_rows_and_ends_no_snapshot(sharing: Sharing) -> None:
     assert [row[1:] for row in sorted(client.snapshot("big"))] == [("a", 1), ("b", 2)]
 
 
+@pytest.mark.long
 def test_tentative_rows_are_in_a_table_of_their_own_until_they_are_final(sharing: Sharing) -> None:
     lines = sharing.lines
     lines.write(BIG, 0, 1, {0: [("a", 1)]})
@@ -184,6 +188,7 @@ def test_versions_are_found_by_time_and_others_are_refused(sharing: Sharing) -> 
         assert client.get(f"{changes}?{query}").status_code == 400, query
 
 
+@pytest.mark.long
 def test_a_limit_names_only_as_many_files_as_have_the_rows(sharing: Sharing) -> None:
     lines = sharing.lines
     for at in range(40):
@@ -194,6 +199,7 @@ def test_a_limit_names_only_as_many_files_as_have_the_rows(sharing: Sharing) -> 
     assert len(lines_of(client.query("big", {"limitHint": 0}))) == 2
 
 
+@pytest.mark.long
 def test_a_table_that_grows_keeps_the_files_that_it_had(sharing: Sharing) -> None:
     lines, chance = sharing.lines, random.Random(5)
     client = sharing.client(sharing.token())

@@ -67,6 +67,7 @@ def test_of_five_seeds_one_is_a_market_and_the_others_are_what_they_were() -> No
             assert shape == WHOLE
 
 
+@pytest.mark.long
 def test_telling_a_market_changes_nothing() -> None:
     told = run_market_schedule(SEED, lambda event: None)
     silent = run_market_schedule(SEED)
@@ -144,6 +145,7 @@ def test_a_level_that_a_contract_has_not_has_no_price() -> None:
     assert price_of(agreement, -1) is None
 
 
+@pytest.mark.long
 @pytest.mark.sweep
 def test_a_market_does_not_depend_on_earlier_runs() -> None:
     alone = run_market_schedule(SEED + 7)

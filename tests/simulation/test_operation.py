@@ -52,6 +52,7 @@ def test_a_run_returns_its_figures_and_prints_nothing(capfd: pytest.CaptureFixtu
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.long
 def test_events_are_reported_in_their_order_and_change_no_figure() -> None:
     result, observed = simulate(schedules=2, kind="trims", observes_events=True)
     assert observed.of("began") == [SEED, SEED + 1]
@@ -61,6 +62,7 @@ def test_events_are_reported_in_their_order_and_change_no_figure() -> None:
     assert result == unobserved
 
 
+@pytest.mark.long
 def test_a_resumed_run_reports_what_was_done_and_returns_the_figures_of_all_of_it(
     tmp_path: Path,
 ) -> None:
@@ -74,6 +76,7 @@ def test_a_resumed_run_reports_what_was_done_and_returns_the_figures_of_all_of_i
     assert first.codes.keys() == second.codes.keys()
 
 
+@pytest.mark.long
 def test_a_broken_law_is_returned_with_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> int:
         raise Violation("L2", "a row is missing")

@@ -18,14 +18,14 @@ from pipelines.simulation.faults.simulated_homes import HomeClock
 from pipelines.simulation.faults.simulated_links import Links
 from pipelines.simulation.faults.simulated_networks import Form
 from pipelines.simulation.faults.world import World
-from tests.sweeps import examples
+from tests.sweeps import examples, long_but
 
 SEED = 80_000
 A, B = Participant("alpha"), Participant("beta")
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("kind", ["one way", "slow link", "skew", "together"])
+@pytest.mark.parametrize("kind", long_but(1, ["together", "one way", "slow link", "skew"]))
 def test_a_kind_of_fault_alone_happens_breaks_no_law_and_heals(kind: str) -> None:
     shape = replace(WHOLE, kinds=(kind,), kinds_min=1, faults=(4, 6))
     figures = RunFigures(first_seed=SEED, shape=shape)
@@ -89,7 +89,7 @@ def test_the_bound_of_l1_is_depth_and_chunks_by_share_and_ten() -> None:
     assert str(Bound(depth=2, owed=0, chunk=3)) == "2 + ceil(0 / 3) / 10 % + 10 = 12 ticks"
 
 
-@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize("form", long_but(2, Form))
 def test_a_network_of_every_form_has_four_fragments_and_ends_within_the_bound(form: Form) -> None:
     seed = next(s for s in range(SEED, SEED + 100) if draw_scenario(s).rules.form is form)
     scenario = draw_scenario(seed)

@@ -56,6 +56,7 @@ def test_schedules_without_replicas_are_drawn_unchanged() -> None:
         assert replace(several, replicas=NO_REPLICAS, shape=WHOLE) == plain
 
 
+@pytest.mark.long
 def test_among_the_scenarios_are_all_that_a_choice_has_to_stand() -> None:
     met: Counter[str] = Counter()
     for seed in SEEDS:
@@ -90,6 +91,7 @@ def test_replicas_are_numbered_by_name_and_their_epochs_count_on() -> None:
     assert len(log) > 1
 
 
+@pytest.mark.long
 @pytest.mark.sweep
 def test_without_faults_there_are_no_conflicts() -> None:
     quiet = replace(REPLICAS, faults=(0, 0), kinds_min=0)
@@ -99,6 +101,7 @@ def test_without_faults_there_are_no_conflicts() -> None:
         assert not {"conflict", "unavailable", "ended"} & set(schedule.events)
 
 
+@pytest.mark.long
 def test_everybody_else_comes_to_the_end_without_a_producer_that_is_gone_for_good() -> None:
     told: list[Event] = []
     shape = replace(REPLICAS, kinds=("gone",), kinds_min=1, faults=(1, 1), diverges=0.0)
@@ -110,6 +113,7 @@ def test_everybody_else_comes_to_the_end_without_a_producer_that_is_gone_for_goo
     pytest.fail("nobody was gone for good")
 
 
+@pytest.mark.long
 def test_what_producers_differ_in_is_noted_in_every_home_that_has_both() -> None:
     seeds = [seed for seed in SEEDS if diverging_in(draw_scenario(seed, REPLICAS))]
     scenario = draw_scenario(seeds[0], replace(REPLICAS, faults=(0, 0), kinds_min=0))
@@ -140,6 +144,7 @@ def test_of_a_run_every_fourth_schedule_has_replicas() -> None:
     assert shape_of(4, TRIMS) == TRIMS
 
 
+@pytest.mark.long
 def test_schedules_with_replicas_can_be_run_alone(capsys: pytest.CaptureFixture[str]) -> None:
     command = ["simulate", "faults", "--replicas", "--schedules", "1", "--seed", str(SEED)]
     assert main([*command, "--explain"]) == 0

@@ -33,6 +33,7 @@ def stop(done: int) -> None:
     raise Stopped
 
 
+@pytest.mark.long
 @pytest.mark.sweep
 def test_a_stopped_run_continues_and_ends_like_an_uninterrupted_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -59,6 +60,7 @@ def one_part(first: int = SEED) -> RunFigures:
     return schedule_runs.run_part((first, 1), TRIMS)
 
 
+@pytest.mark.long
 def test_parts_that_come_in_any_order_are_counted_once(tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     parts = {first: one_part(first) for first in (SEED, SEED + 1, SEED + 2)}
@@ -84,6 +86,7 @@ def test_two_runs_do_not_share_a_file(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.long
 def test_the_file_of_another_run_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     with progress_in(file, SEED, TRIMS) as progress:

@@ -57,6 +57,7 @@ def test_schedules_break_no_law_and_leave_no_kind_of_fault_out() -> None:
     assert figures.events["import"] > 0
 
 
+@pytest.mark.long
 @pytest.mark.sweep
 def test_trims_kills_and_reads_come_between_each_other_and_lose_nothing() -> None:
     schedules = examples(2, 25)
@@ -91,6 +92,7 @@ def test_a_run_is_the_same_however_many_processes_share_it() -> None:
     assert shared.document() == alone.document()
 
 
+@pytest.mark.long
 @pytest.mark.sweep
 def test_a_seed_gives_the_same_events_byte_for_byte_in_any_process() -> None:
     """A schedule of streams, and one of a market."""
@@ -120,6 +122,7 @@ def stacks() -> set[greenlet]:
     return {found for found in gc.get_objects() if isinstance(found, greenlet) and found}
 
 
+@pytest.mark.long
 def test_no_fiber_outlives_its_schedule() -> None:
     before = stacks()
     run_schedule(SEED)
@@ -127,6 +130,7 @@ def test_no_fiber_outlives_its_schedule() -> None:
     assert stacks() - before == {getcurrent()} - before
 
 
+@pytest.mark.long
 def test_another_seed_gives_other_events() -> None:
     assert plain_schedule().events != run_schedule(SEED + 1).events
 
@@ -135,6 +139,7 @@ def test_telling_changes_nothing() -> None:
     assert run_schedule(SEED, lambda event: None) == plain_schedule()
 
 
+@pytest.mark.long
 def test_the_figures_are_one_line_or_one_document(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "faults", "--schedules", "2", "--seed", str(SEED)]) == 0
     (line,) = capsys.readouterr().out.splitlines()
@@ -185,6 +190,7 @@ def test_a_run_in_which_a_kind_of_fault_did_not_happen_fails() -> None:
     assert f"no fault of kind {missing[0]}" in figures.shortfalls
 
 
+@pytest.mark.long
 def test_without_faults_there_are_no_conflicts_and_nothing_is_unavailable() -> None:
     schedule = run_schedule(SEED, shape=replace(WHOLE, faults=(0, 0), kinds_min=0))
     assert schedule.violation is None

@@ -18,6 +18,7 @@ from tests.sinks.building import (
     a_row,
     parquet_rows,
 )
+from tests.sweeps import long_but
 
 
 @pytest.fixture
@@ -78,6 +79,7 @@ def test_a_sink_that_fails_is_reported_and_the_others_are_delivered(
     assert parquet_rows(tmp_path / "good") == typed.rows(READINGS)
 
 
+@pytest.mark.long
 def test_a_sink_is_not_moved_by_the_way(
     typed: SinkHome, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -110,19 +112,22 @@ def test_a_sink_is_withdrawn(
 
 @pytest.mark.parametrize(
     ("words", "told"),
-    [
-        ("--parquet x", "give --stream S"),
-        ("--stream readings --parquet x --csv y", "give one of"),
-        ("--stream readings --parquet x --table t", "go with --postgres"),
-        ("--stream readings --postgres ${MEDUSA_SINK_U}", "give --table"),
-        ("--stream readings --postgres postgresql://u:secretword@h/d --table t", "a password"),
-        ("--stream readings --key id", "goes with a target"),
-        ("--stream reading --parquet x", "did you mean 'readings'?"),
-        ("--stream reading", "those of none are delivered"),
-        ("--withdraw", "give --stream S and --sink NAME"),
-        ("--stream readings --parquet x --from soon", "is no time"),
-        ("--stream readings --parquet x --sink A", "is not a name"),
-    ],
+    long_but(
+        3,
+        [
+            ("--parquet x", "give --stream S"),
+            ("--stream readings --parquet x --csv y", "give one of"),
+            ("--stream readings --parquet x --table t", "go with --postgres"),
+            ("--stream readings --postgres ${MEDUSA_SINK_U}", "give --table"),
+            ("--stream readings --postgres postgresql://u:secretword@h/d --table t", "a password"),
+            ("--stream readings --key id", "goes with a target"),
+            ("--stream reading --parquet x", "did you mean 'readings'?"),
+            ("--stream reading", "those of none are delivered"),
+            ("--withdraw", "give --stream S and --sink NAME"),
+            ("--stream readings --parquet x --from soon", "is no time"),
+            ("--stream readings --parquet x --sink A", "is not a name"),
+        ],
+    ),
 )
 def test_what_cannot_be_done_is_said_in_a_sentence(
     typed: SinkHome, words: str, told: str, capsys: pytest.CaptureFixture[str]

@@ -20,14 +20,14 @@ import pytest
 from medusa_core.segments import Stability
 from pipelines.base.failpoints import DELIVERY_POINTS, FILE, POINT
 from tests.sinks.building import COPIES, URL_VARIABLE, Database, SinkHome, a_row, record_of
-from tests.sweeps import IS_LONG, long_but
+from tests.sweeps import long_but
 from tests.waiting import until
 
 END_S_MAX = 120
 VICTIM, CALM = "victim", "calm"
-FOLDER_POINTS = DELIVERY_POINTS[1:] if IS_LONG else ("sink.renamed",)
+FOLDER_POINTS = DELIVERY_POINTS[1:]
 TABLE_POINTS = tuple(point for point in DELIVERY_POINTS[1:] if point != "sink.renamed")
-"""Behind `sink.prepared` all; in `make test` of a folder one, at which it and its home differ."""
+"""Behind `sink.prepared` all."""
 
 PASSES = [1, *(pytest.param(passes, marks=pytest.mark.crash) for passes in (2, 3))]
 """A run has at most three rows, so every delivery passes each point as often at least."""
@@ -111,9 +111,9 @@ def visible(folder: Path) -> dict[str, bytes]:
     return {p.name: p.read_bytes() for p in folder.iterdir() if not p.name.startswith(("_", "."))}
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 @pytest.mark.parametrize("passes", PASSES)
-@pytest.mark.parametrize("kind", long_but(1, ["parquet", "csv"]))
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_a_folder_ends_as_if_nothing_had_been(
     home: SinkHome, tmp_path: Path, kind: str, passes: int
 ) -> None:

@@ -214,6 +214,7 @@ def test_two_streams_are_not_delivered_into_one_table(tmp_path: Path) -> None:
 # ------------------------------------------------------------ where it begins, what changes
 
 
+@pytest.mark.long
 def test_a_sink_added_later_begins_at_the_origin_or_now(home: SinkHome, tmp_path: Path) -> None:
     home.write(READINGS, 0, 3, [a_row(i, i) for i in range(3)])
     home.declare(READINGS, "all", kind="parquet", path=str(tmp_path / "all"))
@@ -228,6 +229,7 @@ def test_a_sink_added_later_begins_at_the_origin_or_now(home: SinkHome, tmp_path
     assert record_of(tmp_path / "new")["lost_us"] == 0
 
 
+@pytest.mark.long
 def test_the_same_declaration_does_not_start_over(home: SinkHome, tmp_path: Path) -> None:
     for bucket in range(3):
         home.write(READINGS, bucket, bucket + 1, [a_row(bucket, bucket)])
@@ -248,6 +250,7 @@ def test_a_beginning_that_is_trimmed_is_refused(home: SinkHome, tmp_path: Path) 
     assert [row["id"] for row in parquet_rows(tmp_path / "lake")] == [2, 3]
 
 
+@pytest.mark.long
 def test_what_was_trimmed_before_it_was_delivered_is_told_and_never_passed_over_in_silence(
     home: SinkHome, tmp_path: Path
 ) -> None:
@@ -267,6 +270,7 @@ def test_what_was_trimmed_before_it_was_delivered_is_told_and_never_passed_over_
     assert home.sink().lost_us == 2 * WIDTH_US
 
 
+@pytest.mark.long
 def test_another_target_gets_all_of_it_and_the_old_one_goes_on_when_it_is_back(
     home: SinkHome, tmp_path: Path
 ) -> None:
@@ -290,6 +294,7 @@ def test_a_folder_that_was_moved_goes_on_where_it_is(home: SinkHome, tmp_path: P
     assert parquet_rows(tmp_path / "there") == home.rows(READINGS)
 
 
+@pytest.mark.long
 def test_other_limits_change_nothing_of_what_was_delivered(home: SinkHome, tmp_path: Path) -> None:
     for bucket, every in enumerate(("10s", "20s", None)):
         home.write(READINGS, bucket, bucket + 1, [a_row(bucket, bucket)])
@@ -300,6 +305,7 @@ def test_other_limits_change_nothing_of_what_was_delivered(home: SinkHome, tmp_p
     assert parquet_rows(tmp_path / "lake") == home.rows(READINGS)
 
 
+@pytest.mark.long
 def test_a_sink_that_was_withdrawn_and_declared_again_goes_on(
     home: SinkHome, database: Database
 ) -> None:

@@ -26,6 +26,7 @@ from tests.sinks.building import (
     parquet_rows,
     record_of,
 )
+from tests.sweeps import long_but
 
 
 @pytest.fixture
@@ -60,6 +61,7 @@ def test_the_stable_prefix_is_delivered_and_continued(home: SinkHome, lake: Path
     assert parquet_rows(lake) == home.rows(READINGS)
 
 
+@pytest.mark.long
 def test_files_are_named_by_what_is_in_them(home: SinkHome, lake: Path) -> None:
     home.write(READINGS, 0, 4, some_rows(0, 4))
     home.write(READINGS, 4, 5, some_rows(4, 5))
@@ -78,6 +80,7 @@ def test_runs_are_cut_at_buckets_by_their_rows(home: SinkHome, tmp_path: Path) -
     assert parquet_rows(tmp_path / "lake") == home.rows(READINGS)
 
 
+@pytest.mark.long
 def test_a_pace_cuts_files_at_its_multiples(home: SinkHome, tmp_path: Path) -> None:
     home.declare(READINGS, kind="parquet", path=str(tmp_path / "lake"), every="30s")
     home.write(READINGS, 0, 8, [a_row(i, i) for i in range(8)])
@@ -107,6 +110,7 @@ def test_what_is_tentative_is_not_delivered_before_it_is_final(
     assert [row["id"] for row in parquet_rows(tmp_path / "lake")] == [0, 1, 22, 3]
 
 
+@pytest.mark.long
 def test_a_gap_is_skipped_and_reported(home: SinkHome, lake: Path) -> None:
     home.write(READINGS, 0, 1, [a_row(0, 0)])
     home.write(READINGS, 1, 3, stability=Stability.GAP)
@@ -117,6 +121,7 @@ def test_a_gap_is_skipped_and_reported(home: SinkHome, lake: Path) -> None:
     assert record_of(lake)["lost_us"] == 2 * WIDTH_US
 
 
+@pytest.mark.long
 def test_a_quiet_stream_makes_no_files(home: SinkHome, lake: Path) -> None:
     home.write(READINGS, 0, 100_000)
     home.deliver()
@@ -139,6 +144,7 @@ def test_rows_are_in_the_order_of_event_time(home: SinkHome, lake: Path) -> None
 # ------------------------------------------------------------ CSV
 
 
+@pytest.mark.long
 def test_csv_distinguishes_null_from_empty_text_and_quotes_only_where_required(
     home: SinkHome, tmp_path: Path
 ) -> None:
@@ -198,6 +204,7 @@ def test_hidden_files_of_others_are_no_matter(home: SinkHome, lake: Path) -> Non
     assert (lake / "_SUCCESS").exists()
 
 
+@pytest.mark.long
 def test_a_folder_of_another_stream_is_refused(home: SinkHome, lake: Path) -> None:
     home.write(READINGS, 0, 1, [a_row(0, 0)])
     home.write(COPIES, 0, 1, [a_row(0, 0)])
@@ -222,6 +229,7 @@ def test_two_sinks_into_one_folder_are_refused(home: SinkHome, lake: Path) -> No
     assert parquet_rows(lake) == home.rows(READINGS)
 
 
+@pytest.mark.long
 def test_a_folder_of_a_home_that_was_recreated_is_refused(
     home: SinkHome, lake: Path, postgres_server: EmbeddedServer, tmp_path: Path
 ) -> None:
@@ -235,6 +243,7 @@ def test_a_folder_of_a_home_that_was_recreated_is_refused(
     assert parquet_rows(lake) == home.rows(READINGS)
 
 
+@pytest.mark.long
 def test_parquet_does_not_go_into_a_folder_of_csv(home: SinkHome, lake: Path) -> None:
     home.write(READINGS, 0, 1, [a_row(0, 0)])
     home.deliver()
@@ -243,7 +252,9 @@ def test_parquet_does_not_go_into_a_folder_of_csv(home: SinkHome, lake: Path) ->
     assert "holds parquet files" in str(problem)
 
 
-@pytest.mark.parametrize("what", ["taken away", "longer", "renamed", "one more", "no record"])
+@pytest.mark.parametrize(
+    "what", long_but(1, ["taken away", "longer", "renamed", "one more", "no record"])
+)
 def test_a_folder_that_was_tampered_with_is_refused(home: SinkHome, lake: Path, what: str) -> None:
     for bucket in range(3):
         home.write(READINGS, bucket, bucket + 1, [a_row(bucket, bucket)])
@@ -267,7 +278,9 @@ def test_a_folder_that_was_tampered_with_is_refused(home: SinkHome, lake: Path, 
     assert names(lake) == before
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"format": 1}', "9" * 9_999, "[" * 9_999])
+@pytest.mark.parametrize(
+    "text", long_but(2, ["", "{", "[]", "null", '{"format": 1}', "9" * 9_999, "[" * 9_999])
+)
 def test_a_record_that_is_not_ours_is_refused(home: SinkHome, lake: Path, text: str) -> None:
     lake.mkdir()
     (lake / RECORD).write_text(text)
@@ -286,7 +299,9 @@ def test_a_file_from_nowhere_behind_the_end_is_refused(home: SinkHome, lake: Pat
     assert "take that file away" in str(problem)
 
 
-@pytest.mark.parametrize("span", ["000020Z-19700101T000030Z", "000010Z-19700101T000025Z"])
+@pytest.mark.parametrize(
+    "span", long_but(1, ["000020Z-19700101T000030Z", "000010Z-19700101T000025Z"])
+)
 def test_a_file_that_is_no_run_of_what_comes_next_is_not_gone_on_with(
     home: SinkHome, lake: Path, span: str
 ) -> None:
@@ -316,6 +331,7 @@ def test_a_folder_is_delivered_into_by_one_process_at_a_time(home: SinkHome, lak
     assert parquet_rows(lake) == home.rows(READINGS)
 
 
+@pytest.mark.long
 def test_a_folder_inside_the_home_is_refused(home: SinkHome) -> None:
     home.write(READINGS, 0, 1, [a_row(0, 0)])
     for path in (home.home.storage / "x", home.settings.directory, home.settings.directory.parent):
@@ -324,12 +340,14 @@ def test_a_folder_inside_the_home_is_refused(home: SinkHome) -> None:
         assert "keeps its own files" in str(problem)
 
 
+@pytest.mark.long
 def test_a_file_where_the_folder_should_be_is_refused(home: SinkHome, lake: Path) -> None:
     lake.write_text("a file")
     home.write(READINGS, 0, 1, [a_row(0, 0)])
     assert isinstance(home.problem(), Refused)
 
 
+@pytest.mark.long
 def test_a_file_of_the_stream_that_is_damaged_is_waited_for(home: SinkHome, lake: Path) -> None:
     home.write(READINGS, 0, 1, [a_row(0, 0)])
     (segment,) = home.segments(READINGS)
@@ -343,6 +361,7 @@ def test_a_file_of_the_stream_that_is_damaged_is_waited_for(home: SinkHome, lake
     assert parquet_rows(lake) == home.rows(READINGS)
 
 
+@pytest.mark.long
 def test_the_record_names_no_more_than_it_must(home: SinkHome, lake: Path) -> None:
     home.write(READINGS, 0, 1, [a_row(0, 0)])
     home.deliver()

@@ -27,7 +27,7 @@ from tests.sinks.building import (
     names,
     parquet_rows,
 )
-from tests.sweeps import examples
+from tests.sweeps import examples, long_but
 
 FINAL, TENTATIVE, GAP = Stability.STABLE, Stability.TENTATIVE, Stability.GAP
 KINDS: dict[str, dict[str, Any]] = {
@@ -137,7 +137,7 @@ def deliver(home: SinkHome, crash: tuple[str | None, int]) -> None:
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("kind", long_but(3, KINDS))
 def test_whatever_is_written_corrected_and_crashed_each_row_is_delivered_once(
     kind: str, request: pytest.FixtureRequest
 ) -> None:

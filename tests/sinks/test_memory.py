@@ -87,6 +87,7 @@ def test_texts_that_are_written_down_once_and_meant_a_thousand_times_are_no_burs
     assert file.read_bytes().count(b"\n") == 1_001
 
 
+@pytest.mark.long
 def test_runs_of_wide_rows_are_cut_where_they_can_still_be_put_in_order(tmp_path: Path) -> None:
     random = Random(2)
     with a_memory_home(tmp_path / "home") as home:

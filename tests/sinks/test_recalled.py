@@ -42,6 +42,7 @@ def test_a_folder_that_holds_what_was_recalled_gets_nothing_more(
     assert "empty it" in str(problem)
 
 
+@pytest.mark.long
 def test_a_target_that_had_not_come_so_far_goes_on(home: SinkHome, database: Database) -> None:
     home.declare_table(COPIES)
     home.write(COPIES, 0, 1, [a_row(1, 0)])
@@ -53,6 +54,7 @@ def test_a_target_that_had_not_come_so_far_goes_on(home: SinkHome, database: Dat
     assert sorted(row["id"] for row in database.rows()) == [1, 5]
 
 
+@pytest.mark.long
 def test_rows_that_replace_each_other_are_delivered_again(
     home: SinkHome, database: Database
 ) -> None:
@@ -68,6 +70,7 @@ def test_rows_that_replace_each_other_are_delivered_again(
     assert home.line(READINGS).generation == 2
 
 
+@pytest.mark.long
 def test_what_cannot_be_read_again_names_the_bucket_from_which_it_could(home: SinkHome) -> None:
     home.write(READINGS, 0, 4, [a_row(n, n) for n in range(4)])
     home.write(COPIES, 0, 4, [a_row(n, n) for n in range(4)])

@@ -215,6 +215,7 @@ def look_until(deliveries: Deliveries, condition: Any, what: str) -> None:
     until(looked, what, seconds_max=120)
 
 
+@pytest.mark.long
 def test_each_sink_has_its_own_pace(
     home: SinkHome, deliveries: tuple[Deliveries, Heard], database: Database, tmp_path: Path
 ) -> None:
@@ -230,6 +231,7 @@ def test_each_sink_has_its_own_pace(
     assert database.rows() == parquet_rows(tmp_path / "lake")
 
 
+@pytest.mark.long
 def test_an_action_of_a_sink_is_reported_once(
     home: SinkHome, deliveries: tuple[Deliveries, Heard], tmp_path: Path
 ) -> None:
@@ -243,6 +245,7 @@ def test_an_action_of_a_sink_is_reported_once(
     assert len(names(tmp_path / "lake")) == 4
 
 
+@pytest.mark.long
 def test_closing_does_not_wait_for_a_database_that_does_not_answer(
     home: SinkHome, deliveries: tuple[Deliveries, Heard], database: Database
 ) -> None:
@@ -293,6 +296,7 @@ def test_status_shows_how_far_sinks_are_and_why_not_further(
     assert "copies/lake does not go on" in text
 
 
+@pytest.mark.long
 def test_metrics_show_how_far_sinks_are(home: SinkHome, tmp_path: Path) -> None:
     home.declare(COPIES, kind="parquet", path=str(tmp_path / "lake"))
     home.write(COPIES, 0, 2, [a_row(0, 0)])

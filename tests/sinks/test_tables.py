@@ -23,6 +23,7 @@ from tests.sinks.building import (
     a_row,
     locked_by_another,
 )
+from tests.sweeps import long_but
 
 TENTATIVE = Stability.TENTATIVE
 
@@ -61,6 +62,7 @@ def test_every_value_arrives_as_it_is(home: SinkHome, database: Database) -> Non
     assert [name for name, _ in types] == ["stime", "bucket", *COLUMNS]
 
 
+@pytest.mark.long
 def test_without_a_key_equal_rows_all_count(home: SinkHome, database: Database) -> None:
     home.declare_table(COPIES)
     home.write(COPIES, 0, 2, [a_row(1, 0), a_row(1, 0), a_row(2, 1)])
@@ -89,6 +91,7 @@ def test_with_the_streams_key_the_latest_row_of_a_key_stands(
     assert key == ("PRIMARY KEY (id)",)
 
 
+@pytest.mark.long
 def test_within_a_bucket_the_last_by_event_time_and_then_by_all_columns_counts(
     home: SinkHome, database: Database
 ) -> None:
@@ -102,6 +105,7 @@ def test_within_a_bucket_the_last_by_event_time_and_then_by_all_columns_counts(
     assert [(row["id"], row["name"]) for row in database.rows()] == [(2, "a"), (1, "late")]
 
 
+@pytest.mark.long
 def test_a_key_of_several_columns(home: SinkHome, database: Database) -> None:
     home.declare_table(COPIES, key=["name", "id"])
     home.write(COPIES, 0, 1, [a_row(1, 0, name="a"), a_row(1, 0, name="b")])
@@ -121,6 +125,7 @@ def test_null_in_a_key_is_refused_and_nothing_of_the_run_is_there(
     assert home.sink("desk").problem == str(problem)
 
 
+@pytest.mark.long
 def test_nul_in_a_text_is_refused_with_the_column(home: SinkHome, database: Database) -> None:
     home.declare_table(COPIES)
     home.write(COPIES, 0, 1, [a_row(1, 0, name="a\0b")])
@@ -162,6 +167,7 @@ def test_tentative_rows_are_shown_and_corrected(home: SinkHome, database: Databa
     assert database.run("SELECT count(*) FROM medusa_sink_before") == [(0,)]
 
 
+@pytest.mark.long
 def test_a_row_under_two_tentative_ones_is_restored(home: SinkHome, database: Database) -> None:
     home.declare_table(COPIES, key=["id"], stability="all")
     home.write(COPIES, 0, 1, [a_row(1, 0, name="final", share=float("nan"))])
@@ -177,6 +183,7 @@ def test_a_row_under_two_tentative_ones_is_restored(home: SinkHome, database: Da
     assert (1, "final") in found
 
 
+@pytest.mark.long
 def test_a_table_that_no_longer_takes_tentative_rows_drops_them(
     home: SinkHome, database: Database
 ) -> None:
@@ -192,6 +199,7 @@ def test_a_table_that_no_longer_takes_tentative_rows_drops_them(
     assert database.marks() == [(1, "stable", 3)], "what has marks keeps them true"
 
 
+@pytest.mark.long
 def test_a_correction_that_changes_no_row_makes_its_rows_stable(
     home: SinkHome, database: Database
 ) -> None:
@@ -209,6 +217,7 @@ def test_a_correction_that_changes_no_row_makes_its_rows_stable(
     assert database.rows() == rows
 
 
+@pytest.mark.long
 def test_a_table_without_the_marks_takes_no_tentative_rows(
     home: SinkHome, database: Database
 ) -> None:
@@ -227,6 +236,7 @@ def test_tentative_rows_need_a_key(home: SinkHome) -> None:
 # ------------------------------------------------------------ tables that are there
 
 
+@pytest.mark.long
 def test_a_table_that_fits_is_used_with_its_own_columns(home: SinkHome, database: Database) -> None:
     database.run(
         "CREATE TABLE rows (loaded timestamptz DEFAULT now(), price numeric, seen timestamptz, "
@@ -243,15 +253,18 @@ def test_a_table_that_fits_is_used_with_its_own_columns(home: SinkHome, database
 
 @pytest.mark.parametrize(
     ("change", "told"),
-    [
-        ("DROP COLUMN share", "it has no column share (double precision)"),
-        ("ALTER COLUMN level TYPE smallint", "column level is smallint, not integer"),
-        ("ALTER COLUMN seen TYPE timestamp", "column seen is timestamp without time zone"),
-        ("ADD COLUMN who text NOT NULL", "column who is not of the stream and has no default"),
-        ("ALTER COLUMN name SET NOT NULL", "column name is NOT NULL"),
-        ("DROP CONSTRAINT rows_pkey", "it has no unique index on (id)"),
-        ("SET UNLOGGED", "no ordinary table that outlives a crash"),
-    ],
+    long_but(
+        2,
+        [
+            ("DROP COLUMN share", "it has no column share (double precision)"),
+            ("ALTER COLUMN level TYPE smallint", "column level is smallint, not integer"),
+            ("ALTER COLUMN seen TYPE timestamp", "column seen is timestamp without time zone"),
+            ("ADD COLUMN who text NOT NULL", "column who is not of the stream and has no default"),
+            ("ALTER COLUMN name SET NOT NULL", "column name is NOT NULL"),
+            ("DROP CONSTRAINT rows_pkey", "it has no unique index on (id)"),
+            ("SET UNLOGGED", "no ordinary table that outlives a crash"),
+        ],
+    ),
 )
 def test_a_table_that_does_not_fit_is_refused_with_the_difference(
     home: SinkHome, database: Database, change: str, told: str
@@ -266,6 +279,7 @@ def test_a_table_that_does_not_fit_is_refused_with_the_difference(
     assert "public.rows" in str(problem)
 
 
+@pytest.mark.long
 def test_a_table_with_rows_of_others_is_refused(home: SinkHome, database: Database) -> None:
     home.declare_table(COPIES)
     home.write(COPIES, 0, 1, [a_row(1, 0)])
@@ -278,6 +292,7 @@ def test_a_table_with_rows_of_others_is_refused(home: SinkHome, database: Databa
     assert database.rows() == home.rows(COPIES), "an empty table is delivered into from the origin"
 
 
+@pytest.mark.long
 def test_a_table_that_is_gone_is_not_made_again_behind_its_record(
     home: SinkHome, database: Database
 ) -> None:
@@ -299,6 +314,7 @@ def test_a_view_is_no_target(home: SinkHome, database: Database) -> None:
     assert isinstance(home.problem(), Refused)
 
 
+@pytest.mark.long
 def test_two_sinks_into_one_table_are_refused(home: SinkHome, database: Database) -> None:
     home.declare_table(COPIES)
     with pytest.raises(Refused, match="already: give each sink a target"):
@@ -326,6 +342,7 @@ def deliver_with(home: SinkHome, name: str, environment: Mapping[str, str]) -> E
     return None
 
 
+@pytest.mark.long
 def test_a_schema_and_names_with_capitals_are_made_as_written(
     home: SinkHome, database: Database
 ) -> None:
@@ -358,6 +375,7 @@ def test_a_login_without_the_right_to_create_is_refused_with_what_is_needed(
     assert database.rows("rows", "shut") == [a_row(1, 0)]
 
 
+@pytest.mark.long
 def test_a_server_that_is_away_is_unavailable_and_says_no_password(
     home: SinkHome, database: Database
 ) -> None:
@@ -382,7 +400,7 @@ def test_a_wrong_password_is_unavailable_and_not_repeated(home: SinkHome) -> Non
 
 
 @pytest.mark.parametrize(
-    "value", ["", "nonsense s3cret", "mysql://u:s3cret@h/d", "postgresql://h:x/"]
+    "value", long_but(1, ["", "nonsense s3cret", "mysql://u:s3cret@h/d", "postgresql://h:x/"])
 )
 def test_a_variable_that_holds_no_url_is_refused_by_its_name(home: SinkHome, value: str) -> None:
     home.declare_table(COPIES)
@@ -393,6 +411,7 @@ def test_a_variable_that_holds_no_url_is_refused_by_its_name(home: SinkHome, val
     assert URL_VARIABLE in str(problem)
 
 
+@pytest.mark.long
 def test_parts_of_a_url_may_be_named(home: SinkHome, database: Database) -> None:
     address = home.target_url.rpartition("@")[2]
     home.declare(
@@ -422,6 +441,7 @@ def test_a_record_that_another_transaction_locks_is_a_conflict(
     assert database.rows() == home.rows(COPIES)
 
 
+@pytest.mark.long
 def test_two_who_deliver_at_once_deliver_each_row_once(home: SinkHome, database: Database) -> None:
     home.declare_table(COPIES, rows_max=1)
     home.write(COPIES, 0, 3, [a_row(i, i) for i in range(3)])

@@ -57,6 +57,7 @@ def test_every_type_has_one_spelling(tmp_path: Path) -> None:
     assert exported(tmp_path / "c.csv", {"n": "int"}, []) == "n\n"
 
 
+@pytest.mark.long
 @given(st.floats())
 def test_doubles_are_written_as_duckdb_writes_them(
     tmp_path_factory: pytest.TempPathFactory, value: float

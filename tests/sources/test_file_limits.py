@@ -121,6 +121,7 @@ def test_lines_that_are_looked_at_at_once_are_the_same_records(
     assert whole.records.num_rows == 500
 
 
+@pytest.mark.long
 def test_a_file_of_which_hardly_anything_can_be_used_is_refused(tmp_path: Path) -> None:
     bad = b"soon,a\n" * (UNUSABLE_RECORDS_FREE + 1)
     with pytest.raises(Refused, match=r"100,001 records that cannot be used among its first"):
@@ -138,7 +139,7 @@ TABLES = st.lists(st.tuples(st.integers(0, 2**40), st.none() | TEXTS), min_size=
 
 
 @pytest.mark.sweep
-@settings(max_examples=examples(20, 60))
+@settings(max_examples=examples(8, 60))
 @given(
     rows=TABLES,
     compression=st.sampled_from(["none", "snappy", "gzip", "zstd", "lz4", "brotli"]),

@@ -95,7 +95,7 @@ def digests(table: pa.Table, source: Source) -> object:
 
 
 @pytest.mark.sweep
-@settings(max_examples=examples(15, 60), deadline=None)
+@settings(max_examples=examples(5, 60), deadline=None)
 @given(ROWS)
 def test_every_format_gives_the_same_records_and_the_same_reasons(
     tmp_path_factory: pytest.TempPathFactory, rows: list[Row]
@@ -238,6 +238,7 @@ def test_event_time_of_another_unit_is_converted_to_the_declared_one(
 # real data
 
 
+@pytest.mark.long
 @needs_data
 def test_the_zeek_server_reads_the_same_from_every_format(tmp_path: Path) -> None:
     columns = {

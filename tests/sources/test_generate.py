@@ -13,6 +13,7 @@ from medusa_core.network import Source
 from pipelines.sources.generated_files import generate_connections, write_generated
 from pipelines.sources.generator import DISORDER_US, SCHEMA, START_US
 from pipelines.sources.recorded.reader import read_recorded
+from tests.sweeps import long_but
 
 SOURCE = Source(
     name="connections",
@@ -37,7 +38,7 @@ def test_a_seed_gives_the_same_bytes_on_every_machine(tmp_path: Path) -> None:
     assert not connections(8, 5_000).equals(connections(7, 5_000))
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", long_but(1, [0, 1, 2]))
 def test_an_hour_has_dozens_of_busy_sources_scans_and_scanning_prefixes(seed: int) -> None:
     table = connections(seed, 200_000)
     assert table.schema == SCHEMA

@@ -11,6 +11,7 @@ import pytest
 from medusa_core.errors import Refused
 from medusa_core.network import Source
 from pipelines.sources.recorded.reader import Chunk, read_recorded, read_recorded_file
+from tests.sweeps import long_but
 
 COLUMNS = {"ts_us": "bigint", "host": "string", "port": "int", "size": "double"}
 SOURCE = Source(name="connections", columns=COLUMNS, time="ts_us")
@@ -64,7 +65,9 @@ BAD_RECORDS = [
 ]
 
 
-@pytest.mark.parametrize(("bad", "field", "reason"), BAD_RECORDS, ids=lambda v: str(v)[:40])
+@pytest.mark.parametrize(
+    ("bad", "field", "reason"), long_but(8, BAD_RECORDS), ids=lambda v: str(v)[:40]
+)
 def test_a_bad_record_is_quarantined_with_its_line_and_all_others_are_read(
     tmp_path: Path, bad: bytes, field: str, reason: str
 ) -> None:
@@ -205,6 +208,7 @@ def test_time_declared_as_a_type_that_is_no_time_is_refused(tmp_path: Path) -> N
         read(a_file(tmp_path, b"at\ntrue\n"), source)
 
 
+@pytest.mark.long
 def test_records_of_nothing_but_quotes_are_read_in_good_time(tmp_path: Path) -> None:
     quotes = b'"' * 1_000_000
     bad = b'1700000000000000,"' + quotes + b",1,1.5\n"
@@ -213,6 +217,7 @@ def test_records_of_nothing_but_quotes_are_read_in_good_time(tmp_path: Path) -> 
     assert [(q.position, q.reason) for q in chunks[0].quarantined] == [(3, "quotes are broken")]
 
 
+@pytest.mark.long
 def test_a_truncated_gzip_is_refused_after_the_chunks_before_the_break(tmp_path: Path) -> None:
     text = HEADER + b"".join(
         b"%d,a,%d,1.5\n" % (1_700_000_000_000_000 + i * 7, i % 999) for i in range(400_000)

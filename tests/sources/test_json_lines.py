@@ -11,6 +11,7 @@ import pytest
 from medusa_core.errors import Refused
 from medusa_core.network import Source
 from pipelines.sources.recorded.reader import Chunk, read_recorded_file
+from tests.sweeps import long_but
 
 TIME = 1_700_000_000_000_000
 SOURCE = Source(
@@ -75,7 +76,9 @@ BAD_LINES = [
 ]
 
 
-@pytest.mark.parametrize(("bad", "field", "reason"), BAD_LINES, ids=lambda v: str(v)[:40])
+@pytest.mark.parametrize(
+    ("bad", "field", "reason"), long_but(8, BAD_LINES), ids=lambda v: str(v)[:40]
+)
 def test_a_line_that_is_no_record_is_quarantined_and_all_others_are_read(
     tmp_path: Path, bad: bytes, field: str, reason: str
 ) -> None:
@@ -127,6 +130,7 @@ def test_numbers_are_never_rounded_on_the_way(tmp_path: Path) -> None:
     assert row["b"] == 2**63 - 1
 
 
+@pytest.mark.long
 def test_records_of_very_many_keys_are_read_in_good_time(tmp_path: Path) -> None:
     keys = ", ".join(f'"k{n}": {n}' for n in range(50_000))
     twice = record(more=f'1, {keys}, "k1": 2, "size": 3')

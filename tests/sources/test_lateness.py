@@ -33,7 +33,7 @@ bounds = st.none() | st.integers(-10, 250)
 
 
 @pytest.mark.sweep
-@settings(max_examples=examples(100, 400), deadline=None)
+@settings(max_examples=examples(30, 400), deadline=None)
 @given(rules, times, st.sets(st.integers(1, 119)), bounds, bounds)
 @example(LatenessRule(max_jump_us=5), [0, 10_000] * 50, set(), None, None)
 def test_any_cut_into_columns_gives_the_verdicts_of_the_plain_rule(
@@ -65,7 +65,7 @@ def test_any_cut_into_columns_gives_the_verdicts_of_the_plain_rule(
 
 
 @pytest.mark.sweep
-@settings(max_examples=examples(50, 200), deadline=None)
+@settings(max_examples=examples(20, 200), deadline=None)
 @given(rules, times)
 def test_late_is_what_the_definition_says_where_nothing_is_held(
     rule: LatenessRule, times: list[int]

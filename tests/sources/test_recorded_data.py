@@ -13,6 +13,7 @@ from medusa_core.network import Source
 from pipelines.base.settings import Settings
 from pipelines.sources.recorded.reader import read_recorded_file
 from pipelines.storage.csv_export import export_csv
+from tests.sweeps import long_but
 
 DATA = Settings.from_environment(os.environ).test_data
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason=f"no test data at {DATA}")
@@ -46,7 +47,7 @@ RECORDED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", RECORDED)
+@pytest.mark.parametrize("name", long_but(2, RECORDED))
 def test_csv_and_parquet_of_the_test_data_hold_the_same_records(name: str) -> None:
     count, columns = RECORDED[name]
     source = Source(name="recorded", columns=columns, time="ts_us")

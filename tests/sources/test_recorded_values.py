@@ -86,7 +86,7 @@ def records_in(file: Path, source: Source) -> pa.Table:
 
 
 @pytest.mark.sweep
-@settings(max_examples=examples(30, 100), deadline=None)
+@settings(max_examples=examples(10, 100), deadline=None)
 @given(ROWS)
 def test_csv_and_parquet_of_the_same_rows_read_the_same(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]]
@@ -116,7 +116,7 @@ def assert_same(one: pa.Table, other: pa.Table) -> None:
 
 
 @pytest.mark.sweep
-@settings(max_examples=examples(15, 50), deadline=None)
+@settings(max_examples=examples(5, 50), deadline=None)
 @given(ROWS)
 def test_what_is_exported_reads_back_the_same(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]]

@@ -11,6 +11,7 @@ from medusa_core.errors import Refused
 from medusa_core.network import Source
 from pipelines.sources.recorded.reader import Chunk, read_recorded_file
 from tests.sources.writing import Row, zeek_header, zeek_text
+from tests.sweeps import long_but
 
 CONN = Source(
     name="conn",
@@ -136,7 +137,7 @@ def test_a_header_that_comes_again_rules_what_is_behind_it(tmp_path: Path) -> No
     assert not problems(chunks)
 
 
-@pytest.mark.parametrize("records", [1, 2, 3, 5, 100])
+@pytest.mark.parametrize("records", long_but(1, [1, 2, 3, 5, 100]))
 def test_a_chunk_is_the_same_when_those_before_are_passed_over(
     tmp_path: Path, records: int
 ) -> None:
@@ -231,6 +232,7 @@ def test_a_log_of_nothing_but_its_header_has_no_records(tmp_path: Path) -> None:
     assert rows(read(tmp_path, b"#separator \\x09\n", SHORT)) == []
 
 
+@pytest.mark.long
 def test_ten_thousand_joined_logs_of_one_header_are_read_at_once(tmp_path: Path) -> None:
     chunks = read(tmp_path, short_log("1.5\ta\n", "#close\tnow\n") * 10_001, SHORT)
     assert [row["note"] for row in rows(chunks)] == ["a"] * 10_001

@@ -120,6 +120,7 @@ class Chain:
         return found
 
 
+@pytest.mark.long
 def test_a_window_that_fails_is_reported_although_only_a_later_step_needs_it(
     spark: SparkSession, root: Path
 ) -> None:

@@ -149,6 +149,19 @@ def chained(functions: int) -> Network:
     )
 
 
+def test_spark_starts_python_with_the_installed_packages_whose_compiled_code_is_kept(
+    spark: SparkSession,
+) -> None:
+    def where(_: int) -> str:
+        import pyspark
+
+        return str(pyspark.__file__)
+
+    (found,) = spark.sparkContext.parallelize([0], 1).map(where).collect()
+    assert ".zip" not in found
+
+
+@pytest.mark.long
 def test_a_plan_that_is_made_anew_does_not_grow_where_boxes_read_the_same(
     spark: SparkSession,
 ) -> None:

@@ -234,6 +234,7 @@ def test_a_function_gives_what_a_map_gives_that_says_the_same(
     assert prepared == whole
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "limits", long_but(1, [Limits(records_per_step_max=61), Limits(buckets_per_step_max=29)])
 )
@@ -327,6 +328,7 @@ def rows_of(home: Home, network: Network) -> dict[str, int]:
     }
 
 
+@pytest.mark.long
 def test_ports_may_have_any_name_and_still_mean_themselves(replayer: Replayer) -> None:
     network = Network(
         name="ports",
@@ -352,15 +354,18 @@ def test_ports_may_have_any_name_and_still_mean_themselves(replayer: Replayer) -
 
 @pytest.mark.parametrize(
     ("type_", "predicate", "values"),
-    [
-        # Spark takes the WHERE behind a name for an alias if a name in parentheses follows.
-        ("boolean", "value", (True, False, None)),
-        ("boolean", "(value)", (True, False, None)),
-        # The dictionary of a Parquet file distinguishes -0.0 from 0.0.
-        ("double", "value = 0.0D", (-1.0, -0.0, 5.0)),
-        # Its statistics leave out NaN, which is the largest number of Spark.
-        ("double", "value > 0.5D", (-1.0, math.nan, 0.0)),
-    ],
+    long_but(
+        2,
+        [
+            # Spark takes the WHERE behind a name for an alias if a name in parentheses follows.
+            ("boolean", "value", (True, False, None)),
+            # Statistics of a Parquet file leave out NaN, which is the largest number of Spark.
+            ("double", "value > 0.5D", (-1.0, math.nan, 0.0)),
+            # Its dictionary distinguishes -0.0 from 0.0.
+            ("double", "value = 0.0D", (-1.0, -0.0, 5.0)),
+            ("boolean", "(value)", (True, False, None)),
+        ],
+    ),
 )
 def test_a_filter_keeps_the_record_that_fulfils_its_predicate(
     replayer: Replayer, type_: str, predicate: str, values: tuple[object, ...]
@@ -382,6 +387,7 @@ def test_a_filter_keeps_the_record_that_fulfils_its_predicate(
         assert rows_of(home, network) == {"seen": 1, "counts": 1}
 
 
+@pytest.mark.long
 def test_a_window_of_more_buckets_than_a_step_may_take_does_not_advance_bucket_by_bucket(
     replayer: Replayer,
 ) -> None:

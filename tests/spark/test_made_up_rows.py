@@ -15,6 +15,7 @@ from pipelines.spark.deployment import fragments_for
 from pipelines.spark.made_up_rows import ROWS, VALUES, made_up_rows
 from pipelines.spark.step import StepEngine
 from pipelines.storage.arrow_schema import STIME
+from tests.sweeps import long_but
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,7 +70,9 @@ FAILING = a_network(
 
 
 @pytest.mark.usefixtures("interpreted")
-@pytest.mark.parametrize("network", [AGGREGATED, FAILING], ids=["aggregated", "failing"])
+@pytest.mark.parametrize(
+    "network", long_but(1, [AGGREGATED, FAILING]), ids=["aggregated", "failing"]
+)
 def test_a_fragment_is_warmed_up_and_keeps_nothing_of_it(
     spark: SparkSession, tmp_path: Path, network: Network
 ) -> None:

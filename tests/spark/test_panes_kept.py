@@ -171,6 +171,7 @@ def all_but_one_come(world: Answering, missing: str) -> None:
             world.comes(name, records(seed), seconds(480, 720))
 
 
+@pytest.mark.long
 def test_a_correction_reads_only_what_was_missing_and_gives_the_same(world: Planned) -> None:
     whole = found(world.in_full(MINUTE))
     assert found(world.answer(MINUTE)) == whole
@@ -190,6 +191,7 @@ def _within(table: pa.Table, part: Range) -> int:
     return int(((at >= part.from_us) & (at < part.to_us)).sum())
 
 
+@pytest.mark.long
 def test_panes_survive_the_process_that_left_them(world: Planned) -> None:
     world.answer(MINUTE)
     world.engine = world.new_engine()
@@ -232,6 +234,7 @@ def test_several_aggregates_over_one_union_have_panes_each(spark: SparkSession, 
     assert made.metrics.records_in < in_full.metrics.records_in / 2
 
 
+@pytest.mark.long
 def test_an_input_that_was_tentative_is_read_again(world: Planned) -> None:
     world.comes("middle", records(7), seconds(480, 720), Stability.TENTATIVE)
     world.answer(MINUTE)
@@ -243,6 +246,7 @@ def test_an_input_that_was_tentative_is_read_again(world: Planned) -> None:
     assert made.metrics.records_in == again
 
 
+@pytest.mark.long
 def test_panes_of_another_content_are_not_used(world: Planned) -> None:
     world.answer(MINUTE)
     world.comes("left", records(99), seconds(480, 720))
@@ -267,6 +271,7 @@ def test_panes_that_are_damaged_or_gone_are_not_used(world: Planned, harm: str) 
     assert made.metrics.records_in == in_full.metrics.records_in
 
 
+@pytest.mark.long
 def test_an_index_that_leads_out_of_its_folder_is_ignored(world: Planned) -> None:
     world.answer(MINUTE)
     (index,) = (path for path in pane_files(world.root) if path.suffix == ".panes")
@@ -341,6 +346,7 @@ def test_inputs_whose_records_all_end_in_folds_have_panes() -> None:
     assert inputs_with_panes(a_network()) == set(INPUTS)
 
 
+@pytest.mark.long
 def test_an_input_that_goes_out_as_it_is_has_none() -> None:
     before = (Map(name="shown", input="left", columns={"key": "key"}),)
     network = a_network(before=before, outputs={"answers": "some", "seen": "shown"})
@@ -355,6 +361,7 @@ def test_an_aggregate_that_is_no_fold_has_none(columns: dict[str, str]) -> None:
     assert inputs_with_panes(a_network(columns=columns)) == set()
 
 
+@pytest.mark.long
 def test_an_input_whose_records_can_fail_on_the_way_has_none() -> None:
     divided = {c: c for c in COLUMNS} | {"value": "cast(1000 div value as int)"}
     network = a_network(

@@ -14,6 +14,7 @@ from pipelines.spark.execution_mode import ExecutionMode
 from pipelines.storage.arrow_schema import STIME, arrow_type
 from pipelines.storage.segment_rows import read_segments
 from tests.replaying import Replayer, parquet_files
+from tests.sweeps import long_but
 
 COLUMNS = {
     "at_us": "bigint",
@@ -54,7 +55,7 @@ def a_network() -> Network:
 
 
 @pytest.mark.parametrize("way", list(ExecutionMode))
-@pytest.mark.parametrize("rows_in_driver", [-1, 1_000], ids=["by tasks", "by driver"])
+@pytest.mark.parametrize("rows_in_driver", long_but(1, [-1, 1_000]), ids=["by tasks", "by driver"])
 def test_every_type_is_output_as_it_was_input(
     replayer: Replayer, monkeypatch: pytest.MonkeyPatch, way: ExecutionMode, rows_in_driver: int
 ) -> None:

@@ -95,6 +95,7 @@ def test_the_job_is_not_prepared(spark: SparkSession, tmp_path: Path) -> None:
         assert not jobs.prepare(columns)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_read_twice", long_but(1, [True, False]))
 def test_two_distinct_counts_give_their_rows_in_every_step(
     replayer: Replayer, is_read_twice: bool

@@ -269,6 +269,7 @@ def test_a_fault_of_a_prepared_job_is_found_at_its_first_step_and_the_fragment_p
     assert "the result of the ordinary plan was taken" in first.sentence
 
 
+@pytest.mark.long
 @pytest.mark.sweep
 def test_a_fault_that_comes_later_is_found_by_the_next_comparison(
     spark: SparkSession, tmp_path: Path, expected: list[Any], monkeypatch: pytest.MonkeyPatch
@@ -325,6 +326,7 @@ def a_join() -> Network:
     )  # fmt: skip
 
 
+@pytest.mark.long
 def test_no_answer_waits_for_a_verification(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -377,6 +379,7 @@ def test_a_fault_of_the_job_of_answers_is_found_while_the_engine_warms_up(
     )
 
 
+@pytest.mark.long
 def test_kept_panes_that_are_wrong_are_found_by_the_first_correction(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

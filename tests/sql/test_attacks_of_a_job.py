@@ -14,6 +14,7 @@ from pipelines.catalog.postgres.database_errors import error_of
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from tests.catalog import building as a
 from tests.sql.conftest import LogIn, Login
+from tests.sweeps import long_but
 
 LEASE_FIELDS = ("fragment", "partition", "participant", "replica", "lane", "epoch", "holder")
 WRITES = (
@@ -65,14 +66,14 @@ def everything(catalog: PostgresCatalog, owner: Login) -> list[Any]:
     return [catalog.steps(), catalog.streams(), catalog.landed_batches(a.SRC, "query"), leases]
 
 
-@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.parametrize("name", long_but(3, WRITES, quick=True))
 def test_a_job_may_write_with_its_lease(log_in: LogIn, name: str) -> None:
     """The attacks below fail for what is NULL in them."""
     run(log_in("job"), *a_write(name))
 
 
 @pytest.mark.parametrize("lane", LANES.values(), ids=list(LANES))
-@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.parametrize("name", long_but(2, WRITES, quick=True))
 def test_nothing_is_written_under_a_lease_with_a_hole(
     attacked: PostgresCatalog, log_in: LogIn, name: str, lane: str
 ) -> None:
@@ -95,7 +96,12 @@ WITHOUT_A_LEASE: tuple[dict[str, Any], ...] = (
 
 
 @pytest.mark.parametrize(
-    "name", ["commit_step", "land", "land_many", "promise", "promise_many", "renew_lease"]
+    "name",
+    long_but(
+        3,
+        ["commit_step", "land", "land_many", "promise", "promise_many", "renew_lease"],
+        quick=True,
+    ),
 )
 def test_nothing_is_written_without_a_lease_under_the_newest_epoch(
     attacked: PostgresCatalog, log_in: LogIn, name: str
@@ -138,7 +144,9 @@ NOT_EXACT: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("fields", "state"), NOT_EXACT.values(), ids=list(NOT_EXACT))
+@pytest.mark.parametrize(
+    ("fields", "state"), long_but(3, NOT_EXACT.values(), quick=True), ids=list(NOT_EXACT)
+)
 def test_a_commit_that_is_not_exact_is_refused(
     attacked: PostgresCatalog, log_in: LogIn, fields: dict[str, Any], state: str
 ) -> None:

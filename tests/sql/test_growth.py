@@ -182,6 +182,7 @@ END $$
 """
 
 
+@pytest.mark.long(quick=True)
 @pytest.mark.sweep
 def test_what_steps_cost_is_read_without_the_commits_that_only_landed(
     postgres_server: EmbeddedServer,

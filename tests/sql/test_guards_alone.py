@@ -11,6 +11,7 @@ from medusa_core.errors import MedusaError, Refused
 from pipelines.catalog.postgres.database_errors import error_of
 from tests.catalog import building as a
 from tests.sql.conftest import LogIn
+from tests.sweeps import long_but
 
 DAY_MS = 86_400_000
 UNKNOWN = "stream none is not deployed here"
@@ -35,16 +36,20 @@ def answer(log_in: LogIn, role: str, call: str, *values: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("values", "refused"),
-    [
-        ((1_000, "suspend", "suspend", None), True),
-        ((1_000, "process", "suspend", None), True),
-        ((None, "suspend", "process", 500), True),
-        ((1_000, "suspend", "process", 1_001), True),
-        ((1_000, "suspend", "process", 0), True),
-        ((1_000, "suspend", "process", 1_000), False),
-        ((1_000, "delay", "process", None), False),
-        ((None, "process", "process", None), False),
-    ],
+    long_but(
+        2,
+        [
+            ((1_000, "suspend", "suspend", None), True),
+            ((1_000, "process", "suspend", None), True),
+            ((None, "suspend", "process", 500), True),
+            ((1_000, "suspend", "process", 1_001), True),
+            ((1_000, "suspend", "process", 0), True),
+            ((1_000, "suspend", "process", 1_000), False),
+            ((1_000, "delay", "process", None), False),
+            ((None, "process", "process", None), False),
+        ],
+        quick=True,
+    ),
 )
 def test_a_stream_is_suspended_within_a_limit_and_a_bound_only(
     log_in: LogIn, values: tuple[Any, ...], refused: bool
@@ -58,14 +63,18 @@ def test_a_stream_is_suspended_within_a_limit_and_a_bound_only(
 
 @pytest.mark.parametrize(
     ("call", "guard"),
-    [
-        (("declare_bound", "sums", 0, "process", "process", None, 0), "bound_is_above_zero"),
-        (("declare_bound", "sums", 9, "halt", "process", None, 0), "policies_are_known"),
-        (("declare_bound", "sums", 9, "process", "halt", None, 0), "policies_are_known"),
-        (("declare_bound", "sums", 9, "process", "process", None, -1), "lag_is_not_below_zero"),
-        (("declare_retention", "sums", 0), "cannot be kept for 0 ms"),
-        (("declare_verify", "sums", 0), "cannot be verified by 0 producers"),
-    ],
+    long_but(
+        2,
+        [
+            (("declare_bound", "sums", 0, "process", "process", None, 0), "bound_is_above_zero"),
+            (("declare_bound", "sums", 9, "halt", "process", None, 0), "policies_are_known"),
+            (("declare_bound", "sums", 9, "process", "halt", None, 0), "policies_are_known"),
+            (("declare_bound", "sums", 9, "process", "process", None, -1), "lag_is_not_below_zero"),
+            (("declare_retention", "sums", 0), "cannot be kept for 0 ms"),
+            (("declare_verify", "sums", 0), "cannot be verified by 0 producers"),
+        ],
+        quick=True,
+    ),
 )
 def test_a_promise_is_one_that_can_be_kept(
     log_in: LogIn, call: tuple[Any, ...], guard: str
@@ -75,20 +84,24 @@ def test_a_promise_is_one_that_can_be_kept(
 
 @pytest.mark.parametrize(
     ("values", "reason"),
-    [
-        (("sums", "Beta", 0, 1_000, 0), "a reader is named like a participant"),
-        (("sums", "beta; --", 0, 1_000, 0), "a reader is named like a participant"),
-        (("sums", "", 0, 1_000, 0), "a reader is named like a participant"),
-        (("none", "beta", 0, 1_000, 0), UNKNOWN),
-        (("sums", "beta", 0, 0, 0), "a reader holds for 1 ms to 31 days"),
-        (("sums", "beta", 0, 31 * DAY_MS + 1, 0), "a reader holds for 1 ms to 31 days"),
-        (("sums", "beta", 0, None, 0), "a reader holds for 1 ms to 31 days"),
-        (("sums", "beta", 0, 1_000, -1), "a path costs 0 ms to 31 days"),
-        (("sums", "beta", 0, 1_000, 31 * DAY_MS + 1), "a path costs 0 ms to 31 days"),
-        (("sums", "beta", 0, 1_000, None), "a path costs 0 ms to 31 days"),
-        (("sums", "beta", 4 * a.WIDTH_US, 1_000, 0), "does not reach to"),
-        (("sums", "beta", None, 1_000, 0), "does not reach to"),
-    ],
+    long_but(
+        4,
+        [
+            (("sums", "Beta", 0, 1_000, 0), "a reader is named like a participant"),
+            (("sums", "beta; --", 0, 1_000, 0), "a reader is named like a participant"),
+            (("sums", "", 0, 1_000, 0), "a reader is named like a participant"),
+            (("none", "beta", 0, 1_000, 0), UNKNOWN),
+            (("sums", "beta", 0, 0, 0), "a reader holds for 1 ms to 31 days"),
+            (("sums", "beta", 0, 31 * DAY_MS + 1, 0), "a reader holds for 1 ms to 31 days"),
+            (("sums", "beta", 0, None, 0), "a reader holds for 1 ms to 31 days"),
+            (("sums", "beta", 0, 1_000, -1), "a path costs 0 ms to 31 days"),
+            (("sums", "beta", 0, 1_000, 31 * DAY_MS + 1), "a path costs 0 ms to 31 days"),
+            (("sums", "beta", 0, 1_000, None), "a path costs 0 ms to 31 days"),
+            (("sums", "beta", 4 * a.WIDTH_US, 1_000, 0), "does not reach to"),
+            (("sums", "beta", None, 1_000, 0), "does not reach to"),
+        ],
+        quick=True,
+    ),
 )
 def test_an_acknowledgement_of_a_partner_is_within_bounds(
     log_in: LogIn, values: tuple[Any, ...], reason: str
@@ -108,7 +121,7 @@ def test_an_acknowledgement_at_its_bounds_is_taken(
 
 @pytest.mark.parametrize(
     ("origin_us", "end_us"),
-    [(1, None), (0, 2 * a.WIDTH_US + 1), (2 * a.WIDTH_US, a.WIDTH_US)],
+    long_but(1, [(1, None), (0, 2 * a.WIDTH_US + 1), (2 * a.WIDTH_US, a.WIDTH_US)], quick=True),
 )
 def test_a_source_begins_and_ends_on_its_grid_and_in_order(
     log_in: LogIn, origin_us: int, end_us: int | None

@@ -10,6 +10,7 @@ from pipelines.catalog.postgres.database_errors import error_of
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from tests.catalog import building as a
 from tests.sql.conftest import LogIn
+from tests.sweeps import long_but
 from tests.waiting import until
 
 LINE = "(SELECT line_id FROM medusa.stream_producer WHERE stream = 'sums')"
@@ -214,7 +215,9 @@ def refusal(login: psycopg2.extensions.connection, statement: str) -> psycopg2.E
     return refused.value
 
 
-@pytest.mark.parametrize(("statement", "state"), ATTACKS.values(), ids=list(ATTACKS))
+@pytest.mark.parametrize(
+    ("statement", "state"), long_but(15, ATTACKS.values(), quick=True), ids=list(ATTACKS)
+)
 def test_the_owner_cannot_break_it_by_plain_sql(log_in: LogIn, statement: str, state: str) -> None:
     error = refusal(log_in("owner"), statement)
     assert error.pgcode == state, error
@@ -222,7 +225,7 @@ def test_the_owner_cannot_break_it_by_plain_sql(log_in: LogIn, statement: str, s
 
 
 @pytest.mark.parametrize("table", LOGS)
-@pytest.mark.parametrize("verb", ["UPDATE", "DELETE", "TRUNCATE"])
+@pytest.mark.parametrize("verb", long_but(1, ["UPDATE", "DELETE", "TRUNCATE"], quick=True))
 def test_what_is_written_in_a_log_stays_there(log_in: LogIn, table: str, verb: str) -> None:
     owner = log_in("owner")
     with owner.cursor() as cursor:
@@ -275,23 +278,27 @@ def test_our_own_states_are_our_own_errors(
 
 @pytest.mark.parametrize(
     ("state", "kind"),
-    [
-        ("22012", Refused),  # the values of a request
-        ("23514", Refused),
-        ("40001", Conflict),
-        ("42501", Refused),
-        ("3F000", Unavailable),  # what else a database may say, of which nobody has a list
-        ("42P01", Unavailable),
-        ("53200", Unavailable),
-        ("54000", Unavailable),
-        ("54001", Unavailable),
-        ("55000", Unavailable),
-        ("57P01", Unavailable),
-        ("58030", Unavailable),
-        ("P0001", Unavailable),
-        ("XX000", Unavailable),
-        ("ZZ999", Unavailable),
-    ],
+    long_but(
+        5,
+        [
+            ("22012", Refused),  # the values of a request
+            ("23514", Refused),
+            ("40001", Conflict),
+            ("42501", Refused),
+            ("3F000", Unavailable),  # what else a database may say, of which nobody has a list
+            ("42P01", Unavailable),
+            ("53200", Unavailable),
+            ("54000", Unavailable),
+            ("54001", Unavailable),
+            ("55000", Unavailable),
+            ("57P01", Unavailable),
+            ("58030", Unavailable),
+            ("P0001", Unavailable),
+            ("XX000", Unavailable),
+            ("ZZ999", Unavailable),
+        ],
+        quick=True,
+    ),
 )
 def test_states_of_the_database_are_judged_by_their_class(
     log_in: LogIn, state: str, kind: type[MedusaError]

@@ -24,6 +24,7 @@ from pipelines.catalog.server.home_databases import HomeUrls
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import watcher_of
 from tests.sql.conftest import LogIn
+from tests.sweeps import long_but
 
 QUEUE = "INSERT INTO medusa_api.cost (kind, capacity, scale, threshold, currency) VALUES "
 PIECEWISE = "INSERT INTO medusa_api.cost (kind, points, threshold, currency) VALUES "
@@ -144,7 +145,9 @@ def test_what_is_no_cost_function_is_refused_in_the_words_of_the_core(
     assert same_but_for_numbers(output, str(refused.value)), (output, str(refused.value))
 
 
-@pytest.mark.parametrize("points", BAD_POINTS.values(), ids=list(BAD_POINTS))
+@pytest.mark.parametrize(
+    "points", long_but(3, BAD_POINTS.values(), quick=True), ids=list(BAD_POINTS)
+)
 def test_points_that_are_not_increasing_and_convex_are_refused_with_the_first_that_breaks_it(
     log_in: LogIn, points: list[tuple[float, float]]
 ) -> None:
@@ -258,18 +261,22 @@ def refused_with(log_in: LogIn, statement: str) -> str:
 
 @pytest.mark.parametrize(
     "wrong",
-    [
-        {"total_us": 5},
-        {"ended_ago_ms": -1},
-        {"ended_ago_ms": 90_000_000},
-        {"length_ms": 0},
-        {"length_ms": None},
-        {"lane": "fast"},
-        {"parts": None},
-        {"parts": [{"kind": "work", "cpu_us": 4}]},
-        {"parts": [{"kind": "starting", "cpu_us": 8}, {"kind": "delivery", "cpu_us": -4}]},
-        {"parts": [{"kind": "starting", "cpu_us": 2}, {"kind": "starting", "cpu_us": 2}]},
-    ],
+    long_but(
+        3,
+        [
+            {"total_us": 5},
+            {"ended_ago_ms": -1},
+            {"ended_ago_ms": 90_000_000},
+            {"length_ms": 0},
+            {"length_ms": None},
+            {"lane": "fast"},
+            {"parts": None},
+            {"parts": [{"kind": "work", "cpu_us": 4}]},
+            {"parts": [{"kind": "starting", "cpu_us": 8}, {"kind": "delivery", "cpu_us": -4}]},
+            {"parts": [{"kind": "starting", "cpu_us": 2}, {"kind": "starting", "cpu_us": 2}]},
+        ],
+        quick=True,
+    ),
 )
 def test_a_sample_that_does_not_add_up_is_refused(
     log_in: LogIn, wrong: Mapping[str, object]

@@ -176,6 +176,7 @@ def test_tables_change_by_migrations_alone(baseline: Path) -> None:
     )
 
 
+@pytest.mark.long(quick=True)
 def test_what_a_home_holds_stays_there(empty: HomeUrls, baseline: Path) -> None:
     migrate(empty.owner_role, a.ALPHA, baseline)
     first = rows.commit_document(a.a_commit(a.a_segment(0, 2)))
@@ -190,6 +191,7 @@ def test_what_a_home_holds_stays_there(empty: HomeUrls, baseline: Path) -> None:
     catalog.close()
 
 
+@pytest.mark.long(quick=True)
 def test_a_home_that_is_up_to_date_is_left_alone(fresh: HomeUrls) -> None:
     assert migrate(fresh.owner_role) == []
     check_migrated(fresh.owner_role)
@@ -212,6 +214,7 @@ def test_a_function_is_applied_again_when_its_file_changes_and_no_other_is(
     assert migrate(fresh.owner_role, folder=folder) == []
 
 
+@pytest.mark.long(quick=True)
 def test_a_program_does_not_open_a_home_with_other_functions(empty: HomeUrls, folder: Path) -> None:
     edit(folder / "functions/in_tables/total.sql", "coalesce(sum(n), 0)", "coalesce(sum(n), 7)")
     migrate(empty.owner_role, a.ALPHA, folder)
@@ -221,6 +224,7 @@ def test_a_program_does_not_open_a_home_with_other_functions(empty: HomeUrls, fo
     PostgresCatalog(empty.job, a.ALPHA).close()
 
 
+@pytest.mark.long(quick=True)
 def test_a_new_migration_is_applied_once(fresh: HomeUrls, folder: Path) -> None:
     (folder / "migrations/0999_note.sql").write_text(NEW_TABLE)
     assert migrate(fresh.owner_role, folder=folder) == ["0999_note"]
@@ -235,6 +239,7 @@ FAILING = (
 )
 
 
+@pytest.mark.long(quick=True)
 @pytest.mark.parametrize("place", long_but(1, FAILING))
 def test_a_file_that_fails_leaves_the_home_as_it_was(
     fresh: HomeUrls, folder: Path, place: str
@@ -285,6 +290,7 @@ def test_a_migration_that_is_killed_half_way_has_done_nothing(
     assert migrate(home.owner_role, a.ALPHA, folder) == (["schema"] if is_new else ["0999_note"])
 
 
+@pytest.mark.long(quick=True)
 def test_of_two_migrations_at_once_the_second_waits_and_finds_nothing_to_do(
     empty: HomeUrls,
 ) -> None:
@@ -300,6 +306,7 @@ def test_of_two_migrations_at_once_the_second_waits_and_finds_nothing_to_do(
     check_migrated(empty.owner_role)
 
 
+@pytest.mark.long(quick=True)
 def test_an_edited_migration_is_refused(fresh: HomeUrls, folder: Path) -> None:
     first = min((folder / "migrations").glob("*.sql"))
     first.write_text(first.read_text() + "-- edited\n")
@@ -307,6 +314,7 @@ def test_an_edited_migration_is_refused(fresh: HomeUrls, folder: Path) -> None:
         migrate(fresh.owner_role, folder=folder)
 
 
+@pytest.mark.long(quick=True)
 def test_a_home_with_a_newer_migration_is_refused(fresh: HomeUrls, folder: Path) -> None:
     (folder / "migrations/9999_later.sql").write_text("SELECT 1;")
     migrate(fresh.owner_role, folder=folder)
@@ -326,6 +334,7 @@ def test_a_home_with_newer_functions_is_refused(fresh: HomeUrls, folder: Path) -
     assert migrate(fresh.owner_role, folder=folder) == []
 
 
+@pytest.mark.long(quick=True)
 def test_a_home_of_the_first_migrations_is_refused_in_a_sentence_that_says_what_to_do(
     fresh: HomeUrls,
 ) -> None:
@@ -346,12 +355,14 @@ def test_a_home_without_tables_is_unavailable_and_says_what_to_run(empty: HomeUr
         PostgresCatalog(empty.job, a.ALPHA)
 
 
+@pytest.mark.long(quick=True)
 def test_a_home_that_is_nobodys_yet_is_unavailable(fresh: HomeUrls) -> None:
     run(fresh, "DELETE FROM medusa.home")
     with pytest.raises(Unavailable, match="not been initialised"):
         PostgresCatalog(fresh.job, a.ALPHA)
 
 
+@pytest.mark.long(quick=True)
 def test_what_a_stranger_built_on_a_view_is_named_and_nothing_is_dropped(
     fresh: HomeUrls, folder: Path, postgres_server: EmbeddedServer
 ) -> None:
@@ -363,6 +374,7 @@ def test_what_a_stranger_built_on_a_view_is_named_and_nothing_is_dropped(
     check_migrated(fresh.owner_role)
 
 
+@pytest.mark.long(quick=True)
 def test_another_participants_home_stays_its_own(fresh: HomeUrls) -> None:
     with pytest.raises(Refused, match="home of alpha"):
         migrate(fresh.owner_role, Participant("beta"))

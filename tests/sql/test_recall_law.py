@@ -16,6 +16,7 @@ from medusa_core.recalls import RecallRequest
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.server.home_databases import HomeUrls
 from tests.catalog import building as a
+from tests.sweeps import long_but
 
 LogIn = Callable[[str], psycopg2.extensions.connection]
 ROLES = ("owner", "job", "airflow", "analyst", "exchange")
@@ -57,7 +58,7 @@ def status(login: psycopg2.extensions.connection) -> Any:
         return cursor.fetchone()
 
 
-@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("role", long_but(1, ROLES, quick=True))
 @pytest.mark.parametrize("statement", PLAIN.values(), ids=PLAIN.keys())
 def test_plain_sql_recalls_nothing_under_any_login(
     statement: str, role: str, log_in: LogIn
@@ -70,7 +71,9 @@ def test_plain_sql_recalls_nothing_under_any_login(
     assert status(owner) == before
 
 
-@pytest.mark.parametrize("role", [role for role in ROLES if role != "owner"])
+@pytest.mark.parametrize(
+    "role", long_but(2, [role for role in ROLES if role != "owner"], quick=True)
+)
 def test_only_the_owner_calls_the_functions_of_a_recall(role: str, log_in: LogIn) -> None:
     calls = (
         "SELECT medusa.recall('{}')",
@@ -128,23 +131,27 @@ def test_a_recall_of_one_line_begins_no_generation_of_another(log_in: LogIn) -> 
 
 @pytest.mark.parametrize(
     "said",
-    [
-        {"because": None},
-        {"because": ""},
-        {"because": "x" * 1_001},
-        {"because": "a\nb"},
-        {"because": "a\x1b[2J"},
-        {"who": "y" * 201},
-        {"who": None},
-        {"from_us": None},
-        {"from_us": 1},
-        {"from_us": -WIDTH},
-        {"from_us": 3 * WIDTH},
-        {"from_us": 2**62 - 2**62 % WIDTH},
-        {"stream": "nobody"},
-        {"follows": 2},
-        {"participant": "beta"},
-    ],
+    long_but(
+        5,
+        [
+            {"because": None},
+            {"because": ""},
+            {"because": "x" * 1_001},
+            {"because": "a\nb"},
+            {"because": "a\x1b[2J"},
+            {"who": "y" * 201},
+            {"who": None},
+            {"from_us": None},
+            {"from_us": 1},
+            {"from_us": -WIDTH},
+            {"from_us": 3 * WIDTH},
+            {"from_us": 2**62 - 2**62 % WIDTH},
+            {"stream": "nobody"},
+            {"follows": 2},
+            {"participant": "beta"},
+        ],
+        quick=True,
+    ),
     ids=str,
 )
 def test_a_recall_that_is_not_whole_is_refused(said: dict[str, Any], log_in: LogIn) -> None:

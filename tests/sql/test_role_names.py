@@ -68,6 +68,7 @@ def counted(connection: psycopg2.extensions.connection) -> set[int]:
         return found
 
 
+@pytest.mark.long(quick=True)
 def test_whose_name_is_only_like_the_owners_sees_nothing_that_is_only_proposed(
     home: tuple[HomeUrls, Engine], postgres_server: EmbeddedServer
 ) -> None:

@@ -24,6 +24,7 @@ from tests.catalog import building as a
 from tests.earlier_homes import make_reader
 from tests.home_pool import PASSWORDS
 from tests.sql.conftest import LogIn
+from tests.sweeps import long_but
 
 OTHERS = ("job", "airflow", "analyst", "exchange")
 AGREED = {"contract", "contract_history", "contract_in_force", "contract_notices", "rounds",
@@ -105,7 +106,7 @@ def test_each_role_sees_its_own_views_and_no_other(session_of: LogIn, role: str)
     assert seen == VIEWS[role]
 
 
-@pytest.mark.parametrize("role", OTHERS)
+@pytest.mark.parametrize("role", long_but(1, OTHERS, quick=True))
 @pytest.mark.parametrize(
     "statement",
     [
@@ -159,7 +160,7 @@ def test_a_login_of_one_home_does_not_reach_another(
         drop_home(admin_url, other.database)
 
 
-@pytest.mark.parametrize("role", ["owner", *OTHERS])
+@pytest.mark.parametrize("role", long_but(1, [*OTHERS, "owner"], quick=True))
 @pytest.mark.parametrize(
     "statement",
     [
@@ -277,6 +278,7 @@ def test_views_run_as_who_asks_and_functions_find_only_what_is_named(session_of:
     """) == [(f"medusa_market.{name}",) for name in WAIT_LONGER]  # fmt: skip
 
 
+@pytest.mark.long(quick=True)
 def test_a_creator_need_not_be_a_superuser(postgres_server: EmbeddedServer) -> None:
     superuser = psycopg2.connect(postgres_server.superuser_url().replace("+psycopg2", ""))
     superuser.autocommit = True

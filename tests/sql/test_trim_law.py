@@ -19,6 +19,7 @@ from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from tests.catalog import building as a
 from tests.sql.conftest import LogIn
 from tests.sql.test_laws_in_the_database import a_row, refusal
+from tests.sweeps import long_but
 
 NO_RIGHT, TIMED_OUT = "42501", "55P03"
 SUMS_LINE = "WHERE stream = 'sums'"
@@ -92,7 +93,9 @@ ATTACKS = {
 }
 
 
-@pytest.mark.parametrize(("statement", "state"), ATTACKS.values(), ids=list(ATTACKS))
+@pytest.mark.parametrize(
+    ("statement", "state"), long_but(6, ATTACKS.values(), quick=True), ids=list(ATTACKS)
+)
 def test_the_owner_cannot_trim_what_must_stay(log_in: LogIn, statement: str, state: str) -> None:
     error = refusal(log_in("owner"), statement)
     assert error.pgcode == state, error
@@ -166,6 +169,7 @@ GRANT = "SELECT medusa_api.grant_stream('sums', '{}')"
 ACKNOWLEDGE = "SELECT medusa.acknowledge_as('{}', 'sums', {}, 1000, 0)"
 
 
+@pytest.mark.long(quick=True)
 def test_a_reader_that_never_ends_its_transaction_delays_only_trims_and_those_not_for_ever(
     log_in: LogIn, attacked: PostgresCatalog
 ) -> None:
@@ -259,7 +263,9 @@ COMPACTIONS = {
 
 
 @pytest.mark.parametrize(
-    ("before", "statement", "state"), COMPACTIONS.values(), ids=list(COMPACTIONS)
+    ("before", "statement", "state"),
+    long_but(3, COMPACTIONS.values(), quick=True),
+    ids=list(COMPACTIONS),
 )
 def test_no_file_takes_a_place_that_is_not_its_own(
     log_in: LogIn, before: str, statement: str, state: str
@@ -295,7 +301,7 @@ def test_a_job_trims_and_compacts_by_functions_alone(
     assert (trimmed.trimmed_us, trimmed.rows, trimmed.has_more) == (a.WIDTH_US, 1, False)
 
 
-@pytest.mark.parametrize("role", ["airflow", "analyst", "exchange"])
+@pytest.mark.parametrize("role", long_but(1, ["airflow", "analyst", "exchange"], quick=True))
 def test_nobody_else_trims(log_in: LogIn, role: str) -> None:
     for call in (
         "medusa.trim_line('sums', 'alpha', 0, 0, '{}', 9, false)",

@@ -48,6 +48,7 @@ def test_corrections_are_made_where_the_live_lane_is_given_up(supervised: Superv
     assert lanes == [Lane.LIVE], "the live lane still wants a person"
 
 
+@pytest.mark.long
 def test_corrections_that_are_given_up_are_reported_with_the_log(supervised: Supervised) -> None:
     number = supervised.wants(lane=Lane.BACKLOG, lasting=False)
     assert backlog_status(supervised.settings, ALPHA, number) is None

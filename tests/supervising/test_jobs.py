@@ -120,6 +120,7 @@ def test_a_supervisor_that_is_killed_on_the_way_leaves_no_second_job_and_no_orph
         assert live(supervised.tick()) is Keep
 
 
+@pytest.mark.long
 def test_a_lane_whose_leases_another_driver_holds_gets_no_job_until_they_end(
     supervised: Supervised,
 ) -> None:
@@ -196,6 +197,7 @@ def test_a_process_whose_job_was_closed_ends_by_itself(supervised: Supervised) -
     until(lambda: inspect_process(job) is ProcessState.GONE, "it ends when it hears of it", SOON_S)
 
 
+@pytest.mark.long
 def test_a_process_that_comes_too_late_does_nothing(supervised: Supervised) -> None:
     number = supervised.wants()
     intent = supervised.store().intend(number, "slow")

@@ -99,6 +99,7 @@ def test_a_job_receives_the_address_of_the_server_and_no_login() -> None:
     assert Settings.from_environment(made).catalog_url == made["MEDUSA_CATALOG_URL"]
 
 
+@pytest.mark.long
 def test_the_script_that_is_submitted_refuses_a_participant_without_a_home(tmp_path: Path) -> None:
     told = subprocess.run(
         [sys.executable, str(SCRIPT), "--participant", "nobody", "--lane", "live", "--job", "1"],

@@ -70,6 +70,7 @@ def test_what_was_desired_and_what_became_of_it_stays_written(
         assert refused_by(sql, "owner", change) == NO_RIGHT, change
 
 
+@pytest.mark.long
 def test_a_job_has_one_process(supervised: Supervised, sql: Sql) -> None:
     job = supervised.store().intend(supervised.wants(), "a test")
     own = own_process()
@@ -94,6 +95,7 @@ def test_a_lane_has_one_open_job_even_by_plain_sql(supervised: Supervised, sql: 
     supervised.store().end(job, None, "a test")
 
 
+@pytest.mark.long
 def test_what_is_desired_says_who_and_why_and_the_backlog_ends(supervised: Supervised) -> None:
     asked = (
         ("", "why", Lane.LIVE),

@@ -109,6 +109,7 @@ def test_a_process_that_has_said_that_it_ended_is_waited_for(
     assert first.pid not in processes_of(supervised.settings)
 
 
+@pytest.mark.long
 def test_a_process_that_is_stopped_as_soon_as_it_has_begun_records_its_end(
     supervised: Supervised, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +126,7 @@ def test_a_process_that_is_stopped_as_soon_as_it_has_begun_records_its_end(
     assert ended.because.endswith("interrupted; what was committed stays")
 
 
+@pytest.mark.long
 def test_a_process_that_does_not_end_is_killed(
     supervised: Supervised, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,6 +58,7 @@ def test_a_compacted_stream_reads_equal_row_for_row(
     assert again["compacted"] == []
 
 
+@pytest.mark.long(quick=True)
 def test_a_step_reads_its_own_buckets_from_a_compacted_file(store: Store) -> None:
     written(store)
     columns = columns_of(store.status(SUMS).stream)
@@ -75,6 +76,7 @@ def test_a_step_reads_its_own_buckets_from_a_compacted_file(store: Store) -> Non
     assert table() == before
 
 
+@pytest.mark.long(quick=True)
 def test_old_files_stay_for_the_grace_period_of_orphans(store: Store) -> None:
     written(store)
     before = store.segments(SUMS)
@@ -90,6 +92,7 @@ def test_old_files_stay_for_the_grace_period_of_orphans(store: Store) -> None:
     assert len(find_orphans(store.root, named, touched_s + 3_601, 3_600)) == MANY
 
 
+@pytest.mark.long(quick=True)
 def test_held_segments_are_not_compacted(
     store: Store, monkeypatch: pytest.MonkeyPatch, capsys: Prints
 ) -> None:
@@ -101,6 +104,7 @@ def test_held_segments_are_not_compacted(
     assert not [h for h in store.home.catalog.holds(SUMS) if h.purpose == PROGRESS]
 
 
+@pytest.mark.long(quick=True)
 def test_what_is_gone_meanwhile_is_left_alone(store: Store) -> None:
     written(store)
     run = store.segments(SUMS)
@@ -119,6 +123,7 @@ def test_a_damaged_file_is_never_made_part_of_another(store: Store) -> None:
     assert store.segments(SUMS) == run
 
 
+@pytest.mark.long(quick=True)
 def test_rows_that_the_digest_does_not_tell_are_no_part_of_another_file(store: Store) -> None:
     written(store)
     (first, second, *_) = store.segments(SUMS)

@@ -87,6 +87,7 @@ def test_data_past_its_retention_is_trimmed_and_data_without_one_remains(store: 
     assert kept.told == []
 
 
+@pytest.mark.long(quick=True)
 def test_what_a_round_let_go_is_told_once_for_each_line_and_nothing_where_nothing_went(
     store: Store,
 ) -> None:
@@ -107,6 +108,7 @@ def test_what_a_round_let_go_is_told_once_for_each_line_and_nothing_where_nothin
     assert kept.gone == [gone]
 
 
+@pytest.mark.long(quick=True)
 def test_what_a_round_let_go_before_it_met_an_error_is_told_too(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +124,7 @@ def test_what_a_round_let_go_before_it_met_an_error_is_told_too(
     assert 2 <= gone.segments < 10, "the round was cut short"
 
 
+@pytest.mark.long(quick=True)
 def test_held_buckets_remain_however_old_they_are(store: Store) -> None:
     written(store)
     store.home.catalog.declare_retention(SUMS, 1_000)
@@ -136,6 +139,7 @@ def test_held_buckets_remain_however_old_they_are(store: Store) -> None:
     assert kept.trimmed(SUMS) == 11
 
 
+@pytest.mark.long(quick=True)
 def test_a_round_is_cut_into_pieces_and_waits_for_its_time(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,6 +172,7 @@ def test_a_busy_loop_does_its_housekeeping_too(store: Store) -> None:
     assert kept.trimmed(SRC) == 10
 
 
+@pytest.mark.long(quick=True)
 def test_a_round_that_takes_too_long_is_restarted_and_loses_nothing(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,6 +189,7 @@ def test_a_round_that_takes_too_long_is_restarted_and_loses_nothing(
     assert kept.trimmed(SRC) == 10
 
 
+@pytest.mark.long(quick=True)
 def test_an_unavailable_catalog_is_reported_and_the_next_round_continues(store: Store) -> None:
     written(store)
     store.home.catalog.declare_retention(SRC, 20_000)

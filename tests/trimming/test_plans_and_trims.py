@@ -204,7 +204,7 @@ class World:
 
 @pytest.mark.sweep
 @given(windows, st.lists(days, max_size=12))
-@settings(max_examples=examples(40, 200), deadline=None)
+@settings(max_examples=examples(15, 200), deadline=None)
 def test_nothing_that_an_owed_bucket_reads_under_its_own_plan_is_ever_trimmed(
     window: Window, happens: list[Day]
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 from medusa_core.commits import Hold
 from medusa_core.segments import Stability
 from pipelines.storage.orphans import find_orphans, remove_orphans
+from tests.sweeps import long_but
 from tests.trimming.building import BIG, SRC, SUMS, WIDTH_US, Store
 from tests.waiting import until
 
@@ -41,6 +42,7 @@ def of(document: dict[str, object], stream: str) -> dict[str, object]:
     return found
 
 
+@pytest.mark.long(quick=True)
 def test_what_fragments_have_yet_to_read_stays_and_the_rest_goes_with_its_files(
     store: Store, monkeypatch: pytest.MonkeyPatch, capsys: Prints
 ) -> None:
@@ -87,6 +89,7 @@ def test_what_is_explained_is_what_is_done(
     assert of(done, BIG)["segments"] == 0, "a segment that reaches over the place stays whole"
 
 
+@pytest.mark.long(quick=True)
 def test_it_says_who_holds_what_since_when_and_for_how_long(
     store: Store, monkeypatch: pytest.MonkeyPatch, capsys: Prints
 ) -> None:
@@ -130,6 +133,7 @@ def test_reading_begins_where_the_trim_is(
     )
 
 
+@pytest.mark.long(quick=True)
 def test_without_a_word_of_what_it_is_the_declared_retentions_that_count(
     store: Store, monkeypatch: pytest.MonkeyPatch, capsys: Prints
 ) -> None:
@@ -149,13 +153,17 @@ def test_without_a_word_of_what_it_is_the_declared_retentions_that_count(
 
 @pytest.mark.parametrize(
     ("words", "reason"),
-    [
-        ((), "say what to trim"),
-        (("sms", "--keep", "7d"), "did you mean 'sums'"),
-        (("--keep", "soon"), "duration 'soon' is not one"),
-        (("--before", "yesterday"), "--before 'yesterday' is no time"),
-        (("--orphans", "--grace", "0s"), "duration '0s' is out of range"),
-    ],
+    long_but(
+        2,
+        [
+            ((), "say what to trim"),
+            (("sms", "--keep", "7d"), "did you mean 'sums'"),
+            (("--keep", "soon"), "duration 'soon' is not one"),
+            (("--before", "yesterday"), "--before 'yesterday' is no time"),
+            (("--orphans", "--grace", "0s"), "duration '0s' is out of range"),
+        ],
+        quick=True,
+    ),
 )
 def test_a_wrong_order_is_refused_in_a_sentence(
     store: Store,
@@ -202,6 +210,7 @@ def test_a_crash_between_the_commit_and_the_removal_leaves_only_orphans(
     assert named == store.paths()
 
 
+@pytest.mark.long(quick=True)
 def test_much_goes_in_several_transactions(
     store: Store, monkeypatch: pytest.MonkeyPatch, capsys: Prints
 ) -> None:

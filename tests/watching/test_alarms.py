@@ -56,6 +56,7 @@ def test_an_alarm_lasts_from_when_it_was_raised(tmp_path: Path) -> None:
     assert found == [("a", "second", 60_000), ("b", "later", 10_000)]
 
 
+@pytest.mark.long
 def test_the_alarms_of_a_driver_that_was_killed_are_not_shown(tmp_path: Path) -> None:
     script = (
         "import os, signal; from pathlib import Path; from pipelines.watching.alarms import Alarms;"

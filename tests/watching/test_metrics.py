@@ -238,6 +238,7 @@ def urls(postgres_server: EmbeddedServer) -> Iterator[HomeUrls]:
     drop_home(admin_url, "medusa_metrics")
 
 
+@pytest.mark.long
 def test_a_catalog_that_is_away_is_a_figure_and_no_failure(
     urls: HomeUrls, postgres_server: EmbeddedServer, tmp_path: Path
 ) -> None:
@@ -305,6 +306,7 @@ def test_a_closed_watcher_gives_its_port_back(tmp_path: Path) -> None:
     assert listens_at(port) == set()
 
 
+@pytest.mark.long
 def test_a_server_keeps_no_process_alive_and_prints_nothing(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
@@ -318,6 +320,7 @@ def test_a_server_keeps_no_process_alive_and_prints_nothing(tmp_path: Path) -> N
     assert done.stdout + done.stderr == b""
 
 
+@pytest.mark.long
 def test_without_a_port_the_library_is_not_even_loaded(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"

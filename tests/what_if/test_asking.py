@@ -73,6 +73,7 @@ def test_a_price_that_no_answer_speaks_of_brings_no_more_than_what_was_seen(trad
     assert is_paid_alike(nine, six)
 
 
+@pytest.mark.long(quick=True)
 def test_what_is_not_known_of_a_partner_is_said(traded: Pair) -> None:
     alpha, beta = traded
     output = "\n".join(lines_of(ask(alpha, "contract spare SET price_high = 9")))
@@ -85,6 +86,7 @@ def test_what_is_not_known_of_a_partner_is_said(traded: Pair) -> None:
     assert "spare: earned, EUR" in output
 
 
+@pytest.mark.long(quick=True)
 def test_a_lower_most_load_brings_the_overload_back(traded: Pair) -> None:
     alpha, _ = traded
     high = "contract spare SET price_high = 6"
@@ -100,6 +102,7 @@ def test_a_lower_most_load_brings_the_overload_back(traded: Pair) -> None:
     assert isclose(little.contracts[SPARE].load_s_out, expected, rel_tol=1e-3)
 
 
+@pytest.mark.long(quick=True)
 def test_an_edit_that_changes_nothing_changes_nothing(traded: Pair) -> None:
     alpha, _ = traded
     found = ask(alpha, "contract spare SET price_high = 2, penalty = 0.50", "contract spare")
@@ -108,6 +111,7 @@ def test_an_edit_that_changes_nothing_changes_nothing(traded: Pair) -> None:
     assert ask(alpha, "load_max = 10.0").largest is None, "there is one contract only"
 
 
+@pytest.mark.long(quick=True)
 def test_a_fragment_may_be_named_with_its_network_in_the_edit_or_before(traded: Pair) -> None:
     alpha, _ = traded
     named = "contract spare SET price_high = 6, fragments = '{f0, f1, f2}'"
@@ -140,6 +144,7 @@ def test_a_provider_is_told_what_it_would_earn_by_what_it_was_offered(traded: Pa
     assert found.after.cost > found.before.cost
 
 
+@pytest.mark.long(quick=True)
 def test_what_the_partner_proposes_can_be_asked_about(traded: Pair) -> None:
     alpha, beta = traded
     beta.sql("UPDATE medusa_api.contract SET price_high = 6")

@@ -75,6 +75,7 @@ def test_the_pages_say_at_the_top_that_nothing_moves_or_is_billed_yet(page: str)
     assert "nothing is billed" in top or "bills nothing" in top
 
 
+@pytest.mark.long(quick=True)
 def test_the_document_holds_the_same_with_its_differences(
     overloaded: Pair, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -95,6 +96,7 @@ def test_the_document_holds_the_same_with_its_differences(
     assert found["recorded_ms"] == 600_000
 
 
+@pytest.mark.long(quick=True)
 def test_a_what_if_of_an_unsigned_contract_uses_its_file(
     overloaded: Pair, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

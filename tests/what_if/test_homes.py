@@ -16,6 +16,7 @@ from pipelines.market.rounds.fragment_names import naming_of
 from pipelines.market.what_if.recorded_rounds import recorded_rounds
 from tests.agreements.building import SqlRefused
 from tests.rounds.building import a_price, agree_on
+from tests.sweeps import long_but
 from tests.what_if.building import BUSY, HOUR_MS, QUIET, Pair, ask, records
 
 
@@ -89,6 +90,7 @@ WRONG = (
 )
 
 
+@pytest.mark.long(quick=True)
 def test_an_edit_is_refused_in_the_words_of_the_real_one(pair: Pair) -> None:
     alpha, beta = pair
     agree_on(alpha, beta, a_price("2"))
@@ -116,6 +118,7 @@ def test_what_no_owner_could_edit_is_refused(pair: Pair) -> None:
         ask(alpha, "contract spare SET price_high = 9")
 
 
+@pytest.mark.long(quick=True)
 def test_two_contracts_about_the_same_are_refused(pair: Pair) -> None:
     alpha, beta = pair
     agree_on(alpha, beta, a_price("2"), fragments=frozenset({"f1"}))
@@ -124,7 +127,7 @@ def test_two_contracts_about_the_same_are_refused(pair: Pair) -> None:
         ask(alpha, "contract other SET fragments = '{f1,f2}'")
 
 
-@pytest.mark.parametrize("role", ["analyst", "airflow", "exchange"])
+@pytest.mark.parametrize("role", long_but(1, ["analyst", "airflow", "exchange"], quick=True))
 def test_no_other_login_may_ask(pair: Pair, role: str) -> None:
     alpha, beta = pair
     agree_on(alpha, beta, a_price("2"))

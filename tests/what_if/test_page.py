@@ -14,6 +14,7 @@ from tests.what_if.building import Pair
 BLOCK = re.compile(r"```sh\n(.*?)\n```\n\n```text\n(.*?)```\n", re.DOTALL)
 
 
+@pytest.mark.long(quick=True)
 @pytest.mark.usefixtures("commands_find_them")
 def test_what_the_page_shows_is_what_is_printed(
     traded: Pair, capsys: pytest.CaptureFixture[str]

@@ -75,6 +75,7 @@ def test_the_load_of_a_window_is_that_between_its_ends() -> None:
     assert load_between(found, 20_000, 30_000) is None
 
 
+@pytest.mark.long(quick=True)
 @given(samples, st.integers(1_000, 90_000), st.integers(0, 100_000), st.integers(1, 200_000))
 def test_rounds_hold_all_that_was_recorded_but_corrections(
     found: list[RecordedSample], round_ms: int, from_ms: int, length_ms: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf, isclose
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ from medusa_core.market.terms import ContractName
 from medusa_core.market.what_if import Partners, RecordedRound, replay_both
 from medusa_core.names import FragmentName, Participant
 from tests.market.knowing import a_contract, an_item, knowing
+from tests.sweeps import examples
 
 MINUTE_MS = 60_000
 NEAR, FAR = Participant("near"), Participant("far")
@@ -188,7 +190,8 @@ offered = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=150)
+@pytest.mark.sweep
+@settings(max_examples=examples(40, 150))
 @given(
     recordings, ranges, ranges, said, offered,
     st.sampled_from([inf, 0.2, 0.5]), st.sampled_from([0, 5 * MINUTE_MS]),

@@ -94,6 +94,7 @@ def test_files_that_reuse_names_are_reported_until_they_are_removed(watching: La
     assert source.poll(NOW_MS).left_out == ""
 
 
+@pytest.mark.long
 def test_after_a_restart_only_what_is_new_lands(watching: Landing) -> None:
     write_csv(watching.inbox / "a.csv", [100 * S])
     source = watching.watch()
@@ -116,6 +117,7 @@ def test_killed_between_landing_and_checkpoint_a_batch_lands_once(watching: Land
     assert watching.catalog.quarantine_count() == 1
 
 
+@pytest.mark.long
 def test_a_batch_that_landed_may_lose_its_files_before_the_checkpoint(watching: Landing) -> None:
     write_csv(watching.inbox / "a.csv", [100 * S]).rename(watching.inbox / "gone.csv")
     watching.watch().poll(NOW_MS)
@@ -142,6 +144,7 @@ def test_files_handed_over_that_are_taken_away_before_they_landed_hold_nothing_u
     assert source.poll(NOW_MS).landed == 1
 
 
+@pytest.mark.long
 def test_files_handed_over_are_waited_for_if_another_folder_is_in_the_place_of_theirs(
     watching: Landing,
 ) -> None:
@@ -238,6 +241,7 @@ def test_a_file_that_cannot_be_used_is_in_quarantine_whole_and_the_rest_goes_on(
     assert "damaged" in found["torn.parquet"].reason
 
 
+@pytest.mark.long
 def test_entries_that_are_not_files_are_reported_once_and_never_opened(watching: Landing) -> None:
     inbox = watching.inbox
     os.mkfifo(inbox / "pipe.csv")
@@ -284,6 +288,7 @@ def test_a_file_that_may_not_be_read_is_in_quarantine_and_the_rest_goes_on(
     assert "give the permission" in bad.reason
 
 
+@pytest.mark.long
 def test_a_backlog_lands_in_parts_with_the_same_records_late_whatever_the_parts(
     watching: Landing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -301,6 +306,7 @@ def test_a_backlog_lands_in_parts_with_the_same_records_late_whatever_the_parts(
     assert [p.boundary_us for p in polls] == [80 * S, 140 * S, 160 * S, 180 * S]
 
 
+@pytest.mark.long
 def test_batches_go_on_in_a_new_generation_and_no_file_is_read_again(
     watching: Landing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -320,6 +326,7 @@ def test_batches_go_on_in_a_new_generation_and_no_file_is_read_again(
     assert batches(watching) == dict.fromkeys(range(6), 1)
 
 
+@pytest.mark.long
 def test_a_declared_format_refuses_files_of_another(watching: Landing) -> None:
     write_csv(watching.inbox / "a.csv", [100 * S])
     write_parquet(watching.inbox / "b", [101 * S])
@@ -328,6 +335,7 @@ def test_a_declared_format_refuses_files_of_another(watching: Landing) -> None:
     assert "declared as parquet" in bad.reason
 
 
+@pytest.mark.long
 def test_files_are_in_the_order_of_their_times_whatever_their_names(watching: Landing) -> None:
     newer = write_csv(watching.inbox / "a.csv", [200 * S])
     older = write_csv(watching.inbox / "b.csv", [100 * S])
@@ -351,6 +359,7 @@ def test_one_record_of_2099_does_not_poison_the_stream(watching: Landing) -> Non
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_jump_that_the_next_file_confirms_lands_with_it(watching: Landing) -> None:
     source = watching.watch(max_jump="1h")
     write_csv(watching.inbox / "a.csv", [100 * S, 9_000 * S])
@@ -360,6 +369,7 @@ def test_a_jump_that_the_next_file_confirms_lands_with_it(watching: Landing) -> 
     assert watching.catalog.quarantine_count() == 0
 
 
+@pytest.mark.long
 def test_two_records_of_2099_promise_nothing_beyond_the_clock(watching: Landing) -> None:
     source = watching.watch()
     write_csv(watching.inbox / "a.csv", [100 * S, IN_2099, IN_2099])
@@ -368,6 +378,7 @@ def test_two_records_of_2099_promise_nothing_beyond_the_clock(watching: Landing)
     assert "beyond the clock" in polled.because
 
 
+@pytest.mark.long
 def test_the_boundary_of_an_idle_source_advances_and_never_moves_back(watching: Landing) -> None:
     write_csv(watching.inbox / "a.csv", [100 * S])
     source = watching.watch(disorder="10s", idle_after="30s")
@@ -389,6 +400,7 @@ def test_in_wall_time_an_empty_folder_promises_by_the_clock(watching: Landing) -
     assert source.poll(NOW_MS + 20_000).boundary_us == NOW_US - 40 * S
 
 
+@pytest.mark.long
 def test_what_came_while_the_source_was_away_is_read_before_time_promises_anything(
     watching: Landing,
 ) -> None:
@@ -398,6 +410,7 @@ def test_what_came_while_the_source_was_away_is_read_before_time_promises_anythi
     assert (back.landed, back.late) == (2, 0)
 
 
+@pytest.mark.long
 def test_a_lost_checkpoint_is_noticed_before_anything_lands_twice(watching: Landing) -> None:
     write_csv(watching.inbox / "a.csv", [100 * S])
     watching.watch().poll(NOW_MS)
@@ -407,6 +420,7 @@ def test_a_lost_checkpoint_is_noticed_before_anything_lands_twice(watching: Land
     assert batches(watching) == {0: 1}
 
 
+@pytest.mark.long
 def test_a_catalog_that_knows_less_than_the_checkpoint_is_noticed(
     watching: Landing, tmp_path: Path
 ) -> None:
@@ -418,6 +432,7 @@ def test_a_catalog_that_knows_less_than_the_checkpoint_is_noticed(
         other.watch().poll(NOW_MS)
 
 
+@pytest.mark.long
 def test_an_error_while_landing_reaches_the_poll_and_the_next_one_goes_on(
     watching: Landing, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -476,6 +491,7 @@ def test_the_zeek_server_has_the_same_late_records_however_it_is_cut_into_files(
     assert promised == sorted(promised)
 
 
+@pytest.mark.long
 def test_it_lands_in_postgres_as_it_does_in_memory(
     postgres_server: EmbeddedServer, watching: Landing, tmp_path: Path
 ) -> None:

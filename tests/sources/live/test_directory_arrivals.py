@@ -129,6 +129,7 @@ def test_what_was_handed_over_is_known_after_a_restart_whatever_its_name(tmp_pat
     assert names(arrivals) == []
 
 
+@pytest.mark.long
 def test_a_generation_takes_along_what_is_there_or_was_there_lately(tmp_path: Path) -> None:
     watched = tmp_path / "watched"
     watched.mkdir()

@@ -155,6 +155,7 @@ def test_a_poll_that_failed_is_taken_up_by_the_next(landing: Landing) -> None:
     assert landed_times(landing) == [100 * S, 101 * S, 102 * S]
 
 
+@pytest.mark.long
 @needs_data
 @pytest.mark.parametrize(("disorder", "late"), [("60s", 4_753), ("3901s", 0)])
 @pytest.mark.parametrize(
@@ -201,6 +202,7 @@ def test_the_generator_makes_its_rate_in_the_time_of_the_clock(landing: Landing)
     assert landing.catalog.quarantine_count() == 0
 
 
+@pytest.mark.long
 def test_the_generator_catches_up_what_passed_while_it_was_away(landing: Landing) -> None:
     landing.open(kind="generate", seed=3, rate_per_s=100, disorder="5s").poll(NOW_MS)
     back = landing.open(kind="generate", seed=3, rate_per_s=100, disorder="5s")

@@ -179,6 +179,7 @@ def test_each_stream_gets_the_records_with_its_value_from_one_file(home: Home) -
     assert pq.read_metadata(files[0]).num_rows == 3
 
 
+@pytest.mark.long
 def test_lateness_is_judged_in_the_sequence_of_each_stream(home: Home) -> None:
     source = home.feed(disorder="5s")
     home.write("a.csv", [(200 * S, "north", 1), (100 * S, "south", 1), (150 * S, "north", 2),
@@ -202,6 +203,7 @@ def test_a_record_that_no_stream_claims_is_counted(home: Home) -> None:
     assert home.state(NORTH)["at"]["unclaimed"] == 3
 
 
+@pytest.mark.long
 def test_an_unreadable_line_is_quarantined_under_the_first_stream(home: Home) -> None:
     source = home.feed(SOUTH, WEST)
     home.write("a.csv", [("soon", "west", 1), (100 * S, "west", 2)])
@@ -211,6 +213,7 @@ def test_an_unreadable_line_is_quarantined_under_the_first_stream(home: Home) ->
     assert home.landed(SOUTH) == {0: 0}
 
 
+@pytest.mark.long
 def test_only_the_anchor_has_a_row_for_a_batch_in_which_it_has_no_record(home: Home) -> None:
     source = home.feed()
     home.write("a.csv", [(100 * S, "south", 1)])
@@ -222,6 +225,7 @@ def test_only_the_anchor_has_a_row_for_a_batch_in_which_it_has_no_record(home: H
     assert home.landed(WEST) == {1: 1}
 
 
+@pytest.mark.long
 def test_killed_between_landing_and_checkpoint_nothing_lands_twice(home: Home) -> None:
     home.write("a.csv", [(100 * S, "north", 1), (101 * S, "south", 2)])
     home.feed().poll(NOW_MS)
@@ -278,6 +282,7 @@ def _dies_at(point: str) -> Callable[[str], None]:
     return visitor
 
 
+@pytest.mark.long
 def test_a_feed_of_sparks_is_shared_as_well(home: Home) -> None:
     declared = {
         "kind": "spark", "format": "csv", "schema": "ts_us bigint, region string, size int",
@@ -294,6 +299,7 @@ def test_a_feed_of_sparks_is_shared_as_well(home: Home) -> None:
     assert home.catalog.landed_batches(NORTH, SPARK) == {0: 1, 1: 0}
 
 
+@pytest.mark.long
 def test_a_catalog_without_the_feeds_batches_is_refused(home: Home, tmp_path: Path) -> None:
     home.write("a.csv", [(100 * S, "south", 1)])
     home.feed().poll(NOW_MS)
@@ -320,6 +326,7 @@ def test_a_stream_may_join_and_gets_what_comes_from_then_on(home: Home) -> None:
     assert home.rows(WEST) == [(101 * S, "west", 2)]
 
 
+@pytest.mark.long
 def test_the_anchor_may_leave_and_another_stream_takes_over(home: Home) -> None:
     home.write("a.csv", [(100 * S, "north", 1), (100 * S, "west", 1)])
     home.feed().poll(NOW_MS)
@@ -345,6 +352,7 @@ def test_streams_fed_together_and_declared_apart_now_are_refused(home: Home) -> 
         home.open(NORTH, WEST, apart={WEST: {"path": str(other)}})
 
 
+@pytest.mark.long
 def test_streams_fed_apart_and_declared_alike_now_are_refused(home: Home) -> None:
     home.write("a.csv", [(100 * S, "north", 1), (100 * S, "west", 1)])
     for source in home.open(NORTH, WEST, apart={WEST: {"disorder": "9s"}}).values():
@@ -354,6 +362,7 @@ def test_streams_fed_apart_and_declared_alike_now_are_refused(home: Home) -> Non
         home.open(NORTH, WEST)
 
 
+@pytest.mark.long
 def test_a_lost_lease_of_one_stream_lands_nothing_of_any(home: Home) -> None:
     source = home.feed()
     home.write("a.csv", [(100 * S, "north", 1), (101 * S, "south", 2)])
@@ -366,6 +375,7 @@ def test_a_lost_lease_of_one_stream_lands_nothing_of_any(home: Home) -> None:
     assert source.poll(NOW_MS).landed == 2
 
 
+@pytest.mark.long
 def test_a_record_far_ahead_waits_for_the_next_one_of_its_stream(home: Home) -> None:
     source = home.feed(max_jump="60s")
     home.write("a.csv", [(100 * S, "north", 1), (900 * S, "north", 2), (101 * S, "south", 1)])
@@ -377,6 +387,7 @@ def test_a_record_far_ahead_waits_for_the_next_one_of_its_stream(home: Home) -> 
     assert [row[2] for row in home.rows(NORTH)] == [1, 2, 3]
 
 
+@pytest.mark.long
 def test_two_streams_may_take_the_same_value(home: Home) -> None:
     source = home.feed(NORTH, SOUTH, values={SOUTH: "north"})
     home.write("a.csv", [(100 * S, "north", 1), (101 * S, "south", 2)])
@@ -415,6 +426,7 @@ def test_an_invalid_where_is_refused(where: object) -> None:
         parse_declaration(NORTH, {"kind": "directory", "path": "x", "where": where})
 
 
+@pytest.mark.long
 def test_a_feed_lands_in_postgres_as_it_does_in_memory(
     tmp_path: Path, spark: SparkSession, postgres_server: EmbeddedServer
 ) -> None:

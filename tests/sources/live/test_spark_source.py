@@ -19,7 +19,10 @@ from pipelines.sources.live.live_source import LiveSource
 from pipelines.sources.live.source_declaration import parse_declaration
 from pipelines.sources.live.source_factory import SPARK, open_source
 from tests.sources.live.building import NOW_MS, STREAM, Landing, S, poll_until_idle
+from tests.sweeps import long_but
 from tests.waiting import until
+
+pytestmark = pytest.mark.usefixtures("interpreted")
 
 RATE: dict[str, Any] = {
     "kind": "spark",
@@ -71,6 +74,7 @@ def begun_again(landing: Landing) -> None:
     (commits / f".{last}.crc").unlink(missing_ok=True)
 
 
+@pytest.mark.long
 def test_the_rate_source_lands_each_of_its_numbers_once_across_restarts(
     watching: Landing,
 ) -> None:
@@ -124,6 +128,7 @@ def test_killed_between_landing_and_checkpoint_a_batch_lands_once(watching: Land
     assert batches(watching) == {0: 1, 1: 1}
 
 
+@pytest.mark.long
 def test_killed_before_landing_a_batch_lands_when_the_source_is_back(watching: Landing) -> None:
     write_json(watching.inbox / "a.json", conn(100))
     source = files_of(watching)
@@ -146,6 +151,7 @@ def test_a_lost_checkpoint_is_refused_and_so_is_another_folder(watching: Landing
         files_of(watching).poll(NOW_MS)
 
 
+@pytest.mark.long
 def test_values_that_do_not_fit_are_quarantined_with_file_row_and_reason(watching: Landing) -> None:
     file = write_json(
         watching.inbox / "a b.json",
@@ -187,6 +193,7 @@ def test_columns_are_filled_by_name_and_event_time_from_a_timestamp(watching: La
     ]
 
 
+@pytest.mark.long
 def test_limits_are_kept_and_the_waiting_records_are_reported(watching: Landing) -> None:
     for number in range(4):
         file = watching.inbox / f"{number}.json"
@@ -208,18 +215,27 @@ def test_limits_are_kept_and_the_waiting_records_are_reported(watching: Landing)
 
 @pytest.mark.parametrize(
     ("more", "words"),
-    [
-        ({"format": "no.such.source"}, "cannot be opened"),
-        ({"format": "kafka", "options": {"subscribe": "a"}}, "cannot be opened.*sources.md"),
-        ({"columns": {**RATE["columns"], "colour": "'red'"}}, "'colour', which the network does"),
-        ({"columns": {"ts_us": "unix_micros(timestamp)"}}, "no column 'orig_h'"),
-        ({"columns": {**RATE["columns"], "ts_us": "value / 2"}}, "declared bigint: cast it"),
-        ({"columns": {**RATE["columns"], "orig_h": "reflect('java.lang.Runtime')"}}, "reflect"),
-        ({"columns": {**RATE["columns"], "orig_h": "(select 1)"}}, "the source of connections, co"),
-        ({"columns": {**RATE["columns"], "resp_p": "nothing"}}, "nothing"),
-        ({"order": ["rand()"]}, "order: .*rand"),
-        ({"options": {"rowsPerSecond": "many"}}, "cannot be opened"),
-    ],
+    long_but(
+        3,
+        [
+            ({"format": "no.such.source"}, "cannot be opened"),
+            ({"format": "kafka", "options": {"subscribe": "a"}}, "cannot be opened.*sources.md"),
+            (
+                {"columns": {**RATE["columns"], "colour": "'red'"}},
+                "'colour', which the network does",
+            ),
+            ({"columns": {"ts_us": "unix_micros(timestamp)"}}, "no column 'orig_h'"),
+            ({"columns": {**RATE["columns"], "ts_us": "value / 2"}}, "declared bigint: cast it"),
+            ({"columns": {**RATE["columns"], "orig_h": "reflect('java.lang.Runtime')"}}, "reflect"),
+            (
+                {"columns": {**RATE["columns"], "orig_h": "(select 1)"}},
+                "the source of connections, co",
+            ),
+            ({"columns": {**RATE["columns"], "resp_p": "nothing"}}, "nothing"),
+            ({"order": ["rand()"]}, "order: .*rand"),
+            ({"options": {"rowsPerSecond": "many"}}, "cannot be opened"),
+        ],
+    ),
 )
 def test_what_spark_or_the_network_does_not_know_is_refused(
     watching: Landing, more: dict[str, Any], words: str
@@ -280,6 +296,7 @@ def test_variables_are_put_in_at_run_time_and_shown_nowhere(
     assert secret not in "".join(capfd.readouterr())
 
 
+@pytest.mark.long
 def test_the_source_is_not_polled_more_often_than_declared(watching: Landing) -> None:
     write_json(watching.inbox / "a.json", conn(100))
     source = files_of(watching, every="10s")
