@@ -44,7 +44,7 @@ BAD_RECORDS = [
     (b"1700000000000000,a,1,1.5,extra\n", "", "5 fields where the header has 4"),
     (b'1700000000000000,"a,b",1\n', "", "3 fields where the header has 4"),
     (b"1700000000000000,a,x,1.5\n", "port", "is no whole number"),
-    (b"1700000000000000,a,12.0,1.5\n", "port", "is no whole number"),
+    (b"1700000000000000,a,12.5,1.5\n", "port", "is no whole number"),
     (b"1700000000000000,a,0x1F,1.5\n", "port", "is no whole number"),
     (b"1700000000000000,a,2147483648,1.5\n", "port", "is out of range of int"),
     (b"9999999999999999999,a,1,1.5\n", "ts_us", "is out of range of bigint"),

@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
@@ -142,7 +143,14 @@ NUMBERS_IN_TEXT = [
     ("int", "2147483648", "is out of range of int"),
     ("bigint", "0000000000000000000000000012", 12),
     ("bigint", "9" * 40, "is out of range of bigint"),
-    ("bigint", "12.0", "is no whole number"),
+    ("bigint", "12.0", 12),
+    ("int", "-7.000", -7),
+    ("int", "-0.0", 0),
+    ("int", "2147483648.0", "is out of range of int"),
+    ("bigint", "9223372036854775807.0", 2**63 - 1),
+    ("bigint", "12.5", "is no whole number"),
+    ("bigint", "12.", "is no whole number"),
+    ("bigint", "1e3", "is no whole number"),
     ("bigint", "+1", "is no whole number"),
     ("bigint", "1_000", "is no whole number"),
     ("bigint", "\u0663", "is no whole number"),  # a digit, in Arabic
@@ -196,6 +204,23 @@ def test_text_is_read_by_one_grammar_whatever_its_neighbours(
         assert (last in failures) == (isinstance(expected, str) and type_ != "string")
 
 
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_whole_numbers_that_pandas_writes_beside_empty_ones_are_taken(
+    tmp_path: Path, form: str
+) -> None:
+    frame = pd.DataFrame({"t_us": [1, 2, 3], "n": [1, None, 30_000_000]})
+    file = tmp_path / f"values.{form}"
+    if form == "csv":
+        frame.to_csv(file, index=False)
+        assert "30000000.0" in file.read_text()
+    else:
+        frame.to_parquet(file)
+    source = Source(name="s", columns={"t_us": "bigint", "n": "int"}, time="t_us")
+    (chunk,) = read_recorded_file(source, file)
+    assert chunk.quarantined == ()
+    assert chunk.records.column("n").to_pylist() == [1, None, 30_000_000]
+
+
 def test_a_value_reads_the_same_in_a_good_file_and_in_a_bad_one(tmp_path: Path) -> None:
     lines = ['1,1,1,1.5,"a"', "2, 2 ,2,inf,", "3,3,-0,1e5,x", "4,007,4,nan,y", '5,"5",5,.5,z']
     types = {"t_us": "bigint", "i": "int", "b": "bigint", "d": "double", "s": "string"}
@@ -219,6 +244,9 @@ def test_a_value_reads_the_same_in_a_good_file_and_in_a_bad_one(tmp_path: Path) 
         (pa.decimal128(12, 4), "double", ["156.57", "0.1"], [156.57, 0.1]),
         (pa.int64(), "double", [2**53 + 1, -1], [float(2**53), -1.0]),
         (pa.uint64(), "bigint", [2**63 - 1, 2**63], [2**63 - 1, "quarantine"]),
+        (pa.float64(), "int", [1.0, None, -2.0], [1, None, -2]),
+        (pa.float64(), "int", [1.0, 1.5, 2.0**31, float("nan")], [1, *["quarantine"] * 3]),
+        (pa.float32(), "bigint", [2.0, -0.0, float("inf")], [2, 0, "quarantine"]),
         (pa.int64(), "int", [-(2**31), 2**31], [-(2**31), "quarantine"]),
         (pa.timestamp("ns"), "timestamp", [-1], [datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC)]),
         (pa.timestamp("s"), "timestamp", [10**12, -(10**15)], ["quarantine"] * 2),

@@ -43,7 +43,7 @@ def can_hold(given: pa.DataType, declared: str) -> bool:
     is_number = is_integer or pa.types.is_decimal(given) or given in _FLOATS
     is_bytes = pa.types.is_binary(given) or pa.types.is_large_binary(given)
     if declared in ("int", "bigint"):
-        return is_integer
+        return is_integer or given in _FLOATS
     if declared == "double" or declared.startswith("decimal"):
         return bool(is_number)
     holders: dict[str, bool] = {
@@ -72,6 +72,8 @@ def convert_values(values: Any, bound: Bound) -> tuple[Any, Failures]:
         # Through text, as a CSV of it would hold: of a double the shortest that is it and no
         # other. Arrow's own casts look at types where we ask about values, and round.
         return _convert_text(pc.cast(values, pa.string()), bound)
+    if given in _FLOATS and pa.types.is_integer(expected):
+        return _whole_numbers(values, expected, column.type)
     converted = _cast(values, expected)
     failures: Failures = {}
     if column.type == "timestamp" and getattr(given, "tz", None) is None:
@@ -117,6 +119,24 @@ def _convert_text(values: Any, bound: Bound) -> tuple[Any, Failures]:
     texts, undecoded = decode_text(raw)
     converted, failures = convert_bound(texts, bound)
     return converted, failures | undecoded | too_long
+
+
+def _whole_numbers(values: Any, kind: pa.DataType, type_: str) -> tuple[Any, Failures]:
+    """Floats as whole numbers, as pandas writes those of a column with empty fields."""
+    try:
+        return pc.cast(values, kind), {}
+    except pa.ArrowInvalid:
+        pass
+    limit = 1 << (kind.bit_width - 1)
+    listed: list[int | None] = []
+    failures: Failures = {}
+    for row, value in enumerate(values.to_pylist()):
+        is_whole = value is not None and value.is_integer()
+        fits = is_whole and -limit <= value < limit
+        listed.append(int(value) if fits else None)
+        if value is not None and not fits:
+            failures[row] = f"is out of range of {type_}" if is_whole else "is no whole number"
+    return pa.array(listed, kind), failures
 
 
 def _cast(values: Any, kind: pa.DataType) -> Any:

@@ -1,6 +1,7 @@
 """Text as values of declared types: the one grammar for CSV fields and for text inside Parquet.
 
-| type | text | |---|---| | int, bigint | `12`, `-7`; not `12.0`, not `0x1F`, not `1_000` | |
+| type | text | |---|---| | int, bigint | `12`, `-7`, and `12.0`, as pandas writes whole numbers
+beside empty fields; not `12.5`, not `0x1F`, not `1_000` | |
 double | `157.8`, `1e5`, `inf`, `-inf`, `nan`; beyond the largest double is out of range | |
 decimal(p,s) | `157.80`, `1e2`; never rounded: what p and s cannot hold does not fit | | boolean |
 `true`, `false` in any case, `t`, `f`, `1`, `0` | | date | `2018-01-02` | | timestamp | ISO-8601:
@@ -40,6 +41,8 @@ _ZONE = r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
 _CLOCK = r"([01][0-9]|2[0-3])(:[0-5][0-9](:[0-5][0-9](\.[0-9]+)?)?)?"
 ISO_TIME = rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}([T ]{_CLOCK}{_ZONE}?)?$"
 _ZONED = rf"[T ][0-9:.]+{_ZONE}$"
+
+_WHOLE = r"^-?[0-9]+(\.0+)?$"
 
 _DAYS_MIN, _DAYS_MAX = -719_162, 2_932_896  # 0001-01-01, 9999-12-31
 _TRUE, _FALSE = ("true", "t", "1"), ("false", "f", "0")
@@ -130,6 +133,7 @@ def _integer_parser(bits: int) -> Callable[[str], int | None]:
     limit = 2 ** (bits - 1)
 
     def parse(text: str) -> int | None:
+        text = text.partition(".")[0]
         digits = text.lstrip("-").lstrip("0") or "0"
         if len(digits) > 19:
             return None
@@ -137,6 +141,13 @@ def _integer_parser(bits: int) -> Callable[[str], int | None]:
         return value if -limit <= value < limit else None
 
     return parse
+
+
+def _without_zeros(texts: Any) -> Any:
+    """Whole numbers without the zeros behind their point."""
+    if not pc.any(pc.match_substring(texts, ".")).as_py():
+        return texts
+    return pc.replace_substring_regex(texts, r"\.0+$", "")
 
 
 def _cast_double(texts: Any) -> Any:
@@ -217,12 +228,12 @@ def _cast_binary(texts: Any) -> Any:
 
 _GRAMMARS = {
     "int": _Grammar(
-        r"^-?[0-9]+$", "is no whole number", "is out of range of int",
-        lambda texts: pc.cast(texts, pa.int32()), _integer_parser(32),
+        _WHOLE, "is no whole number", "is out of range of int",
+        lambda texts: pc.cast(_without_zeros(texts), pa.int32()), _integer_parser(32),
     ),
     "bigint": _Grammar(
-        r"^-?[0-9]+$", "is no whole number", "is out of range of bigint",
-        lambda texts: pc.cast(texts, pa.int64()), _integer_parser(64),
+        _WHOLE, "is no whole number", "is out of range of bigint",
+        lambda texts: pc.cast(_without_zeros(texts), pa.int64()), _integer_parser(64),
     ),
     "double": _Grammar(
         _DOUBLE, "is no number", "is out of range of double", _cast_double, _parse_double,

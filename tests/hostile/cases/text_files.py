@@ -91,7 +91,7 @@ NUMBERS = (
     one_bad("Arabic digits", "1700000000000000,a,١٢٣,1.5".encode(), "port", "no whole number"),
     one_bad("fullwidth digits", "1700000000000000,a,１２,1.5".encode(), "port", "no whole number"),
     one_bad("a superscript", "1700000000000000,a,²,1.5".encode(), "port", "no whole number"),
-    one_bad("a decimal point", b"1700000000000000,a,12.0,1.5", "port", "no whole number"),
+    one_bad("a decimal point", b"1700000000000000,a,12.5,1.5", "port", "no whole number"),
     one_bad("an exponent", b"1700000000000000,a,1e3,1.5", "port", "no whole number"),
     one_bad("two signs", b"1700000000000000,a,--1,1.5", "port", "no whole number"),
     one_bad("a sign alone", b"1700000000000000,a,-,1.5", "port", "no whole number"),
