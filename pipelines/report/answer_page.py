@@ -16,7 +16,7 @@ from pipelines.homes.headroom_file import headroom_sentence
 from pipelines.homes.home import Home
 from pipelines.report.answer_charts import ANSWERS_MAX, draw_band, draw_delays
 from pipelines.report.answer_figures import AnswerFigures, Mark
-from pipelines.report.home_work import computed_by, networks_of
+from pipelines.report.computed_streams import computed_by, networks_of
 from pipelines.report.html_file import fact_list, html_page, legend, section, write_whole
 from pipelines.report.markup import Markup, table, tag
 from pipelines.report.network_picture import draw_network
@@ -98,10 +98,10 @@ def _broken(streams: Sequence[AnswerFigures]) -> Iterator[Markup]:
 
 def _computed(home: Home) -> Iterator[Markup]:
     """The participants with their fragments, as this home knows them, and its networks."""
-    work = computed_by(home)
+    computed = computed_by(home)
     yield table(
         ["participant", "fragment", "writes"],
-        [[one.participant, one.fragment, ", ".join(one.streams)] for one in work],
+        [[one.participant, one.fragment, ", ".join(one.streams)] for one in computed],
         f"what this home, {home.participant}, knows of: a partner's fragment by its streams",
     )
     for network in networks_of(home):
