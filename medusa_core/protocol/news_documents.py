@@ -313,6 +313,15 @@ def check_news(news: LineNews) -> None:
             raise NEWS.refusal(f"two live segments of {news.stream} overlap at {next_.from_us}")
 
 
+def check_page(news: LineNews, segments_max: int) -> None:
+    """Raise Refused for more segments than were requested, unless one version has so many."""
+    begun = [p.begin_version for p in news.segments if p.begin_version > news.after]
+    if len(begun) > segments_max and len(set(begun)) > 1:
+        raise NEWS.refusal(
+            f"{len(begun)} segments of {news.stream} were sent where {segments_max} were requested"
+        )
+
+
 def _check_hashes(news: LineNews) -> None:
     """Raise Refused for a plan that is not its document's, or a digest that no rows have."""
     for plan in news.plans:

@@ -122,19 +122,24 @@ def open_regular(path: Path, *, follows_links: bool = False) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
+LOCK_MODE = 0o600
+
+
 class FileLock:
     """A lock on a file, held from construction until `close`, or until this process ends.
 
     The file is created if it does not exist, and is never removed: another process may wait for it.
+    Whoever may read a file may lock it, so that it is for its owner alone (`mode`).
     Raises BlockingIOError if another process holds the lock and `waits` is false.
     """
 
     def __init__(
-        self, path: Path, *, waits: bool = False, shared: bool = False, mode: int = 0o666
+        self, path: Path, *, waits: bool = False, shared: bool = False, mode: int = LOCK_MODE
     ) -> None:
         flags = os.O_RDONLY | os.O_CLOEXEC if path.is_dir() else _LOCK
         self._descriptor = os.open(path, flags, mode)
         try:
+            _close_to_others(self._descriptor, mode)
             kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
             fcntl.flock(self._descriptor, kind if waits else kind | fcntl.LOCK_NB)
         except BaseException:
@@ -159,6 +164,14 @@ class FileLock:
             os.close(descriptor)
 
 
+def _close_to_others(descriptor: int, mode: int) -> None:
+    """Take rights from a lock's file that an earlier version gave to other users."""
+    status = os.fstat(descriptor)
+    is_own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+    if is_own and stat.S_IMODE(status.st_mode) & 0o077 & ~mode:
+        os.fchmod(descriptor, mode)
+
+
 @contextmanager
 def descriptor_lock(descriptor: int) -> Iterator[None]:
     """Hold the lock of a file that is open already, for as long as the block runs."""
@@ -169,7 +182,7 @@ def descriptor_lock(descriptor: int) -> Iterator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
-def is_locked(path: Path, *, mode: int = 0o666) -> bool:
+def is_locked(path: Path, *, mode: int = LOCK_MODE) -> bool:
     """Whether a process holds a lock on the file, shared or not."""
     try:
         FileLock(path, mode=mode).close()

@@ -5,7 +5,8 @@ a line (a step, a sink, a report) trust its files, so each is read once when it 
 hold rows of the stream's columns, as many as announced, each within its bucket, and the buckets
 of a segment must have the digests of the news. Any other file is refused, and other rows than the
 announced ones are a divergence; both are problems of that one line. The memory that a file may
-use is limited as for any other (`file_limits`).
+use is limited as for any other (`file_limits`), and a file that unpacks to very much more than its
+size is refused, because steps hold all rows of a bucket.
 """
 
 from __future__ import annotations
@@ -30,7 +31,14 @@ from pipelines.catalog.reading_roles import Lines
 from pipelines.catalog.records import StreamRecord
 from pipelines.storage.arrow_digests import digests_by_bucket
 from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema
-from pipelines.storage.parquet_bounds import check_footer, open_footer, open_pages, parts_of
+from pipelines.storage.file_limits import VALUE_BYTES, FileLimits
+from pipelines.storage.parquet_bounds import (
+    check_footer,
+    open_footer,
+    open_pages,
+    parts_of,
+    text_bytes,
+)
 from pipelines.storage.parquet_pages import WrongPages
 
 FILES_KNOWN_MAX = 64
@@ -127,7 +135,11 @@ def _digests_in(
         reader, batch_rows = open_pages(path, stream, reader, schema.names)
         if reader.metadata.num_rows != file.rows:
             raise ValueError(f"{reader.metadata.num_rows} rows, {file.rows} announced")
+        unpacked = VALUE_BYTES * file.rows * len(schema.names)
+        _check_unpacked(file, unpacked)
         for part in parts_of(reader, schema.names, batch_rows):
+            unpacked += text_bytes(part)
+            _check_unpacked(file, unpacked)
             rows = pa.Table.from_batches([part]).select(schema.names).cast(schema)
             buckets, stimes = rows[BUCKET].to_numpy(), rows[STIME].to_numpy()
             if np.any(stimes - stimes % width_us != buckets):
@@ -135,6 +147,11 @@ def _digests_in(
             for at_us, digest in digests_by_bucket(rows, columns, buckets).items():
                 found[at_us] = found.get(at_us, EMPTY) + digest
     return found
+
+
+def _check_unpacked(file: SegmentFile, unpacked: int) -> None:
+    if unpacked > FileLimits().unpacked_bytes_max(file.size_bytes):
+        raise ValueError(f"its {file.size_bytes:,} bytes unpack to {unpacked:,} or more")
 
 
 def _check_schema(given: pa.Schema, expected: pa.Schema) -> None:

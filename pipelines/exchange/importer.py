@@ -316,6 +316,13 @@ class Importer:
             document = parse_json(plan.document, f"plan {plan.id}", "call the partner's operator")
             if not isinstance(document, dict):
                 raise Refused(f"plan {plan.id} is no plan of Medusa's: call the partner's operator")
+            network = document.get("network")
+            if isinstance(network, dict) and network.get("name") != plan.network:
+                # Else a plan of this home could not be deployed any more.
+                raise Refused(
+                    f"plan {plan.id} is announced as one of network {plan.network}, and its "
+                    "document names another one: call the partner's operator"
+                )
         live = [p.segment for p in news.segments if p.end_version is None and p.segment.files]
         if live:
             self._contents.check(status.stream, live)

@@ -27,15 +27,15 @@ from typing import Any, TypeVar
 WIDE = 10
 PAIRS_MAX = 40_000
 PLACES_MAX = 2_000
-WORK_MAX = 1_000_000
-NODE_WORK = 20
+COST_MAX = 1_000_000
+NODE_COST = 20
 """Links, ranges and pairs of edges that are looked at for one pattern, and what a node counts for:
 about a second."""
 
 Characters = tuple[tuple[int, int], ...]
 """Ranges of code points, both ends included, in order and apart."""
 
-Ways = dict[int, int]
+Counts = dict[int, int]
 """Places, and in how many ways: 2 stands for any number above 1."""
 
 Pair = tuple[int, int]
@@ -66,14 +66,14 @@ _CLASSES: Mapping[str, Characters] = {
 
 
 class _TooLarge(Exception):
-    """A pattern has more places, or takes more work, than is searched."""
+    """A pattern has more places, or takes longer, than is searched."""
 
 
 @dataclass(slots=True)
-class _Work:
+class _Cost:
     """What may still be spent on one pattern."""
 
-    left: int = WORK_MAX
+    left: int = COST_MAX
 
     def spend(self, amount: int) -> None:
         """Raise _TooLarge if so much is not left."""
@@ -86,8 +86,8 @@ class _Work:
 class _Part:
     """Places by which a part begins and ends, in how many ways, and ways to read nothing in it."""
 
-    first: Ways
-    last: Ways
+    first: Counts
+    last: Counts
     empty: int
 
 
@@ -119,9 +119,9 @@ class _Automaton:
     """
 
     flags: _Flags
-    work: _Work
+    cost: _Cost
     reads: list[Characters] = field(default_factory=list)
-    follows: list[Ways] = field(default_factory=list)
+    follows: list[Counts] = field(default_factory=list)
     takes_all: set[int] = field(default_factory=set)
     apart: list[Any] = field(default_factory=list)
     overlaps: dict[tuple[Pair, Pair], bool] = field(default_factory=dict)
@@ -145,7 +145,7 @@ class _Automaton:
     def joined(self, one: _Part, other: _Part) -> _Part:
         """A part and the next."""
         self.link(one, other)
-        self.work.spend(len(one.first) + len(other.last))
+        self.cost.spend(len(one.first) + len(other.last))
         return _Part(
             _sum(one.first, _times(other.first, one.empty)),
             _sum(other.last, _times(one.last, other.empty)),
@@ -154,18 +154,18 @@ class _Automaton:
 
     def link(self, one: _Part, other: _Part) -> None:
         """The second part may follow the first."""
-        self.work.spend(len(one.last) * len(other.first))
-        for place, ways in one.last.items():
+        self.cost.spend(len(one.last) * len(other.first))
+        for place, count in one.last.items():
             for after, more in other.first.items():
                 # A place that takes all it can leaves nothing for one that reads no more than it.
                 if place in self.takes_all and not _without(self.reads[after], self.reads[place]):
                     continue
                 follows = self.follows[place]
-                follows[after] = _few(follows.get(after, 0) + ways * more)
+                follows[after] = _few(follows.get(after, 0) + count * more)
 
     def part(self, kind: Any, value: Any) -> _Part:
         """What one node of a parsed pattern reads."""
-        self.work.spend(NODE_WORK)
+        self.cost.spend(NODE_COST)
         match str(kind):
             case "LITERAL" | "NOT_LITERAL" | "ANY" | "IN":
                 return self.place(self.characters(str(kind), value))
@@ -180,7 +180,7 @@ class _Automaton:
                 for nodes in value[1]:
                     part = self.sequence(nodes)
                     first, last = _sum(whole.first, part.first), _sum(whole.last, part.last)
-                    self.work.spend(len(first) + len(last))
+                    self.cost.spend(len(first) + len(last))
                     whole = _Part(first, last, _few(whole.empty + part.empty))
                 return whole
             case "MAX_REPEAT" | "MIN_REPEAT":
@@ -241,7 +241,7 @@ class _Automaton:
         members = [("LITERAL", value)] if kind != "IN" else [(str(what), of) for what, of in value]
         negated = kind == "NOT_LITERAL" or members[0][0] == "NEGATE"
         ranges = [r for what, of in members for r in self.member(what, of, negated=negated)]
-        self.work.spend(len(ranges))
+        self.cost.spend(len(ranges))
         found = _merged(ranges)
         return _without(_ALL, found) if negated else found
 
@@ -270,7 +270,7 @@ class _Automaton:
         edges = (one, other)
         if edges not in self.overlaps:
             reads, others = self.read_by(*one), self.read_by(*other)
-            self.work.spend(len(reads) + len(others))
+            self.cost.spend(len(reads) + len(others))
             self.overlaps[edges] = _have_common(reads, others)
         return self.overlaps[edges]
 
@@ -291,13 +291,13 @@ def is_exponential(pattern: str) -> bool:
     """
     # Else the parser makes a class of `\\d|\\w`, of which Java tries both.
     apart = _BAR.sub(lambda found: found[0] + "(?=)" * (found[0] == "|"), pattern)
-    flags, work = _Flags.of(pattern), _Work()
+    flags, cost = _Flags.of(pattern), _Cost()
     try:
         waiting: list[Any] = [parser.parse(apart)]
         while waiting:
-            automaton = _Automaton(flags, work)
+            automaton = _Automaton(flags, cost)
             automaton.sequence(waiting.pop())
-            if _has_two_ways_back(automaton):
+            if _has_ambiguous_loop(automaton):
                 return True
             waiting.extend(automaton.apart)
     except (_TooLarge, RecursionError):
@@ -305,7 +305,7 @@ def is_exponential(pattern: str) -> bool:
     return False
 
 
-def _has_two_ways_back(automaton: _Automaton) -> bool:
+def _has_ambiguous_loop(automaton: _Automaton) -> bool:
     edges = {place: list(after) for place, after in enumerate(automaton.follows)}
     for loop in _components(edges):
         inside = set(loop)
@@ -321,7 +321,7 @@ def _has_two_ways_back(automaton: _Automaton) -> bool:
             if pair in both:
                 continue
             left, right = pair
-            automaton.work.spend(len(within[left]) * len(within[right]))
+            automaton.cost.spend(len(within[left]) * len(within[right]))
             both[pair] = [
                 (one, other)
                 for one in within[left]
@@ -377,11 +377,11 @@ def _few(number: int) -> int:
     return min(number, 2)
 
 
-def _times(ways: Ways, factor: int) -> Ways:
-    return {place: _few(number * factor) for place, number in ways.items()} if factor else {}
+def _times(counts: Counts, factor: int) -> Counts:
+    return {place: _few(number * factor) for place, number in counts.items()} if factor else {}
 
 
-def _sum(one: Ways, other: Ways) -> Ways:
+def _sum(one: Counts, other: Counts) -> Counts:
     found = dict(one)
     for place, number in other.items():
         found[place] = _few(found.get(place, 0) + number)

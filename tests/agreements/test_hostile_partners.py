@@ -137,6 +137,20 @@ def test_offers_leave_room_for_what_is_said_of_contracts(alpha: Party, beta: Par
     assert [one.envelope.kind for one in first] == [EnvelopeKind.DOCUMENT], "and it is first"
 
 
+@pytest.mark.parametrize("expires_at_ms", [2**53 - 1, 2**63 - 1, 253_402_300_800_000, -1])
+def test_a_proposal_that_lasts_longer_than_any_may_is_refused(
+    alpha: Party, beta: Party, expires_at_ms: int
+) -> None:
+    """One that was valid until the year 287396 made every client raise that read it."""
+    body = a_body(some_terms(), expires_at_ms=expires_at_ms)
+    assert put(alpha, beta, an_envelope(alpha, body)) == ("taken",)
+    beta.contract_sync.tick()
+    ((state, reason),) = inbox(beta)
+    assert state == "refused"
+    assert "a proposal lasts up to 31 days" in reason or "this is no document" in reason
+    assert beta.sql("SELECT * FROM medusa_api.contract_proposals") == []
+
+
 WRONG: dict[str, Any] = {
     "no object": 7,
     "nothing": None,

@@ -19,6 +19,7 @@ from medusa_core.errors import Diverged, MedusaError, OutcomeUnknown, Refused, U
 from medusa_core.exchange import LineNews
 from medusa_core.names import Version
 from medusa_core.protocol.envelope_documents import ANSWER_LENGTH_MAX, ENVELOPES_MAX
+from medusa_core.protocol.news_documents import write_news
 from medusa_core.protocol.problems import ProblemKind, write_problem
 from medusa_core.segments import Producer
 from pipelines.catalog.postgres.exchange_home import ExchangeHome
@@ -41,6 +42,7 @@ from tests.exchange.served import (
     silent,
 )
 from tests.exchange.test_exchange_home import an_envelope
+from tests.protocol.test_news_relations import NEWS, a_segment
 from tests.sweeps import long_but
 from tests.waiting import until
 
@@ -239,6 +241,28 @@ def test_news_of_another_line_than_was_requested_is_refused(
     monkeypatch.setattr(https_exchange, "read_news", other)
     with asking(address_of(server.url)) as exchange, pytest.raises(Diverged, match="was asked for"):
         exchange.line_news(a.SUMS, Producer(ALPHA), Version(0), segments_max=10)
+
+
+def asked_for_1024(versions: int) -> LineNews:
+    """The answer of a partner that sends 20,000 segments, of so many versions."""
+    segments = tuple(a_segment(n, n + 1, 5 + n % versions) for n in range(20_000))
+    version = Version(4 + versions)
+    whole = replace(NEWS, version=version, end_us=None, trimmed_us=None, segments=segments)
+    content = write_news(whole)
+
+    def sends(connection: socket.socket) -> None:
+        while True:
+            request_with_token(connection)
+            send(connection, content)
+
+    with scripted(sends) as url, asking(address_of(url)) as exchange:
+        return exchange.line_news(NEWS.stream, NEWS.producer, NEWS.after, segments_max=1_024)
+
+
+def test_more_segments_than_were_requested_are_refused_unless_one_version_has_them() -> None:
+    assert len(asked_for_1024(versions=1).segments) == 20_000
+    with pytest.raises(Refused, match="20000 segments of busy_sources were sent where 1024 were"):
+        asked_for_1024(versions=2)
 
 
 @pytest.mark.long(quick=True)

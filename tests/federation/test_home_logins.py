@@ -33,6 +33,7 @@ from pipelines.homes.home import (
     open_home,
     open_homes,
     role_url,
+    storage_of,
 )
 from pipelines.homes.home_logins import make_passwords, read_password
 from pipelines.homes.secret_files import secret_file
@@ -110,6 +111,20 @@ def secrets_among(files: set[str]) -> set[str]:
 
 OF_A_DRIVER = {"keys/alpha/logins/job"}
 """Its own login alone: partners are reached through their exchange servers."""
+
+
+def test_no_other_user_may_hold_the_lock_of_the_folder(settings: Settings) -> None:
+    """Whoever may read it may lock it, and nothing is changed in the homes meanwhile."""
+    lock = settings.directory / "lock"
+    assert lock.stat().st_mode & 0o777 == 0o600
+    lock.chmod(0o644)  # as an earlier version made it
+    make_both(settings)
+    assert lock.stat().st_mode & 0o777 == 0o600
+
+
+def test_no_other_user_may_read_the_files_of_a_home(settings: Settings) -> None:
+    for participant in (ALPHA, BETA):
+        assert storage_of(settings.directory, participant).stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.long

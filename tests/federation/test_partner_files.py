@@ -83,6 +83,20 @@ def many_equal(table: pa.Table) -> Content:
     return parquet(rows), rows.num_rows
 
 
+def few_bytes_of_many_rows(table: pa.Table) -> Content:
+    rows = table.slice(0, 1).take(pa.array(np.zeros(3_000_000, np.int64)))
+    return parquet(rows, compression="zstd"), rows.num_rows
+
+
+def few_bytes_of_long_texts(table: pa.Table) -> Content:
+    """A text of 1 MiB in each of 600 rows, which the file has once."""
+    host = pa.DictionaryArray.from_arrays(
+        pa.array(np.zeros(len(table), np.int32)), pa.array(["a" * (1 << 20)])
+    )
+    at = table.column_names.index("host")
+    return parquet(table.set_column(at, pa.field("host", host.type), host), compression="zstd")
+
+
 REFUSED: dict[str, tuple[Spoil, str]] = {
     "text": (lambda table: b"these are no rows", "holds no rows of one"),
     "nothing": (lambda table: b"", "holds no rows of one"),
@@ -151,6 +165,8 @@ REFUSED: dict[str, tuple[Spoil, str]] = {
         "hold other rows in the bucket at",
     ),
     "very many equal rows": (many_equal, "hold other rows in the bucket at"),
+    "rows that unpack to very much": (few_bytes_of_many_rows, r"bytes unpack to 120,000,000 or"),
+    "texts that unpack to very much": (few_bytes_of_long_texts, r"bytes unpack to \d+,\d+,\d+ or"),
 }  # fmt: skip
 
 
@@ -291,7 +307,8 @@ def assert_says(problem: str, says: str, name: str) -> None:
 def test_a_plan_that_is_no_document_stops_its_line(
     exchange: Spoilt, poll: Callable[[], dict[StreamName, str | None]]
 ) -> None:
-    for number, document in enumerate(("", "[]", "{", "7", "[" * 100_000, '{"a": "b"')):
+    documents = ("", "[]", "{", "7", "[" * 100_000, '{"a": "b"', '{"network": {"name": "other"}}')
+    for number, document in enumerate(documents):
         exchange.plan = document
         told = poll()
         assert_says(told.pop(ONE) or "", "plan p", document[:20])

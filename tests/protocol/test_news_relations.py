@@ -116,6 +116,9 @@ ABSURD: Mapping[str, tuple[Change, str]] = {
     "a bucket outside of its segment": (in_segment("buckets", 0, "at_us", 2_000), "outside"),
     "a bucket without rows": (in_segment("buckets", 0, "rows", 0), "rows is 0"),
     "a bucket twice": (in_segment("buckets", [BUCKET, BUCKET]), "not in order at 1000"),
+    "buckets in another order": (
+        in_segment("buckets", [{**BUCKET, "at_us": 1_500}, BUCKET]), "not in order at 1000"
+    ),
     "a digest that rows cannot have": (
         in_segment("buckets", 0, "sum_a", str(3 * 2**64)),
         "a digest that 3 rows cannot have",

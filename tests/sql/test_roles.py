@@ -147,6 +147,21 @@ def test_a_partner_sees_nothing_of_how_it_was_computed(session_of: LogIn) -> Non
     assert run(session_of, "analyst", analyst) == [(stream["name"],)] == [("sums",)]
 
 
+@pytest.mark.parametrize("role", ["airflow", "analyst", "exchange"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT medusa.acknowledge('sums', 'gamma', 0, 1, 0)",
+        "SELECT medusa.line_news('sums', 'alpha', 0, 0, 10)",
+        "SELECT medusa.place_hold('sums', 'gamma', 'import', 0, 1)",
+    ],
+)
+def test_who_speaks_for_partners_reads_and_acknowledges_through_what_is_granted_alone(
+    session_of: LogIn, role: str, statement: str
+) -> None:
+    assert is_refused(session_of, role, statement)
+
+
 def test_a_login_of_one_home_does_not_reach_another(
     postgres_server: EmbeddedServer, attacked_urls: HomeUrls
 ) -> None:

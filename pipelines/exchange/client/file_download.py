@@ -42,6 +42,9 @@ ATTEMPTS_MAX = 16
 FREE_BYTES_MIN = 1 << 30
 """Room that a partner's file leaves on the disk."""
 
+FILE_MODE = 0o666
+"""Of a part file, which becomes a file of the storage root: as the others there."""
+
 PIECE_BYTES = 1 << 20
 
 SYNCED_BYTES = 8 << 20
@@ -179,12 +182,8 @@ class _PartFile:
     def __init__(self, target: Path, file: SegmentFile) -> None:
         self.file = file
         target.parent.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(target.parent).free
-        if file.size_bytes > free - FREE_BYTES_MIN:
-            raise Unavailable(
-                f"there is no room for a file of {file.size_bytes} bytes in {target.parent}: free "
-                "space; it is tried again"
-            )
+        self._folder = target.parent
+        self._check_room(file.size_bytes)
         self._path, self._lock = _locked(target, file.sha256)
         with ExitStack() as failed:
             failed.callback(self._lock.close)
@@ -216,7 +215,8 @@ class _PartFile:
         self._digest, self.length, self.is_continued = sha256(), 0, False
 
     def write(self, pieces: Sequence[bytes]) -> None:
-        """Append received bytes."""
+        """Append received bytes; Unavailable if too little room is left, also by other files."""
+        self._check_room(sum(map(len, pieces)))
         for piece in pieces:
             self._opened.write(piece)
             self._digest.update(piece)
@@ -225,6 +225,13 @@ class _PartFile:
         if self._unsynced >= SYNCED_BYTES:
             self._unsynced = 0
             sync_file(self._opened)
+
+    def _check_room(self, size_bytes: int) -> None:
+        if size_bytes > shutil.disk_usage(self._folder).free - FREE_BYTES_MIN:
+            raise Unavailable(
+                f"there is no room for a file of {self.file.size_bytes} bytes in {self._folder}: "
+                "free space; it is tried again"
+            )
 
     def name(self, target: Path) -> None:
         """Give the file, which is complete, the target's name."""
@@ -249,11 +256,11 @@ def _locked(target: Path, digest: str) -> tuple[Path, FileLock]:
     end = f"{target.suffix}{PART_SUFFIX}"
     path = target.with_name(f"{PART_PREFIX}{digest}{end}")
     with suppress(BlockingIOError), ExitStack() as other:
-        lock = other.enter_context(FileLock(path))
+        lock = other.enter_context(FileLock(path, mode=FILE_MODE))
         with suppress(FileNotFoundError):
             # Else the process before has just given it the target's name.
             if os.fstat(lock.descriptor).st_ino == path.stat().st_ino:
                 other.pop_all()
                 return path, lock
     path = target.with_name(f"{PART_PREFIX}{digest}-{secrets.token_hex(6)}{end}")
-    return path, FileLock(path)
+    return path, FileLock(path, mode=FILE_MODE)

@@ -20,7 +20,7 @@ from medusa_core.errors import Diverged, MedusaError, Unavailable
 from medusa_core.exchange import LineNews
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.protocol import call_documents as calls
-from medusa_core.protocol.news_documents import NEWS_BYTES_MAX, read_news
+from medusa_core.protocol.news_documents import NEWS_BYTES_MAX, check_page, read_news
 from medusa_core.restart import RestartPolicy
 from medusa_core.segments import Producer, SegmentFile
 from pipelines.base import clock
@@ -138,6 +138,7 @@ class HttpsExchange:
                 f"{after} and sends {news.stream} by {news.producer} after {news.after}: call its "
                 "operator"
             )
+        check_page(news, segments_max)
         # Rounded down: an age is never too small.
         return replace(news, read_after_ms=max(int((received.read_s - began_s) * 1_000), 0))
 

@@ -111,7 +111,7 @@ class Connection(H11Protocol):
         self.partner: Participant | None = None
         self._address = ""
         self._unseen: list[bytes] = []
-        self._has_turn = False
+        self._is_admitted = False
         self._ends: asyncio.TimerHandle | None = None
         self._application = self.app
         self.app = self._answered
@@ -160,22 +160,22 @@ class Connection(H11Protocol):
         """Look at what an unauthenticated client has sent; it was not read on meanwhile."""
         unseen, self._unseen = self._unseen, []
         if not self.transport.is_closing():
-            self._has_turn = True
+            self._is_admitted = True
             self.flow.resume_reading()
             super().data_received(b"".join(unseen))
 
     def handle_events(self) -> None:
         """See `H11Protocol`; requests that were sent together take a turn each."""
         is_next_request = bool(self.conn.trailing_data[0])
-        if self.partner is None and not self._has_turn and is_next_request:
+        if self.partner is None and not self._is_admitted and is_next_request:
             self.connections_of_server.admission.enter(self._address, self._handle_next)
             return
-        self._has_turn = False
+        self._is_admitted = False
         super().handle_events()
 
     def _handle_next(self) -> None:
         if not self.transport.is_closing():
-            self._has_turn = True
+            self._is_admitted = True
             self.handle_events()
 
     def send_400_response(self, msg: str) -> None:

@@ -14,12 +14,20 @@ from pathlib import Path
 
 from medusa_core.errors import Unavailable
 from pipelines.base import clock
+from pipelines.base.files import open_regular
+from pipelines.storage.file_limits import FileLimits
 
 SETTLED_NS = 2_000_000_000
 """Two changes this near to each other may leave the same time behind, whatever the file system."""
 
 LIST_ANYWAY_NS = 10_000_000_000
 """A file system over a network may tell of a change late, or by a clock of its own."""
+
+PACKED = (b"\x1f\x8b", b"PAR1")
+"""How packed files begin: gzip and Parquet."""
+
+PACKED_RATIO_MAX = 1_032
+"""How many times its own size a file of gzip may unpack to. One of Parquet is counted alike."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +47,9 @@ class Arrival:
 class Arrivals:
     """The names that are in a folder and have not been handed over yet."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, limits: FileLimits = FileLimits()) -> None:  # noqa: B008
         self._directory = directory
+        self._limits = limits
         self._waiting: dict[str, Arrival] = {}
         self._listed_at_ns: int | None = None
         self._changed_at_ns = 0
@@ -71,14 +80,20 @@ class Arrivals:
             ) from None
 
     def take(self, files_max: int, bytes_max: int) -> list[Arrival]:
-        """The next to hand over, in order: at least one if there is any, within both limits."""
+        """The next to hand over, in order: at least one if there is any, within both limits.
+
+        `bytes_max`: of what they may unpack to, all of which a batch holds at once.
+        """
         taken: list[Arrival] = []
         left = bytes_max
         for arrival in sorted(self._waiting.values(), key=lambda a: a.order):
-            if taken and (len(taken) == files_max or arrival.size_bytes > left):
+            if len(taken) == files_max:
+                break
+            unpacked = self._unpacked_bytes_max(arrival)
+            if taken and unpacked > left:
                 break
             taken.append(arrival)
-            left -= arrival.size_bytes
+            left -= unpacked
         for arrival in taken:
             del self._waiting[arrival.name]
         return taken
@@ -135,6 +150,20 @@ class Arrivals:
             if arrival is not None:
                 waiting[name] = arrival
         return waiting
+
+    def _unpacked_bytes_max(self, arrival: Arrival) -> int:
+        """What a file may unpack to, or its size; what is no file takes no room."""
+        try:
+            with open_regular(self._directory / arrival.name, follows_links=True) as file:
+                is_packed = file.read(max(map(len, PACKED))).startswith(PACKED)
+        except OSError:
+            is_packed = False
+        size = arrival.size_bytes
+        return (
+            min(PACKED_RATIO_MAX * size, self._limits.unpacked_bytes_max(size))
+            if is_packed
+            else size
+        )
 
     def _arrival(self, name: str) -> Arrival | None:
         path = self._directory / name

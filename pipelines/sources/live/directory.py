@@ -97,7 +97,7 @@ class DirectorySource:
         self._file_limits = file_limits
         self._schema = record_schema(columns_of(f"source {source.name!r}", source.columns))
         self._own_session: SparkSession | None = None
-        self._arrivals = Arrivals(self._directory)
+        self._arrivals = Arrivals(self._directory, file_limits)
         self._reused = ReusedNames(self._directory)
         self._handover: HandOver | None = None
         self._now_ms = 0

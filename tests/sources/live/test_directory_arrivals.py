@@ -11,6 +11,7 @@ from medusa_core.errors import Refused, Unavailable
 from pipelines.sources.live.arrivals import Arrivals
 from pipelines.sources.live.handover import BATCHES_PER_GENERATION, REMEMBER_MS, HandOver
 from pipelines.sources.live.reused_names import LOOKED_AT, LOOKED_AT_FIRST, ReusedNames
+from pipelines.storage.file_limits import FileLimits
 
 LONG_AGO = 1_000_000
 
@@ -50,6 +51,22 @@ def test_a_batch_ends_at_either_limit_and_holds_at_least_one_file(tmp_path: Path
     assert names(arrivals) == ["3"]
     assert names(arrivals) == ["4"]
     assert names(arrivals) == []
+
+
+@pytest.mark.parametrize("begins", [b"\x1f\x8b", b"PAR1"], ids=["gzip", "Parquet"])
+def test_packed_files_count_by_what_they_may_unpack_to(tmp_path: Path, begins: bytes) -> None:
+    """A thousand files of 100 KB that unpack to 64 MiB each were one batch, and 64 GB in memory."""
+    for number in range(5):
+        (tmp_path / str(number)).write_bytes(begins + b"x" * 998)
+        os.utime(tmp_path / str(number), (LONG_AGO + number, LONG_AGO + number))
+    os.mkfifo(tmp_path / "a pipe")
+    os.utime(tmp_path / "a pipe", (LONG_AGO - 1, LONG_AGO - 1))
+    arrivals = Arrivals(tmp_path)
+    arrivals.look({})
+    assert names(arrivals, bytes_max=2_500_000) == ["a pipe", "0", "1"]
+    arrivals = Arrivals(tmp_path, FileLimits(unpacked_ratio_max=1))
+    arrivals.look({})
+    assert names(arrivals, bytes_max=2_500_000) == ["a pipe", "0", "1"], "64 MiB may be more"
 
 
 def test_a_folder_that_did_not_change_is_not_listed_again(
