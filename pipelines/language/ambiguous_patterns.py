@@ -44,19 +44,19 @@ Node = TypeVar("Node", bound=Hashable)
 _LAST = 0x10FFFF
 _ALL: Characters = ((0, _LAST),)
 _BEYOND = (128, _LAST)
-_LETTERS: Characters = ((65, 90), (97, 122), _BEYOND)
+_ALPHA: Characters = ((65, 90), (97, 122), _BEYOND)
 _DIGITS: Characters = ((48, 57), _BEYOND)
 _LINE_ENDS: Characters = ((10, 10), (13, 13), (0x85, 0x85), (0x2028, 0x2029))
 """What `.` does not read in Java."""
 JAVA_CLASSES: Mapping[str, tuple[str, Characters]] = {
-    **dict.fromkeys(("Lower", "Upper", "Alpha", "IsLetter", "IsAlphabetic"), ("\ue001", _LETTERS)),
-    **dict.fromkeys(("L", "Lu", "Ll", "Lt", "Lm", "Lo", "IsLatin"), ("\ue001", _LETTERS)),
+    **dict.fromkeys(("Lower", "Upper", "Alpha", "IsLetter", "IsAlphabetic"), ("\ue001", _ALPHA)),
+    **dict.fromkeys(("L", "Lu", "Ll", "Lt", "Lm", "Lo", "IsLatin"), ("\ue001", _ALPHA)),
     **dict.fromkeys(("Digit", "IsDigit", "N", "Nd"), ("\ue002", _DIGITS)),
 }
 """Java's names of classes -> what stands for it in a pattern for Python, and all it may read."""
 ANY_CLASS = ("\ue000", _ALL)
 """The like for all other names."""
-_STANDING = {ord(sign): known for sign, known in (*JAVA_CLASSES.values(), ANY_CLASS)}
+_STANDS_FOR = {ord(sign): known for sign, known in (*JAVA_CLASSES.values(), ANY_CLASS)}
 _BAR = re.compile(r"\\.|\[\^?(?:\\.|[^\]\\])*\]|\|", re.DOTALL)
 _CLASSES: Mapping[str, Characters] = {
     "DIGIT": ((48, 57),),
@@ -212,7 +212,7 @@ class _Automaton:
         members = value if kind == "IN" else [(kind, value)]
         known = {"LITERAL", "NOT_LITERAL", "CATEGORY", "RANGE", "NEGATE"}
         return all(
-            str(what) in known and (of[0] if isinstance(of, tuple) else of) not in _STANDING
+            str(what) in known and (of[0] if isinstance(of, tuple) else of) not in _STANDS_FOR
             for what, of in members
         )
 
@@ -256,10 +256,10 @@ class _Automaton:
             yield from _without(_ALL, known) if name.startswith("NOT_") else known
             return
         low, high = (value, value) if kind == "LITERAL" else value
-        if low not in _STANDING:
+        if low not in _STANDS_FOR:
             yield low, high
         elif not negated:
-            yield from _STANDING[low]
+            yield from _STANDS_FOR[low]
         if self.flags.ignores_case if negated else self.flags.may_ignore_case:
             for code in range(max(low, 65), min(high, 122) + 1):
                 other = ord(chr(code).swapcase())
