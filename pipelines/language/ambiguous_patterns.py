@@ -56,7 +56,7 @@ JAVA_CLASSES: Mapping[str, tuple[str, Characters]] = {
 """Java's names of classes -> what stands for it in a pattern for Python, and all it may read."""
 ANY_CLASS = ("\ue000", _ALL)
 """The like for all other names."""
-_STANDS_FOR = {ord(sign): known for sign, known in (*JAVA_CLASSES.values(), ANY_CLASS)}
+_REPLACED = {ord(sign): known for sign, known in (*JAVA_CLASSES.values(), ANY_CLASS)}
 _BAR = re.compile(r"\\.|\[\^?(?:\\.|[^\]\\])*\]|\|", re.DOTALL)
 _CLASSES: Mapping[str, Characters] = {
     "DIGIT": ((48, 57),),
@@ -212,7 +212,7 @@ class _Automaton:
         members = value if kind == "IN" else [(kind, value)]
         known = {"LITERAL", "NOT_LITERAL", "CATEGORY", "RANGE", "NEGATE"}
         return all(
-            str(what) in known and (of[0] if isinstance(of, tuple) else of) not in _STANDS_FOR
+            str(what) in known and (of[0] if isinstance(of, tuple) else of) not in _REPLACED
             for what, of in members
         )
 
@@ -256,10 +256,10 @@ class _Automaton:
             yield from _without(_ALL, known) if name.startswith("NOT_") else known
             return
         low, high = (value, value) if kind == "LITERAL" else value
-        if low not in _STANDS_FOR:
+        if low not in _REPLACED:
             yield low, high
         elif not negated:
-            yield from _STANDS_FOR[low]
+            yield from _REPLACED[low]
         if self.flags.ignores_case if negated else self.flags.may_ignore_case:
             for code in range(max(low, 65), min(high, 122) + 1):
                 other = ord(chr(code).swapcase())
