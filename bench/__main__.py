@@ -117,14 +117,21 @@ MEASUREMENTS = (
 """What is measured apart from the comparisons, each by a module of its own."""
 
 
+INTERRUPTED = 130
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Hand over to a measurement that is named, else compare."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given and given[0] in MEASUREMENTS:
-        module = import_module(f"bench.{given[0].replace('-', '_')}")
-        code: int = module.main(given[1:])
-        return code
-    return compare(given)
+    try:
+        if given and given[0] in MEASUREMENTS:
+            module = import_module(f"bench.{given[0].replace('-', '_')}")
+            code: int = module.main(given[1:])
+            return code
+        return compare(given)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
 
 
 def compare(arguments: Sequence[str]) -> int:
