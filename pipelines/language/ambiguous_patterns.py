@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 WIDE = 10
 PAIRS_MAX = 40_000
 PLACES_MAX = 2_000
-COST_MAX = 1_000_000
+BUDGET_MAX = 1_000_000
 NODE_COST = 20
 """Links, ranges and pairs of edges that are looked at for one pattern, and what a node counts for:
 about a second."""
@@ -35,7 +35,7 @@ about a second."""
 Characters = tuple[tuple[int, int], ...]
 """Ranges of code points, both ends included, in order and apart."""
 
-Counts = dict[int, int]
+Paths = dict[int, int]
 """Places, and in how many ways: 2 stands for any number above 1."""
 
 Pair = tuple[int, int]
@@ -44,19 +44,21 @@ Node = TypeVar("Node", bound=Hashable)
 _LAST = 0x10FFFF
 _ALL: Characters = ((0, _LAST),)
 _BEYOND = (128, _LAST)
-_ALPHA: Characters = ((65, 90), (97, 122), _BEYOND)
+_ALPHABETIC: Characters = ((65, 90), (97, 122), _BEYOND)
 _DIGITS: Characters = ((48, 57), _BEYOND)
 _LINE_ENDS: Characters = ((10, 10), (13, 13), (0x85, 0x85), (0x2028, 0x2029))
 """What `.` does not read in Java."""
 JAVA_CLASSES: Mapping[str, tuple[str, Characters]] = {
-    **dict.fromkeys(("Lower", "Upper", "Alpha", "IsLetter", "IsAlphabetic"), ("\ue001", _ALPHA)),
-    **dict.fromkeys(("L", "Lu", "Ll", "Lt", "Lm", "Lo", "IsLatin"), ("\ue001", _ALPHA)),
+    **dict.fromkeys(
+        ("Lower", "Upper", "Alpha", "IsLetter", "IsAlphabetic"), ("\ue001", _ALPHABETIC)
+    ),
+    **dict.fromkeys(("L", "Lu", "Ll", "Lt", "Lm", "Lo", "IsLatin"), ("\ue001", _ALPHABETIC)),
     **dict.fromkeys(("Digit", "IsDigit", "N", "Nd"), ("\ue002", _DIGITS)),
 }
 """Java's names of classes -> what stands for it in a pattern for Python, and all it may read."""
 ANY_CLASS = ("\ue000", _ALL)
 """The like for all other names."""
-_REPLACED = {ord(sign): known for sign, known in (*JAVA_CLASSES.values(), ANY_CLASS)}
+_SIGNS = {ord(sign): known for sign, known in (*JAVA_CLASSES.values(), ANY_CLASS)}
 _BAR = re.compile(r"\\.|\[\^?(?:\\.|[^\]\\])*\]|\|", re.DOTALL)
 _CLASSES: Mapping[str, Characters] = {
     "DIGIT": ((48, 57),),
@@ -66,14 +68,14 @@ _CLASSES: Mapping[str, Characters] = {
 
 
 class _TooLarge(Exception):
-    """A pattern has more places, or takes longer, than is searched."""
+    """A pattern has more places, or takes more work, than is searched."""
 
 
 @dataclass(slots=True)
-class _Cost:
+class _Budget:
     """What may still be spent on one pattern."""
 
-    left: int = COST_MAX
+    left: int = BUDGET_MAX
 
     def spend(self, amount: int) -> None:
         """Raise _TooLarge if so much is not left."""
@@ -86,8 +88,8 @@ class _Cost:
 class _Part:
     """Places by which a part begins and ends, in how many ways, and ways to read nothing in it."""
 
-    first: Counts
-    last: Counts
+    first: Paths
+    last: Paths
     empty: int
 
 
@@ -119,9 +121,9 @@ class _Automaton:
     """
 
     flags: _Flags
-    cost: _Cost
+    budget: _Budget
     reads: list[Characters] = field(default_factory=list)
-    follows: list[Counts] = field(default_factory=list)
+    follows: list[Paths] = field(default_factory=list)
     takes_all: set[int] = field(default_factory=set)
     apart: list[Any] = field(default_factory=list)
     overlaps: dict[tuple[Pair, Pair], bool] = field(default_factory=dict)
@@ -145,7 +147,7 @@ class _Automaton:
     def joined(self, one: _Part, other: _Part) -> _Part:
         """A part and the next."""
         self.link(one, other)
-        self.cost.spend(len(one.first) + len(other.last))
+        self.budget.spend(len(one.first) + len(other.last))
         return _Part(
             _sum(one.first, _times(other.first, one.empty)),
             _sum(other.last, _times(one.last, other.empty)),
@@ -154,18 +156,18 @@ class _Automaton:
 
     def link(self, one: _Part, other: _Part) -> None:
         """The second part may follow the first."""
-        self.cost.spend(len(one.last) * len(other.first))
-        for place, count in one.last.items():
+        self.budget.spend(len(one.last) * len(other.first))
+        for place, paths in one.last.items():
             for after, more in other.first.items():
                 # A place that takes all it can leaves nothing for one that reads no more than it.
                 if place in self.takes_all and not _without(self.reads[after], self.reads[place]):
                     continue
                 follows = self.follows[place]
-                follows[after] = _few(follows.get(after, 0) + count * more)
+                follows[after] = _few(follows.get(after, 0) + paths * more)
 
     def part(self, kind: Any, value: Any) -> _Part:
         """What one node of a parsed pattern reads."""
-        self.cost.spend(NODE_COST)
+        self.budget.spend(NODE_COST)
         match str(kind):
             case "LITERAL" | "NOT_LITERAL" | "ANY" | "IN":
                 return self.place(self.characters(str(kind), value))
@@ -180,7 +182,7 @@ class _Automaton:
                 for nodes in value[1]:
                     part = self.sequence(nodes)
                     first, last = _sum(whole.first, part.first), _sum(whole.last, part.last)
-                    self.cost.spend(len(first) + len(last))
+                    self.budget.spend(len(first) + len(last))
                     whole = _Part(first, last, _few(whole.empty + part.empty))
                 return whole
             case "MAX_REPEAT" | "MIN_REPEAT":
@@ -212,7 +214,7 @@ class _Automaton:
         members = value if kind == "IN" else [(kind, value)]
         known = {"LITERAL", "NOT_LITERAL", "CATEGORY", "RANGE", "NEGATE"}
         return all(
-            str(what) in known and (of[0] if isinstance(of, tuple) else of) not in _REPLACED
+            str(what) in known and (of[0] if isinstance(of, tuple) else of) not in _SIGNS
             for what, of in members
         )
 
@@ -241,7 +243,7 @@ class _Automaton:
         members = [("LITERAL", value)] if kind != "IN" else [(str(what), of) for what, of in value]
         negated = kind == "NOT_LITERAL" or members[0][0] == "NEGATE"
         ranges = [r for what, of in members for r in self.member(what, of, negated=negated)]
-        self.cost.spend(len(ranges))
+        self.budget.spend(len(ranges))
         found = _merged(ranges)
         return _without(_ALL, found) if negated else found
 
@@ -256,10 +258,10 @@ class _Automaton:
             yield from _without(_ALL, known) if name.startswith("NOT_") else known
             return
         low, high = (value, value) if kind == "LITERAL" else value
-        if low not in _REPLACED:
+        if low not in _SIGNS:
             yield low, high
         elif not negated:
-            yield from _REPLACED[low]
+            yield from _SIGNS[low]
         if self.flags.ignores_case if negated else self.flags.may_ignore_case:
             for code in range(max(low, 65), min(high, 122) + 1):
                 other = ord(chr(code).swapcase())
@@ -270,7 +272,7 @@ class _Automaton:
         edges = (one, other)
         if edges not in self.overlaps:
             reads, others = self.read_by(*one), self.read_by(*other)
-            self.cost.spend(len(reads) + len(others))
+            self.budget.spend(len(reads) + len(others))
             self.overlaps[edges] = _have_common(reads, others)
         return self.overlaps[edges]
 
@@ -291,13 +293,13 @@ def is_exponential(pattern: str) -> bool:
     """
     # Else the parser makes a class of `\\d|\\w`, of which Java tries both.
     apart = _BAR.sub(lambda found: found[0] + "(?=)" * (found[0] == "|"), pattern)
-    flags, cost = _Flags.of(pattern), _Cost()
+    flags, budget = _Flags.of(pattern), _Budget()
     try:
         waiting: list[Any] = [parser.parse(apart)]
         while waiting:
-            automaton = _Automaton(flags, cost)
+            automaton = _Automaton(flags, budget)
             automaton.sequence(waiting.pop())
-            if _has_ambiguous_loop(automaton):
+            if _is_ambiguous(automaton):
                 return True
             waiting.extend(automaton.apart)
     except (_TooLarge, RecursionError):
@@ -305,7 +307,7 @@ def is_exponential(pattern: str) -> bool:
     return False
 
 
-def _has_ambiguous_loop(automaton: _Automaton) -> bool:
+def _is_ambiguous(automaton: _Automaton) -> bool:
     edges = {place: list(after) for place, after in enumerate(automaton.follows)}
     for loop in _components(edges):
         inside = set(loop)
@@ -321,7 +323,7 @@ def _has_ambiguous_loop(automaton: _Automaton) -> bool:
             if pair in both:
                 continue
             left, right = pair
-            automaton.cost.spend(len(within[left]) * len(within[right]))
+            automaton.budget.spend(len(within[left]) * len(within[right]))
             both[pair] = [
                 (one, other)
                 for one in within[left]
@@ -377,11 +379,11 @@ def _few(number: int) -> int:
     return min(number, 2)
 
 
-def _times(counts: Counts, factor: int) -> Counts:
-    return {place: _few(number * factor) for place, number in counts.items()} if factor else {}
+def _times(paths: Paths, factor: int) -> Paths:
+    return {place: _few(number * factor) for place, number in paths.items()} if factor else {}
 
 
-def _sum(one: Counts, other: Counts) -> Counts:
+def _sum(one: Paths, other: Paths) -> Paths:
     found = dict(one)
     for place, number in other.items():
         found[place] = _few(found.get(place, 0) + number)

@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import httpx
+import psycopg2
 import pytest
 
 from medusa_core.names import Participant, Version
@@ -197,6 +198,36 @@ def test_an_acknowledgement_and_the_health_of_the_home(serve: Serve, home: Excha
         assert (health.participant, health.version) == (ALPHA, "0.1.0")
 
     serve(test)
+
+
+def test_an_acknowledgement_counts_for_the_partner_of_the_token_whatever_name_it_has(
+    serve: Serve, home: ExchangeHome, urls: HomeUrls
+) -> None:
+    """Acknowledged in another reader's name, that one would lose what is trimmed behind it."""
+    names = ["gamma", "alpha", *(f"invented_{n}" for n in range(50))]
+    claims = ("reader", "partner", "holder", "participant", "iss")
+    body = {"stream": "sums", "through_us": 0, "limit_ms": 60_000, "path_ms": 0}
+    path = "/v1/acknowledgements"
+
+    async def test(client: httpx.AsyncClient) -> None:
+        await log_in(client, home)
+        for name in names:
+            headers = {f"X-{claim}": name for claim in claims}
+            assert (await client.post(path, json=body, headers=headers)).status_code == 204
+        for claim in claims:
+            for wrong in (
+                await client.post(path, json={**body, claim: "gamma"}),
+                await client.post(path, json=body, params={claim: "gamma"}),
+            ):
+                assert wrong.status_code in (204, 400)
+        del client.headers["Authorization"]
+        assert (await client.post(path, json=body)).status_code == 401
+
+    serve(test)
+    login = psycopg2.connect(urls.owner.replace("+psycopg2", ""))
+    with closing(login), login.cursor() as cursor:
+        cursor.execute("SELECT holder FROM medusa_api.holds WHERE purpose = 'import'")
+        assert cursor.fetchall() == [("beta",)]
 
 
 def test_a_request_that_waits_is_answered_by_the_next_commit(

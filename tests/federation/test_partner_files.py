@@ -20,6 +20,7 @@ from medusa_core.exchange import LineNews, PublishedPlan
 from medusa_core.names import NetworkName, Participant, PlanId, StreamName, Version
 from medusa_core.segments import Producer, SegmentFile
 from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.exchange import importer
 from pipelines.exchange.contents import FileContents
 from pipelines.exchange.copies import FileCopies
 from pipelines.exchange.importer import Imported, Importer
@@ -262,17 +263,21 @@ def exchange(beta: Running) -> Spoilt:
 
 
 @pytest.fixture
-def poll(beta: Running, exchange: Spoilt) -> Callable[[], dict[StreamName, str | None]]:
+def poll(
+    beta: Running, exchange: Spoilt, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], dict[StreamName, str | None]]:
     """What a poll tells of each stream: a problem, or None for news."""
+    # Files are spoilt while news is requested, which takes more than a second on a busy machine.
+    monkeypatch.setattr(importer, "FILES_S", 600.0)
     home = beta.home_session.home
-    importer = Importer(
+    importing = Importer(
         home.catalog, FileCopies(home.storage), exchange, beta.leases,
         contents=FileContents(home.storage, home.catalog),
     )  # fmt: skip
 
     def once() -> dict[StreamName, str | None]:
         found: list[Imported] = []
-        importer.poll(found.append)
+        importing.poll(found.append)
         return {imported.stream: imported.problem for imported in found}
 
     return once
