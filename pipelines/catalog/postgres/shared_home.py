@@ -48,7 +48,8 @@ class SharedHome(HomeDatabase):
         found = self._value("shared_table", token_id=token_id, stream=stream)
         if found is None:
             return None
-        return SharedStream(name=stream, **{**found, "key": tuple(found["key"])})
+        columns, key = dict(found["columns"]), tuple(found["key"])
+        return SharedStream(name=stream, **{**found, "columns": columns, "key": key})
 
     def shared_segments(
         self, token_id: int, stream: StreamName, as_of: Version, from_us: int
