@@ -202,7 +202,6 @@ def test_a_stream_is_read_when_its_owner_is_a_partner_and_has_granted_it(
         assert hold.purpose == "import"
 
 
-@pytest.mark.long
 def test_a_reader_that_is_listed_no_more_gets_no_news(
     offices: tuple[Office, Office], recorded: Path
 ) -> None:
@@ -224,7 +223,6 @@ def test_a_reader_that_is_listed_no_more_gets_no_news(
     assert news("connections")
 
 
-@pytest.mark.long
 def test_contracts_are_applied_while_the_partner_is_away(
     offices: tuple[Office, Office],
 ) -> None:
@@ -286,7 +284,6 @@ def test_a_document_that_a_partners_news_bring_says_nothing_of_lineage(
     assert len(edges) == 2
 
 
-@pytest.mark.long
 def test_a_cycle_between_two_homes_is_refused_with_its_path(
     offices: tuple[Office, Office],
 ) -> None:
