@@ -88,7 +88,7 @@ def test_whatever_ends_the_scene_leaves_nothing_behind_and_it_can_be_played_agai
     directory = server_folder.parent / "ended"
 
     def so_many_run(number: int) -> list[Running]:
-        until(lambda: len(participants(directory)) == number, f"{number} participants run", 120)
+        until(lambda: len(participants(directory)) == number, f"{number} participants run", 300)
         return participants(directory)
 
     with scene(directory) as demo:
