@@ -31,14 +31,14 @@ from tests.hosting.platforms import (
     lives,
     nothing_is_left,
 )
-from tests.sweeps import examples
+from tests.sweeps import IS_LONG
 from tests.waiting import until
 
 # Of these, what needs participants that run below the platform takes minutes, and holds promises to
 # their bounds, which a machine that runs other tests beside cannot: it is `airflow_long`.
 
 
-STARTED_AT_ONCE = examples(1, 2)
+STARTED_AT_ONCE = 2 if IS_LONG else 1
 
 
 class Up:
