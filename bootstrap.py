@@ -305,18 +305,26 @@ def make_venv(stamp: dict[str, str], progress: Progress, lock: int) -> None:
 
 
 def drop_half_installed() -> None:
-    """Forget packages that an interrupted pip left without RECORD, which it writes last."""
+    """Forget packages that an interrupted pip left.
+
+    Last of all, behind the scripts, pip writes RECORD with its own INSTALLER in it. Before that,
+    the package may have the RECORD of its archive.
+    """
     for found in VENV.glob("lib*/python*/site-packages/*.dist-info"):
-        if not (found / "RECORD").exists():
+        try:
+            is_whole = f"{found.name}/INSTALLER," in (found / "RECORD").read_text(encoding="utf-8")
+        except FileNotFoundError:
+            is_whole = False
+        if not is_whole:
             shutil.rmtree(found)
 
 
 def drop_archives() -> None:
     """Remove the archives of pyspark and py4j, so that Spark's Python processes read the packages.
 
-    Spark names the archives first, but skips what is not there, and the same modules are installed
-    for the Python that it starts. Python keeps no compiled code of what it reads from an archive:
-    each process would compile pyspark anew, which takes more CPU than all else that it imports.
+    Spark puts the archives first on the path, but skips archives that do not exist, and the same
+    modules are installed in .venv. Python does not cache the bytecode of modules in an archive, so
+    each process would compile pyspark again, which takes more CPU than all its other imports.
     """
     for name in ("pyspark.zip", "py4j-*-src.zip"):
         for found in VENV.glob(f"lib*/python*/site-packages/pyspark/python/lib/{name}"):

@@ -301,10 +301,16 @@ def test_an_interrupted_run_is_continued_by_the_next(project: Project, how: sign
 
 
 @pytest.mark.long
-def test_a_package_that_was_half_installed_is_installed_again(project: Project) -> None:
+@pytest.mark.parametrize("record", [None, "tiny.py,,\ntiny-1.0.dist-info/RECORD,,\n"],
+                         ids=["without a record", "with that of its archive"])  # fmt: skip
+def test_a_package_that_was_half_installed_is_installed_again(
+    project: Project, record: str | None
+) -> None:
     project.succeed()
     (site,) = (project.root / ".venv").glob("lib/python*/site-packages")
     (site / "tiny-1.0.dist-info/RECORD").unlink()
+    if record is not None:
+        (site / "tiny-1.0.dist-info/RECORD").write_text(record)
     (site / "tiny.py").write_text("VERSION = 'half of it'\n")
     stamp = project.root / ".venv/medusa.json"
     stamp.write_text(json.dumps({"made_for": json.loads(stamp.read_text())["made_for"]}))
