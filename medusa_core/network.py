@@ -9,7 +9,6 @@ windows, widths. Columns, types and functions are checked where a parser is at h
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, assert_never, get_args
@@ -21,13 +20,10 @@ from medusa_core.grid import parse_duration_us, unit_near
 from medusa_core.names import StreamName, check_name
 from medusa_core.network_fields import check_fields
 from medusa_core.suggest import did_you_mean
+from medusa_core.zone_offsets import has_form_of_zone
 
 MAIN = "main"
 WINDOWS_PER_RECORD_MAX = 10_000
-
-
-_OFFSET = re.compile(r"([+-])([01][0-9]|2[0-3]):([0-5][0-9])")
-_ZONE_NAME = re.compile(r"[A-Z][A-Za-z0-9_+-]*(/[A-Z][A-Za-z0-9_+-]*){0,2}")
 
 _NO_DISORDER = "0s"
 """The disorder of a source whose records come in the order of event time: no duration else."""
@@ -40,8 +36,8 @@ class Source:
     Of what is landed, `time` is the column with event time; `time_unit` is s, ms, us, ns or None:
     recognised from the column's name, type and values. `time_zone` (`UTC`, `+01:00`,
     `Europe/Berlin`) is that of all times which are written without one; without it such times do
-    not fit. `disorder` is how far behind its running
-    maximum a live record may be. `key` names the columns that make a record unique, if any.
+    not fit. `disorder` is how far behind its running maximum a live record may be. `key` names the
+    columns that make a record unique, if any.
 
     `stream` names a stream that exists: `"suspects"`, or `"alpha/suspects"` with the participant
     that writes it. Its records have their event time already; `time` is for files replayed in its
@@ -368,8 +364,11 @@ def check_names(network: Network) -> None:
             hint = f"; did you mean {unit!r}?" if unit in ("s", "ms", "us") else ""
             raise Refused(f"time unit {source.time_unit!r} of source {source.name!r} {where} is "
                           f"not one of s, ms, us, ns{hint}")  # fmt: skip
-        if source.time_zone is not None:
-            check_zone(source, where)
+        if source.time_zone is not None and not has_form_of_zone(source.time_zone):
+            raise Refused(
+                f"time zone {source.time_zone!r} of source {source.name!r} {where} is not a valid "
+                "zone: write UTC, an offset such as +01:00, or a name such as Europe/Berlin"
+            )
         try:
             _ = source.disorder_us
         except Refused as error:
@@ -394,25 +393,6 @@ def check_names(network: Network) -> None:
         if output.name in streams:
             raise Refused(f"two streams {where} are named {output.name!r}: rename one")
         streams.add(output.name)
-
-
-def zone_offset_us(zone: str) -> int | None:
-    """The offset of a zone that is one (`+01:00`), in microseconds; None for a zone by name."""
-    found = _OFFSET.fullmatch(zone)
-    if found is None:
-        return None
-    minutes = 60 * int(found[2]) + int(found[3])
-    return (-minutes if found[1] == "-" else minutes) * 60_000_000
-
-
-def check_zone(source: Source, where: str) -> None:
-    """Refuse a zone that has not the form of one; whether a name is known is checked elsewhere."""
-    zone = source.time_zone
-    if not isinstance(zone, str) or not (_OFFSET.fullmatch(zone) or _ZONE_NAME.fullmatch(zone)):
-        raise Refused(
-            f"time zone {zone!r} of source {source.name!r} {where} is not a valid zone: write "
-            "UTC, an offset such as +01:00, or a name such as Europe/Berlin"
-        )
 
 
 def check_stream(source: Source, where: str) -> None:

@@ -24,6 +24,8 @@ from dataclasses import dataclass, field
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, TypeVar
 
+from pipelines.language.character_ranges import Characters, have_common, merged, without
+
 WIDE = 10
 PAIRS_MAX = 40_000
 PLACES_MAX = 2_000
@@ -31,9 +33,6 @@ BUDGET_MAX = 1_000_000
 NODE_COST = 20
 """Links, ranges and pairs of edges that are looked at for one pattern, and what a node counts for:
 about a second."""
-
-Characters = tuple[tuple[int, int], ...]
-"""Ranges of code points, both ends included, in order and apart."""
 
 Paths = dict[int, int]
 """Places, and in how many ways: 2 stands for any number above 1."""
@@ -160,7 +159,7 @@ class _Automaton:
         for place, paths in one.last.items():
             for after, more in other.first.items():
                 # A place that takes all it can leaves nothing for one that reads no more than it.
-                if place in self.takes_all and not _without(self.reads[after], self.reads[place]):
+                if place in self.takes_all and not without(self.reads[after], self.reads[place]):
                     continue
                 follows = self.follows[place]
                 follows[after] = _few(follows.get(after, 0) + paths * more)
@@ -239,13 +238,13 @@ class _Automaton:
     def characters(self, kind: str, value: Any) -> Characters:
         """The characters that a place reads, at least."""
         if kind == "ANY":
-            return _ALL if self.flags.dot_reads_all else _without(_ALL, _LINE_ENDS)
+            return _ALL if self.flags.dot_reads_all else without(_ALL, _LINE_ENDS)
         members = [("LITERAL", value)] if kind != "IN" else [(str(what), of) for what, of in value]
         negated = kind == "NOT_LITERAL" or members[0][0] == "NEGATE"
         ranges = [r for what, of in members for r in self.member(what, of, negated=negated)]
         self.budget.spend(len(ranges))
-        found = _merged(ranges)
-        return _without(_ALL, found) if negated else found
+        found = merged(ranges)
+        return without(_ALL, found) if negated else found
 
     def member(self, kind: str, value: Any, *, negated: bool) -> Iterator[tuple[int, int]]:
         """Ranges that a member of a class stands for; where it is negated, those alone that it has
@@ -255,7 +254,7 @@ class _Automaton:
         if kind == "CATEGORY":
             name = str(value).removeprefix("CATEGORY_")
             known = _CLASSES[name.removeprefix("NOT_")]
-            yield from _without(_ALL, known) if name.startswith("NOT_") else known
+            yield from without(_ALL, known) if name.startswith("NOT_") else known
             return
         low, high = (value, value) if kind == "LITERAL" else value
         if low not in _SIGNS:
@@ -273,13 +272,13 @@ class _Automaton:
         if edges not in self.overlaps:
             reads, others = self.read_by(*one), self.read_by(*other)
             self.budget.spend(len(reads) + len(others))
-            self.overlaps[edges] = _have_common(reads, others)
+            self.overlaps[edges] = have_common(reads, others)
         return self.overlaps[edges]
 
     def read_by(self, place: int, after: int) -> Characters:
         """The characters by which one place follows another."""
         if place in self.takes_all and place != after:
-            return _without(self.reads[after], self.reads[place])
+            return without(self.reads[after], self.reads[place])
         return self.reads[after]
 
 
@@ -388,45 +387,3 @@ def _sum(one: Paths, other: Paths) -> Paths:
     for place, number in other.items():
         found[place] = _few(found.get(place, 0) + number)
     return found
-
-
-def _merged(ranges: Iterable[tuple[int, int]]) -> Characters:
-    """The same characters as ranges in order and apart."""
-    found: list[tuple[int, int]] = []
-    for low, high in sorted(ranges):
-        if found and low <= found[-1][1] + 1:
-            found[-1] = found[-1][0], max(found[-1][1], high)
-        else:
-            found.append((low, high))
-    return tuple(found)
-
-
-def _without(ranges: Characters, others: Characters) -> Characters:
-    """The characters of the first ranges that are in none of the others."""
-    found: list[tuple[int, int]] = []
-    at = 0
-    for low, high in ranges:
-        while at < len(others) and others[at][1] < low:
-            at += 1
-        behind = at
-        while behind < len(others) and others[behind][0] <= high:
-            if low < others[behind][0]:
-                found.append((low, others[behind][0] - 1))
-            low = others[behind][1] + 1
-            behind += 1
-        if low <= high:
-            found.append((low, high))
-    return tuple(found)
-
-
-def _have_common(ranges: Characters, others: Characters) -> bool:
-    at = behind = 0
-    while at < len(ranges) and behind < len(others):
-        (low, high), (first, last) = ranges[at], others[behind]
-        if low <= last and first <= high:
-            return True
-        if high < last:
-            at += 1
-        else:
-            behind += 1
-    return False

@@ -29,9 +29,9 @@ from medusa_core.network import (
     Union,
     inputs_of,
     ports_of,
-    zone_offset_us,
 )
 from medusa_core.suggest import did_you_mean
+from medusa_core.zone_offsets import zone_offset_us
 from pipelines.language.aggregates import CompiledAggregate, compile_aggregate
 from pipelines.language.expressions import Compiled, compile_expression, compile_predicate
 from pipelines.language.functions import suggestion

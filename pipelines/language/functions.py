@@ -231,9 +231,8 @@ REFUSED: dict[str, str] = {
                "raise_error assert_true"),
     **_because("makes a window: write it as `size` and `advance` of an Aggregate",
                "window window_time time_bucket"),
-    **_because("makes a session, a window whose length depends on its records, and there is none: "
-               "an Aggregate has windows of a fixed length, `size`",
-               "session_window"),
+    "session_window": "makes a session window, which is not supported: an Aggregate has windows of "
+                      "a fixed length, `size`",
     **_because("reckons with a time zone, but times are UTC: for an offset that does not change "
                "write timestamp_micros(unix_micros(x) + 3600000000L)",
                "from_utc_timestamp to_utc_timestamp convert_timezone"),

@@ -253,9 +253,15 @@ def test_a_time_zone_is_a_name_or_an_offset(zone: str) -> None:
 
 
 @pytest.mark.parametrize("zone", ["", "+1", "+25:00", "europe/berlin", "../UTC", "A" + "/B" * 3])
-def test_what_is_no_time_zone_is_refused(zone: Any) -> None:
+def test_what_is_no_time_zone_is_refused(zone: str) -> None:
     source = Source(name="readings", columns={"t": "timestamp"}, time="t", time_zone=zone)
     with pytest.raises(Refused, match="is not a valid zone: write UTC, an offset"):
+        Network(name="n", bucket="60s", sources=(source,), boxes=(), outputs=())
+
+
+def test_a_time_zone_that_is_no_text_is_refused() -> None:
+    source = Source(name="s", columns={"t": "timestamp"}, time="t", time_zone=5)  # type: ignore[arg-type]
+    with pytest.raises(Refused, match="time_zone of source s is 5: write one text in quotes"):
         Network(name="n", bucket="60s", sources=(source,), boxes=(), outputs=())
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from medusa_core.network import zone_offset_us
+from medusa_core.zone_offsets import zone_offset_us
 
 NO_ZONE = "has no time zone, and the source declares no time_zone"
 _PLAIN = pa.timestamp("us")
