@@ -24,7 +24,6 @@ RIGHT_PX = 14.0
 LANE_PX = 18.0
 LANE_GAP_PX = 5.0
 MARKS_PX = 20.0
-FOOT_PX = 38.0
 SECOND_US = 1_000_000
 PAUSE_KEPT_S = 600
 """A shorter pause is part of what is to be seen: it is never cut out of the axis."""

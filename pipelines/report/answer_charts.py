@@ -13,14 +13,13 @@ from dataclasses import replace
 from medusa_core.first_outputs import FirstOutput
 from pipelines.base.time_text import counted, duration, iso, time_of_day
 from pipelines.report.answer_axis import (
-    FOOT_PX,
     LEFT_PX,
     RIGHT_PX,
     WIDTH_PX,
     clockwork,
 )
 from pipelines.report.answer_figures import AnswerFigures, Mark
-from pipelines.report.charts import rounded_up_ms, scale
+from pipelines.report.charts import FOOT_PX, rounded_up_ms, scale
 from pipelines.report.drawing import svg
 from pipelines.report.markup import Markup, join, tag
 from pipelines.report.time_axis import axis_over

@@ -76,24 +76,27 @@ def _content(
 
 def _broken(streams: Sequence[AnswerFigures]) -> Iterator[Markup]:
     """What does not hold, before everything else; each with where it is looked at."""
-    found = [
+    laws = [
         f"{law.name} of {figures.stream}: {law.says}; {law.found}"
         for figures in streams
         for law in figures.laws
         if not law.holds
     ]
-    found += [
+    certificates = [
         f"certificate {certificate.suite.value} of {figures.stream} failed: {certificate.law} from "
         f"{iso(certificate.range.from_us)} to {iso(certificate.range.to_us)}"
         for figures in streams
         for certificate in figures.certificates
         if not certificate.passed
     ]
-    if found:
-        words = "1 law is broken" if len(found) == 1 else f"{len(found):,} laws are broken"
-        items = (tag("li", tag("span", sentence, class_="no")) for sentence in found)
-        yield tag("p", tag("strong", f"{words}:", class_="no"))
-        yield tag("ul", *items)
+    for found, one, several in (
+        (laws, "law is broken", "laws are broken"),
+        (certificates, "certificate has failed", "certificates have failed"),
+    ):
+        if found:
+            words = f"1 {one}:" if len(found) == 1 else f"{len(found):,} {several}:"
+            yield tag("p", tag("strong", words, class_="no"))
+            yield tag("ul", *(tag("li", tag("span", text, class_="no")) for text in found))
 
 
 def _computed(home: Home) -> Iterator[Markup]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from pipelines.base.time_text import counted, duration, iso
 from pipelines.report.drawing import svg
@@ -22,6 +23,7 @@ RIGHT_PX = 14.0
 PANEL_PX = 104.0
 HEAD_PX = 26.0
 FOOT_PX = 38.0
+GAP_PX = 12.0
 EVEN_PX = 14.0
 COLUMN_PX = 1.0
 BARS_MAX = 120
@@ -66,16 +68,29 @@ def draw_windows(panels: Sequence[Panel], window_us: int) -> Markup | None:
     if not starts:
         return None
     axis = axis_over(starts, window_us, LEFT_PX, WIDTH_PX - LEFT_PX - RIGHT_PX)
+    drawn = [(p.height_px, partial(_panel, p, axis, window_us)) for p in panels]
+    text = "; ".join(_text_of(p) for p in panels)
+    return stack(drawn, axis, f"Rows per {duration(window_us)} of event time (UTC)", text)
+
+
+def stack(
+    panels: Sequence[tuple[float, Callable[[float], Markup]]],
+    axis: TimeAxis,
+    title: str,
+    description: str,
+) -> Markup:
+    """Panels one above the other over their axis.
+
+    `panels`: the height of each, and a function that draws it with its top at a given y.
+    """
     parts: list[Markup] = []
     y = 0.0
-    for panel in panels:
-        parts.append(_panel(panel, axis, window_us, y))
-        y += HEAD_PX + panel.height_px + 12
-    bottom = y - 12
+    for height_px, draw in panels:
+        parts.append(draw(y))
+        y += HEAD_PX + height_px + GAP_PX
+    bottom = y - GAP_PX
     parts += draw_ticks(axis, bottom)
-    text = "; ".join(_text_of(p) for p in panels)
-    title = f"Rows per {duration(window_us)} of event time (UTC)"
-    return svg(WIDTH_PX, bottom + FOOT_PX, join(parts), title=title, description=text)
+    return svg(WIDTH_PX, bottom + FOOT_PX, join(parts), title=title, description=description)
 
 
 def _text_of(panel: Panel) -> str:
@@ -97,9 +112,8 @@ def _text_of(panel: Panel) -> str:
 def _panel(panel: Panel, axis: TimeAxis, window_us: int, top: float) -> Markup:
     full = panel.height_px
     base = top + HEAD_PX + full
-    most = rounded_up(max(panel.counts.values(), default=1))
-    if panel.is_even:
-        most = max(panel.counts.values())
+    greatest = max(panel.counts.values(), default=1)
+    most = greatest if panel.is_even else rounded_up(greatest)
     parts = [
         tag("text", _text_of(panel), x=f"{LEFT_PX:.0f}", y=f"{top + 17:.1f}", class_="heading")
     ]

@@ -26,8 +26,8 @@ from pipelines.storage.segment_rows import columns_of
 from pipelines.storage.stable_rows import Rows, read_rows, stable_through_us
 
 FIRST_ROWS = 8
-VALUES_READ_MAX = 20_000
-"""So many rows of an output are read for pictures of its values."""
+ROWS_READ_MAX = 20_000
+"""So many rows of an output are read: for pictures of its values, and the first of them as rows."""
 QUARANTINE_READ_MAX = 10_000
 
 
@@ -88,8 +88,7 @@ class Figures:
     others: tuple[StreamFigures, ...]
     steps: tuple[StepRecord, ...]
     quarantine: QuarantineFigures
-    first_rows: Mapping[StreamName, Rows]
-    values: Mapping[StreamName, Rows]
+    rows: Mapping[StreamName, Rows]
     window_us: int
     plan_here: PlanId
     engine_here: Mapping[str, str]
@@ -121,8 +120,7 @@ def read_figures(home: Home, network: Network) -> Figures:
         others=tuple(s for name, s in streams.items() if name not in shown),
         steps=home.catalog.steps(),
         quarantine=quarantine_figures(home),
-        first_rows={o.name: first_rows(home, o) for o in outputs},
-        values={o.name: first_rows(home, o, VALUES_READ_MAX) for o in outputs},
+        rows={o.name: first_rows(home, o) for o in outputs},
         window_us=window_of(network, widths),
         plan_here=plan.id,
         engine_here=plan.engine,
@@ -150,7 +148,7 @@ def quarantine_figures(home: Home) -> QuarantineFigures:
     )
 
 
-def first_rows(home: Home, stream: StreamFigures, limit: int = FIRST_ROWS) -> Rows:
+def first_rows(home: Home, stream: StreamFigures, limit: int = ROWS_READ_MAX) -> Rows:
     """The first rows of a stream's stable prefix."""
     columns = columns_of(stream.status.stream)
     kept_from_us, through_us = stream.status.kept_from_us, stream.stable_through_us

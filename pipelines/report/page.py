@@ -22,7 +22,7 @@ from pipelines.report.charts import (
     has_cuts,
     windows_per_column,
 )
-from pipelines.report.figures import Figures, StreamFigures, read_figures
+from pipelines.report.figures import FIRST_ROWS, Figures, StreamFigures, read_figures
 from pipelines.report.html_file import fact_list, html_page, legend, section, write_whole
 from pipelines.report.lineage import draw_lineage, short_digest
 from pipelines.report.markup import Markup, join, table, tag
@@ -30,7 +30,7 @@ from pipelines.report.network_picture import draw_network
 from pipelines.report.next_steps import next_commands
 from pipelines.report.step_times import BETWEEN, phases_of, step_times
 from pipelines.report.value_charts import draw_values, value_series
-from pipelines.storage.stable_rows import EVENT_TIME, plain
+from pipelines.storage.stable_rows import EVENT_TIME, Rows, plain
 
 
 def write_page(
@@ -121,35 +121,35 @@ def _windows(figures: Figures) -> Iterator[Markup]:
 
 def _first_rows(figures: Figures) -> Iterator[Markup]:
     for output in figures.outputs:
-        rows = figures.first_rows[output.name]
+        rows = figures.rows[output.name]
         yield tag("h3", output.name)
         if not rows.values:
             yield tag("p", "It has no rows.")
             continue
-        yield from _values(figures, output)
+        yield from _values(output, rows, figures.window_us)
         names = [EVENT_TIME, *(c.name for c in rows.columns)]
         body = [
             [iso(at), *(v if type(v) is int else plain(v) for v in values)]
-            for at, values in zip(rows.stimes_us, rows.values, strict=True)
+            for at, values in zip(
+                rows.stimes_us[:FIRST_ROWS], rows.values[:FIRST_ROWS], strict=True
+            )
         ]
         # Numbers may be names or times: their digits are not set apart.
         text = f"the first {len(body):,} of {output.status.rows:,} rows"
         yield table(names, body, text, thousands="")
 
 
-def _values(figures: Figures, output: StreamFigures) -> Iterator[Markup]:
+def _values(output: StreamFigures, rows: Rows, window_us: int) -> Iterator[Markup]:
     """The numbers of an output over event time."""
-    read = figures.values[output.name]
-    series = value_series(read, figures.window_us)
-    picture = draw_values(output.name, series, figures.window_us)
+    picture = draw_values(output.name, value_series(rows, window_us), window_us)
     if picture is None:
         return
     text = (
-        f"Its numbers per window of {duration(figures.window_us)}: a dot where a window has one "
+        f"Its numbers per window of {duration(window_us)}: a dot where a window has one "
         "value, else from the smallest to the greatest."
     )
-    if read.has_more:
-        text += f" Drawn are the first {len(read.values):,} of {output.status.rows:,} rows."
+    if rows.has_more:
+        text += f" Drawn are the first {len(rows.values):,} of {output.status.rows:,} rows."
     yield tag("p", text)
     yield picture
 

@@ -11,18 +11,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 
 from medusa_core.grid import floor_us
 from pipelines.base.time_text import duration
-from pipelines.report.charts import HEAD_PX, LEFT_PX, PANEL_PX, RIGHT_PX, WIDTH_PX, draw_ticks
-from pipelines.report.drawing import svg
+from pipelines.report.charts import HEAD_PX, LEFT_PX, PANEL_PX, RIGHT_PX, WIDTH_PX, stack
 from pipelines.report.markup import Markup, join, tag
 from pipelines.report.time_axis import TimeAxis, axis_over
 from pipelines.storage.stable_rows import Rows
 
 COLUMNS_MAX = 4
 TIMES_MIN = 3
-FOOT_PX = 38.0
 DOT_PX = 3.0
 
 
@@ -87,16 +86,10 @@ def draw_values(output: str, series: Sequence[ValueSeries], window_us: int) -> M
     if not starts:
         return None
     axis = axis_over(starts, window_us, LEFT_PX, WIDTH_PX - LEFT_PX - RIGHT_PX)
-    parts: list[Markup] = []
-    y = 0.0
-    for one in series:
-        parts.append(_panel(one, axis, window_us, y))
-        y += HEAD_PX + PANEL_PX + 12
-    bottom = y - 12
-    parts += draw_ticks(axis, bottom)
+    drawn = [(PANEL_PX, partial(_panel, one, axis, window_us)) for one in series]
     text = "; ".join(_text_of(one) for one in series)
     title = f"Values of {output} per {duration(window_us)} of event time (UTC)"
-    return svg(WIDTH_PX, bottom + FOOT_PX, join(parts), title=title, description=text)
+    return stack(drawn, axis, title, text)
 
 
 def _text_of(series: ValueSeries) -> str:
