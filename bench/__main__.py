@@ -26,7 +26,7 @@ from bench import figures, report
 from bench.figures import LARGE_RECORDS, SMALL_RECORDS, Target
 from bench.growth import measure_growth
 from bench.machine import describe_machine
-from bench.processes import ContenderFailed
+from bench.processes import INTERRUPTED, ContenderFailed
 from bench.rounds import measure
 from bench.settings_used import settings_used
 from bench.workload import QUERIES, Workload
@@ -115,9 +115,6 @@ MEASUREMENTS = (
     "links",
 )
 """What is measured apart from the comparisons, each by a module of its own."""
-
-
-INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

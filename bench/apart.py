@@ -21,9 +21,10 @@ from tests.networks.namespaces import network, why_not
 
 @contextmanager
 def apart(federation: Federation, names: Sequence[str], delay_ms: float) -> Iterator[None]:
-    """Whoever of `names` is started in the block runs on a machine of its own.
+    """Run each process of `names` that is started in the block in a network namespace of its own.
 
-    `delay_ms` is that of each direction. Raises ContenderFailed where no namespaces can be made.
+    `delay_ms`: the delay of each direction of each link. Raises ContenderFailed where no
+    namespaces can be made.
     """
     if reason := why_not():
         raise ContenderFailed(reason)

@@ -16,6 +16,8 @@ from bench.workload import Workload
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 END_S_MAX = 60
+INTERRUPTED = 130
+"""The exit code of a measurement that was interrupted."""
 
 
 class ContenderFailed(Exception):

@@ -37,15 +37,13 @@ from bench.dpc.table import (
 )
 from bench.dpc.targets import NEVER_WRONG
 from bench.machine import describe_machine
-from bench.processes import ContenderFailed
+from bench.processes import INTERRUPTED, ContenderFailed
 from medusa_core.errors import MedusaError
 from pipelines.base.settings import Settings
 
 SIMULATED = "simulated"
 SIMULATED_S = 420.0
 """What the simulator's cells take on two quiet cores, with room to spare."""
-
-INTERRUPTED = 130
 
 GUESSED_STEPS_MS = (60.0, 80.0, 100.0, 150.0)
 """Where the simulator is run alone and nothing has been measured; the table says so."""

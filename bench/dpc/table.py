@@ -56,7 +56,8 @@ def replica_lines(cells: Cells, *, delay_ms: float = 0.0) -> Iterator[str]:
     replicas = ReplicaSet(delay_ms=delay_ms)
     rows = [_replica_row(name, kept) for name, kept in _kept_of(replicas, cells)]
     if not rows:
-        yield 'not run yet: `make dpc ARGS="--only replicas"`'
+        option = f"--delay-ms {delay_ms:g} " if delay_ms else ""
+        yield f'not run yet: `make dpc ARGS="{option}--only {replicas.name}"`'
         return
     yield from markdown(_REPLICAS, rows)
     yield ""

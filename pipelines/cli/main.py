@@ -7,7 +7,6 @@ medusa_core.errors (`base/exit_codes.py`).
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -51,6 +50,7 @@ from pipelines.cli import (
     view,
 )
 from pipelines.cli import round as market_round
+from pipelines.cli.closed_output import discard_output
 from pipelines.cli.interrupts import interruptible
 from pipelines.cli.usage import Command, UsageParser, add_commands
 
@@ -110,7 +110,7 @@ def _run(arguments: Sequence[str] | None) -> int:
             return COMMANDS[options.command].run(options, settings)
     except BrokenPipeError:
         # The reader of our output has gone (`| head`): not an error, and nothing more to say.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
         return 0
 
 

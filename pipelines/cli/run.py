@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from typing import TYPE_CHECKING
 
 from pipelines.base.settings import Settings
 from pipelines.base.time_text import counted
 from pipelines.cli.arguments import add_running
+from pipelines.cli.closed_output import discard_output
 
 if TYPE_CHECKING:
     from pipelines.operations.participant_run import Progress, RunOptions, ServesMetrics, Standby
@@ -95,5 +95,4 @@ class _Output:
             print(line, flush=True)
         except OSError:
             self._is_read = False
-            # Python would flush the rest at its end, and fail again.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            discard_output()
