@@ -129,7 +129,7 @@ class FileLock:
     """A lock on a file, held from construction until `close`, or until this process ends.
 
     The file is created if it does not exist, and is never removed: another process may wait for it.
-    Whoever may read a file may lock it, so that it is for its owner alone (`mode`).
+    A user who can open the file can lock it, so by default (`mode`) only its owner has access.
     Raises BlockingIOError if another process holds the lock and `waits` is false.
     """
 
