@@ -76,14 +76,14 @@ REMOVED = object()
 
 def a_document(kind: str, *edits: Edit) -> bytes:
     """The document of a valid contract of that kind, and of the edits."""
+    subject = dict(SUBJECTS[kind])
+    kind = "content" if kind == "boxes" else kind
     fields: dict[str, Any] = {
         "contract": "spare", "currency": "EUR", "format": "medusa.contract/1", "kind": kind,
         "notice_ms": DAY_MS, "number": 1, "payer": "alpha", "provider": "beta",
         "settlement_ms": DAY_MS, "supersedes": None, "valid_from_ms": 1_700_000_000_000,
         "valid_until_ms": 4_000_000_000_000,
     }  # fmt: skip
-    subject = dict(SUBJECTS[kind])
-    kind = "content" if kind == "boxes" else kind
     promise = dict(subject.get("availability", {}))
     for name, value in edits:
         part = next((part for part in (fields, subject, promise) if name in part), subject)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import Engine, create_engine, event, text
 
 from medusa_core.errors import MedusaError
 from medusa_core.names import Participant, StreamName
@@ -196,14 +196,23 @@ END $$
 
 @contextmanager
 def watcher_of(superuser_url: str) -> Iterator[Engine]:
-    """A superuser's engine on a home's database: to wipe it, and to see who waits."""
+    """A superuser's engine on a home's database: to wipe it, and to see who waits.
+
+    What a test sets on a connection (no triggers, say) ends when it gives the connection back.
+    """
     engine = create_engine(
         catalog_url(superuser_url), isolation_level="AUTOCOMMIT", pool_pre_ping=True
     )
+    event.listen(engine, "checkin", _reset_settings)
     try:
         yield engine
     finally:
         engine.dispose()
+
+
+def _reset_settings(connection: Any, _record: object) -> None:
+    if connection is not None and not connection.closed:
+        connection.cursor().execute("RESET ALL")
 
 
 def end_sessions(watcher: Engine) -> None:
