@@ -41,7 +41,7 @@ def hashed(name, times):
 network = Network(
     name="two",
     sources=(Source(name="given", columns=COLUMNS, time="ts_us"),),
-    boxes=(hashed("heavy", 300), hashed("light", 30)),
+    boxes=(hashed("heavy", 900), hashed("light", 90)),
     outputs=(Output(name="some", input="heavy"), Output(name="others", input="light")),
     bucket="20s",
 )
