@@ -191,6 +191,23 @@ def test_with_the_contract_the_definition_ends_its_grant_at_once_and_what_it_hol
         alpha.sql("SELECT medusa_market.define_boxes('sums_for_alpha', 'x', '{}')", role="job")
 
 
+def test_what_a_partner_has_defined_ends_when_it_is_removed(
+    alpha: Party, beta: Party, sync: DefinitionSync, watchers: Watchers
+) -> None:
+    sell(alpha, beta)
+    define(alpha)
+    exchanged(alpha, beta)
+    sync.settle()
+    assert states(beta)["busy"] == ("running", None)
+    beta.sql("SELECT medusa_api.remove_partner('alpha')")
+    assert (sync.settle(), sync.settle()) == (1, 0)
+    (state, reason) = states(beta)["busy"]
+    assert (state, "no partner any more" in str(reason)) == ("ended", True)
+    fragments = {a.fragment for a in beta.connections.catalog.assignments()}
+    assert not any(fragment.startswith("alpha__") for fragment in fragments)
+    assert not may_read(beta, "alpha", watchers)
+
+
 @pytest.mark.long(quick=True)
 def test_a_buyer_withdraws_a_definition_and_uses_a_name_once(
     alpha: Party, beta: Party, sync: DefinitionSync, watchers: Watchers

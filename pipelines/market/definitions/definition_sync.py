@@ -32,7 +32,10 @@ from pipelines.catalog.reading_roles import Lines, LoadLog
 from pipelines.language.check import check_network, fragments_for
 from pipelines.spark.deployment import deployment_of, equal_widths, plan_of_widths
 
-ENDED = "its contract is not in force any more, or lets the buyer define no boxes"
+ENDED = (
+    "its contract is not in force any more or lets the buyer define no boxes, or the buyer is no "
+    "partner any more"
+)
 NO_STREAM = "the stream of the contract is not there yet"
 MEASURED_MS = 300_000
 """Before that the window of the measurement may hold what starting cost."""

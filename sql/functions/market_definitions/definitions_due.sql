@@ -11,9 +11,12 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         JOIN medusa_market.contract_revision AS r ON r.revision = c.revision)
         ON (c.contract, c.kind, c.payer, c.provider) =
             (d.contract, 'content', d.buyer, medusa_market.here())
+        AND NOT EXISTS (SELECT FROM medusa_market.partner AS p
+            WHERE p.participant = d.buyer AND p.is_removed)
     WHERE d.state IN ('waiting', 'running') AND d.buyer <> medusa_market.here()
     ORDER BY d.definition_id
 $$;
 COMMENT ON FUNCTION medusa_market.definitions_due() IS
     'The definitions of buyers that wait or run, and the terms under which they may; no boxes: '
-    'their contract is not in force any more, or lets the buyer define none.';
+    'their contract is not in force any more, or lets the buyer define none, or the buyer is no '
+    'partner any more.';
