@@ -336,6 +336,39 @@ def check_parts(network: Network) -> None:
             check_fields(part)
 
 
+def check_source(source: Source, where: str) -> None:
+    """Refuse a source that cannot be; `where` is the network as errors name it, "of network n"."""
+    check_name(f"source {where},", source.name)
+    declare_columns(f"source {source.name!r} {where}", source.columns)
+    check_stream(source, where)
+    if source.is_landed and not source.time:
+        raise Refused(
+            f"source {source.name!r} {where} has no time: write time='…' with the name of its "
+            f"column of event time, one of {', '.join(source.columns)}"
+        )
+    for column in (*((source.time,) if source.time or source.is_landed else ()), *source.key):
+        if column not in source.columns:
+            near = did_you_mean(column, source.columns)
+            raise Refused(
+                f"source {source.name!r} {where} names {column!r}, no column of it"
+                f"{near and ': '}{near}"
+            )
+    if source.time_unit not in (None, "s", "ms", "us", "ns"):
+        unit = unit_near(source.time_unit)
+        hint = f"; did you mean {unit!r}?" if unit in ("s", "ms", "us") else ""
+        raise Refused(f"time unit {source.time_unit!r} of source {source.name!r} {where} is "
+                      f"not one of s, ms, us, ns{hint}")  # fmt: skip
+    if source.time_zone is not None and not has_form_of_zone(source.time_zone):
+        raise Refused(
+            f"time zone {source.time_zone!r} of source {source.name!r} {where} is not a valid "
+            "zone: write UTC, an offset such as +01:00, or a name such as Europe/Berlin"
+        )
+    try:
+        _ = source.disorder_us
+    except Refused as error:
+        raise Refused(f"disorder of source {source.name!r} {where}: {error}") from None
+
+
 def check_names(network: Network) -> None:
     """Refuse names that are none, or that two parts of the network share."""
     where = f"of network {network.name}"
@@ -344,35 +377,7 @@ def check_names(network: Network) -> None:
     if network.boxes and not network.outputs:
         raise Refused(f"network {network.name} has boxes and no output: name one")
     for source in network.sources:
-        check_name(f"source {where},", source.name)
-        declare_columns(f"source {source.name!r} {where}", source.columns)
-        check_stream(source, where)
-        if source.is_landed and not source.time:
-            raise Refused(
-                f"source {source.name!r} {where} has no time: write time='…' with the name of its "
-                f"column of event time, one of {', '.join(source.columns)}"
-            )
-        for column in (*((source.time,) if source.time or source.is_landed else ()), *source.key):
-            if column not in source.columns:
-                near = did_you_mean(column, source.columns)
-                raise Refused(
-                    f"source {source.name!r} {where} names {column!r}, no column of it"
-                    f"{near and ': '}{near}"
-                )
-        if source.time_unit not in (None, "s", "ms", "us", "ns"):
-            unit = unit_near(source.time_unit)
-            hint = f"; did you mean {unit!r}?" if unit in ("s", "ms", "us") else ""
-            raise Refused(f"time unit {source.time_unit!r} of source {source.name!r} {where} is "
-                          f"not one of s, ms, us, ns{hint}")  # fmt: skip
-        if source.time_zone is not None and not has_form_of_zone(source.time_zone):
-            raise Refused(
-                f"time zone {source.time_zone!r} of source {source.name!r} {where} is not a valid "
-                "zone: write UTC, an offset such as +01:00, or a name such as Europe/Berlin"
-            )
-        try:
-            _ = source.disorder_us
-        except Refused as error:
-            raise Refused(f"disorder of source {source.name!r} {where}: {error}") from None
+        check_source(source, where)
     seen: set[str] = set()
     for part in (*network.sources, *network.boxes):
         check_name(f"part {where},", part.name)

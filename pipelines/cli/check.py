@@ -19,7 +19,7 @@ HELP = "check a network without running it, and show the columns of its boxes an
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `medusa check`."""
-    shipped = "netmon, netmon3, road_sensors, trade_bars or a file with a value named `network`"
+    shipped = "netmon, netmon3, road_sensors, trade_bars or a network file, Python or SQL"
     parser.add_argument("network", metavar="NETWORK", help=shipped)
     add_json(parser)
 

@@ -23,7 +23,7 @@ HELP = "run a network over recorded files, or over kept streams, to the end"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `medusa replay`."""
-    shipped = "netmon, netmon3, road_sensors, trade_bars or a file with a value named `network`"
+    shipped = "netmon, netmon3, road_sensors, trade_bars or a network file, Python or SQL"
     parser.add_argument("network", metavar="NETWORK", help=shipped)
     parser.add_argument(
         "--input",

@@ -179,7 +179,7 @@ def _network(directory: Path, value: Value) -> str:
     text = text_of(value)
     if text in SHIPPED:
         return text
-    if not text.endswith(".py"):
+    if not text.endswith((".py", ".sql")):
         # No path: the loader knows which names are near.
         return name_of("network", value).name
     if text.startswith("~"):

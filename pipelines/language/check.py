@@ -36,6 +36,7 @@ from pipelines.language.aggregates import CompiledAggregate, compile_aggregate
 from pipelines.language.expressions import Compiled, compile_expression, compile_predicate
 from pipelines.language.functions import suggestion
 from pipelines.language.inexact_values import inexact_values
+from pipelines.language.places import NO_PLACES, Places
 
 WINDOW_START = Column("window_start", "timestamp")
 
@@ -103,26 +104,29 @@ class CheckedNetwork:
         return self.columns[self.network.port(output.input, f"output {name}")]
 
 
-def check_network(network: Network) -> CheckedNetwork:
-    """Check columns, types and functions; raises Refused naming network, box and column."""
+def check_network(network: Network, places: Places = NO_PLACES) -> CheckedNetwork:
+    """Check columns, types and functions; raises Refused naming network, box and column.
+
+    `places` are where the parts are written, if they are not written in Python.
+    """
     for source in network.sources:
-        _check_zone(network, source)
-    walk = _Walk(network)
+        _check_zone(network, source, places.get((source.name, "")))
+    walk = _Walk(network, places)
     for name in network.order:
         walk.check_box(name)
     walk.check_outputs()
     return CheckedNetwork(network=network, columns=walk.columns, boxes=walk.boxes)
 
 
-def _check_zone(network: Network, source: Source) -> None:
+def _check_zone(network: Network, source: Source, place: str | None) -> None:
     """Refuse the name of a zone that no database of time zones has."""
     zone = source.time_zone
     if zone is None or zone_offset_us(zone) is not None or zone in _zones():
         return
     near = did_you_mean(zone, sorted(_zones()), "write a name such as Europe/Berlin")
     raise Refused(
-        f"source {source.name!r} of network {network.name} declares time_zone {zone!r}, which is "
-        f"not a known zone: {near}"
+        f"{place + ': ' if place else ''}source {source.name!r} of network {network.name} declares "
+        f"time_zone {zone!r}, which is not a known zone: {near}"
     )
 
 
@@ -135,8 +139,9 @@ def _zones() -> frozenset[str]:
 class _Walk:
     """What is known of the ports passed so far."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, places: Places) -> None:
         self.network = network
+        self.places = places
         self.boxes: dict[str, CheckedBox] = {}
         self.columns = {
             Port(source.name): declare_columns(
@@ -149,15 +154,14 @@ class _Walk:
     def check_box(self, name: str) -> None:
         """Check one box whose inputs are known, and learn the columns of its ports."""
         box = self.network.box(name)
-        kind = type(box).__name__.lower()
-        owner = f"{kind} {name} of network {self.network.name}"
+        owner = self.owner(name)
         ports = [self.network.port(reference, f"box {name}") for reference in inputs_of(box)]
         columns, inexact = self.columns[ports[0]], self.inexact[ports[0]]
         match box:
             case Filter():
-                self.boxes[name] = self.filter(box, owner, columns, inexact)
+                self.boxes[name] = self.filter(box, columns, inexact)
             case Map():
-                checked = self.map(box, owner, columns, inexact)
+                checked = self.map(box, columns, inexact)
                 self.boxes[name] = checked
                 columns = _declared(owner, checked.columns)
                 inexact = frozenset(c for c, compiled in checked.columns if compiled.tolerance_only)
@@ -183,8 +187,15 @@ class _Walk:
             self.columns[Port(name, port)] = columns
             self.inexact[Port(name, port)] = inexact
 
+    def owner(self, name: str, part: str = "") -> str:
+        """A box as errors name it: with the place of the box or part, where one is known."""
+        place = self.places.get((name, part)) or self.places.get((name, ""))
+        kind = type(self.network.box(name)).__name__.lower()
+        owner = f"{kind} {name} of network {self.network.name}"
+        return owner if place is None else f"{place}: {owner}"
+
     def filter(
-        self, box: Filter, owner: str, columns: tuple[Column, ...], inexact: frozenset[str]
+        self, box: Filter, columns: tuple[Column, ...], inexact: frozenset[str]
     ) -> CheckedFilter:
         """The predicates of a filter, compiled."""
         cases = tuple(
@@ -193,7 +204,7 @@ class _Walk:
                 compile_predicate(
                     text,
                     _by_name(columns),
-                    where=f"{owner}, port {port!r}",
+                    where=f"{self.owner(box.name, port)}, port {port!r}",
                     tolerance_only=inexact,
                 ),
             )
@@ -201,9 +212,7 @@ class _Walk:
         )
         return CheckedFilter(box=box, cases=cases)
 
-    def map(
-        self, box: Map, owner: str, columns: tuple[Column, ...], inexact: frozenset[str]
-    ) -> CheckedMap:
+    def map(self, box: Map, columns: tuple[Column, ...], inexact: frozenset[str]) -> CheckedMap:
         """The columns of a map, compiled."""
         compiled = tuple(
             (
@@ -211,7 +220,7 @@ class _Walk:
                 compile_expression(
                     text,
                     _by_name(columns),
-                    where=f"{owner}, column {name!r}",
+                    where=f"{self.owner(box.name, name)}, column {name!r}",
                     tolerance_only=inexact,
                 ),
             )
@@ -237,7 +246,7 @@ class _Walk:
                 compile_aggregate(
                     text,
                     known,
-                    where=f"{owner}, column {name!r}",
+                    where=f"{self.owner(box.name, name)}, column {name!r}",
                     group_by=box.group_by,
                     tolerance_only=inexact,
                 ),
@@ -272,8 +281,10 @@ class _Walk:
                 named, advice = inexact_values(
                     self.columns[arc.start], inexact, "before, as in round(x, 2)"
                 )
+                place = self.places.get((arc.start.owner, ""))
                 raise Refused(
-                    f"output {arc.end} of network {self.network.name} has {named}: {advice}"
+                    f"{place + ': ' if place else ''}output {arc.end} of network "
+                    f"{self.network.name} has {named}: {advice}"
                 )
 
 

@@ -1,8 +1,8 @@
-"""Loading of networks: by the name of a shipped one, or from a user's own Python file.
+"""Loading of networks: by the name of a shipped one, or from a user's own file, Python or SQL.
 
-A user's file is run under a separate name: it cannot replace a module of Medusa, its folder is
-not searched for imports, and any error in it is one sentence with file and line. It is code that
-the user chose to run, with the user's rights.
+A user's Python file is run under a separate name: it cannot replace a module of Medusa, its folder
+is not searched for imports, and any error in it is one sentence with file and line. It is code
+that the user chose to run, with the user's rights. A SQL file is compiled and runs nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from medusa_core.network import Network
 from medusa_core.suggest import did_you_mean
 from pipelines.language.function_text import function_sources
 from pipelines.language.network_mistakes import mistake_in_a_network
+from pipelines.language.sql.sql_file import SUFFIX, network_of_sql
 
 __all__ = ["SHIPPED", "function_sources", "load_network"]
 
@@ -25,7 +26,7 @@ _MODULE = "medusa_user_network"
 
 
 def load_network(name_or_path: str) -> Network:
-    """The network of that name, or of that Python file; raises Refused, naming file and line."""
+    """The network of that name, or of that file; raises Refused, naming file and line."""
     if name_or_path in SHIPPED:
         network = import_module(f"pipelines.language.shipped.{name_or_path}").network
         assert isinstance(network, Network)
@@ -37,12 +38,14 @@ def load_network(name_or_path: str) -> Network:
         raise Refused(f"{name_or_path!r} names neither a network nor a file: check it") from None
     if is_folder:
         raise Refused(f"{name_or_path} is a folder: name the network file inside it")
+    if path.suffix == SUFFIX:
+        return network_of_sql(path)
     if path.suffix != ".py" and not is_file:
         near = did_you_mean(name_or_path, SHIPPED)
         hint = f"{near} " if near else ""
         raise Refused(
             f"there is no network {name_or_path!r}: {hint}name one of {', '.join(SHIPPED)}, or a "
-            "Python file of your own"
+            "file of your own, Python or SQL"
         )
     return _network_of_file(path)
 

@@ -18,6 +18,7 @@ import pytest
 
 from medusa_core.knowledge import Limits
 from pipelines.base.settings import Settings
+from pipelines.language import shipped
 from pipelines.language.load import load_network
 from tests.replaying import Replayer, parquet_files
 from tests.sweeps import long_but
@@ -32,6 +33,8 @@ FOLDERS = ("netmon-honeypot-p0f", "netmon-wrccdc2018", "netmon-zeek-server")
 FORMATS = ("csv", "parquet")
 WIDTHS_S = (5, 10, 20, 60)
 CUTS = ("one file", "three files", "shuffled over four files")
+
+SHIPPED_SQL = Path(shipped.__file__).parent
 
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"test data is not in {DATA}")
 
@@ -65,13 +68,15 @@ def as_csv(path: Path) -> Path:
     return target
 
 
-def netmon_is_exact(replayer: Replayer, folder: str, format_: str, width_s: int, cut: str) -> None:
+def netmon_is_exact(
+    replayer: Replayer, folder: str, format_: str, width_s: int, cut: str, network: str = "netmon"
+) -> None:
     data = DATA / folder
     files = files_of(data, format_, cut, replayer.folder / "input")
     export = replayer.folder / "export"
     with replayer.home() as home:
         replayer.run(
-            home, load_network("netmon"), {"connections": files}, width_s=width_s, export=export
+            home, load_network(network), {"connections": files}, width_s=width_s, export=export
         )
     expected = {name: data / "expected" / file for name, file in NETMON_ANSWERS.items()}
     assert_exact(export, expected)
@@ -129,6 +134,12 @@ def test_netmon_gives_the_expected_rows_for_every_format_width_and_cut(
 
 
 @needs_data
+def test_netmon_in_sql_gives_the_expected_rows(replayer: Replayer) -> None:
+    network = str(SHIPPED_SQL / "netmon.sql")
+    netmon_is_exact(replayer, "netmon-honeypot-p0f", "csv", 10, "three files", network)
+
+
+@needs_data
 @pytest.mark.exact
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize("width_s", WIDTHS_S)
@@ -161,14 +172,21 @@ def test_netmon_gives_the_expected_rows_in_steps_of_any_size(
 
 
 @needs_data
-@pytest.mark.parametrize(("suffix", "width_s"), [("csv.gz", 900), ("parquet", 60)])
+@pytest.mark.parametrize(
+    ("network_name", "suffix", "width_s"),
+    [
+        ("road_sensors", "csv.gz", 900),
+        ("road_sensors", "parquet", 60),
+        (str(SHIPPED_SQL / "road_sensors.sql"), "parquet", 300),
+    ],
+)
 @pytest.mark.long
 def test_road_sensors_gives_the_expected_rows(
-    replayer: Replayer, suffix: str, width_s: int
+    replayer: Replayer, network_name: str, suffix: str, width_s: int
 ) -> None:
     data = DATA / "sensors-aarhus-traffic"
     export = replayer.folder / "export"
-    network = load_network("road_sensors")
+    network = load_network(network_name)
     source = network.sources[0].name
     with replayer.home() as home:
         replayer.run(
@@ -185,11 +203,20 @@ def test_road_sensors_gives_the_expected_rows(
 
 @pytest.mark.long
 @needs_data
-@pytest.mark.parametrize("suffix", ["parquet", "csv.gz"])
-def test_trade_bars_gives_the_expected_rows(replayer: Replayer, suffix: str) -> None:
+@pytest.mark.parametrize(
+    ("network_name", "suffix"),
+    [
+        ("trade_bars", "parquet"),
+        ("trade_bars", "csv.gz"),
+        (str(SHIPPED_SQL / "trade_bars.sql"), "parquet"),
+    ],
+)
+def test_trade_bars_gives_the_expected_rows(
+    replayer: Replayer, network_name: str, suffix: str
+) -> None:
     data = DATA / "ticks-taq"
     export = replayer.folder / "export"
-    network = load_network("trade_bars")
+    network = load_network(network_name)
     inputs = {s.name: [data / f"{s.name}.{suffix}"] for s in network.sources}
     with replayer.home() as home:
         replayer.run(home, network, inputs, width_s=60, export=export)

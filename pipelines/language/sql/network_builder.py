@@ -1,0 +1,162 @@
+"""From the statements of a SQL file to a network of boxes, with the place of each.
+
+    WHERE                                  a Filter
+    SELECT with expressions or names       a Map
+    TUMBLE or HOP, with GROUP BY           an Aggregate; HAVING is a Filter behind it
+    UNION ALL                              a Union
+
+The last box of a stream or view has its name; those before it have the name of their clause
+behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from medusa_core.errors import Refused
+from medusa_core.network import MAIN, Box, Network, Output, Source, Union, check_source
+from medusa_core.suggest import did_you_mean
+from pipelines.language.places import Places
+from pipelines.language.sql.grouped_select import grouped_select
+from pipelines.language.sql.plain_select import plain_select
+from pipelines.language.sql.relations import BoxList, Relation, renamed
+from pipelines.language.sql.sql_text import SqlText, Token
+from pipelines.language.sql.statements import (
+    CreateNetwork,
+    CreateSource,
+    CreateStream,
+    NamedTable,
+    Query,
+    Select,
+    Statement,
+    Subquery,
+    Window,
+)
+
+
+def network_of_statements(
+    text: SqlText, statements: Sequence[Statement], name: str
+) -> tuple[Network, Places]:
+    """The network, and where its parts are written; `name` is used if the file declares none.
+
+    Raises Refused with line and column.
+    """
+    parts = _Parts(text)
+    bucket: Mapping[str, str] = {}
+    for number, statement in enumerate(statements):
+        match statement:
+            case CreateNetwork():
+                if number:
+                    raise text.refused(
+                        statement.name, "CREATE NETWORK is the first statement of a file, once"
+                    )
+                name, bucket = statement.name.name, statement.options
+            case CreateSource():
+                parts.add_source(statement)
+            case CreateStream():
+                parts.add_stream(statement)
+            case _:
+                assert_never(statement)
+    try:
+        network = Network(
+            name=name,
+            sources=tuple(parts.sources),
+            boxes=tuple(parts.boxes),
+            outputs=tuple(parts.outputs),
+            **bucket,
+        )
+    except Refused as error:
+        raise Refused(f"{text.file}: {error}") from None
+    return network, parts.places
+
+
+@dataclass
+class _Parts:
+    """What the statements read so far have made."""
+
+    text: SqlText
+    sources: list[Source] = field(default_factory=list)
+    boxes: list[Box] = field(default_factory=list)
+    outputs: list[Output] = field(default_factory=list)
+    relations: dict[str, Relation] = field(default_factory=dict)
+    places: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def add_source(self, statement: CreateSource) -> None:
+        name, options = self._new_name(statement.name), dict(statement.options)
+        key = tuple(part.strip() for part in options.pop("key", "").split(",") if part.strip())
+        source = Source(name=name, columns=statement.columns, key=key, **options)
+        try:
+            check_source(source, f"of {self.text.file}")
+        except Refused as error:
+            raise self.text.refused(statement.name, str(error)) from None
+        self.sources.append(source)
+        self.places[name, ""] = self.text.place(statement.name)
+        self.relations[name] = Relation(
+            port=name, columns=tuple(statement.columns), time=options.get("time"), is_source=True
+        )
+
+    def add_stream(self, statement: CreateStream) -> None:
+        name = self._new_name(statement.name)
+        taken = {box.name for box in self.boxes} | set(self.relations)
+        made = BoxList(self.text, name, statement.options.get("fragment", MAIN), taken)
+        relation = self._query(statement.query, self.relations, made)
+        if statement.is_output and relation.is_source:
+            relation = renamed(made, relation, relation.columns, statement.query.at)
+        if made.boxes:
+            relation = replace(relation, port=made.name_last(relation.port))
+        self.boxes += made.boxes
+        self.places |= made.places
+        self.relations[name] = relation
+        if statement.is_output:
+            self.outputs.append(Output(name=name, input=relation.port))
+
+    def _new_name(self, name: Token) -> str:
+        if name.name in self.relations:
+            raise self.text.refused(name, f"{name.name} is declared twice: rename one")
+        return name.name
+
+    def _query(self, query: Query, known: Mapping[str, Relation], made: BoxList) -> Relation:
+        visible = dict(known)
+        for name, local in query.local.items():
+            visible[name] = self._query(local, visible, made)
+        parts = [self._part(part, visible, made) for part in query.parts]
+        if len(parts) == 1:
+            return parts[0]
+        names = parts[0].columns
+        for number, part in enumerate(parts):
+            if len(part.columns) != len(names):
+                raise self.text.refused(
+                    query.parts[number].at,
+                    f"this part of the UNION ALL has {len(part.columns)} "
+                    f"columns and the first has {len(names)}: select as many in each",
+                )
+        alike = [
+            part if part.columns == names else renamed(made, part, names, query.at)
+            for part in parts
+        ]
+        inputs = tuple(part.port for part in alike)
+        port = made.add(Union(name=made.name_of("union"), inputs=inputs), query.at)
+        return Relation(port=port, columns=names)
+
+    def _part(self, part: Select | Query, known: Mapping[str, Relation], made: BoxList) -> Relation:
+        if isinstance(part, Query):
+            return self._query(part, known, made)
+        table = part.table.table if isinstance(part.table, Window) else part.table
+        if isinstance(table, Subquery):
+            relation = self._query(table.query, known, made)
+        else:
+            relation = self._named(table, known)
+        if isinstance(part.table, Window):
+            return grouped_select(part, part.table, relation, made)
+        return plain_select(part, part.table, relation, made)
+
+    def _named(self, table: NamedTable, known: Mapping[str, Relation]) -> Relation:
+        name = table.name.name
+        if name not in known:
+            near = did_you_mean(name, known, f"before it stand {', '.join(known) or 'none'}")
+            raise self.text.refused(
+                table.name, f"there is no source, view or stream {name} above this line: {near}"
+            )
+        return known[name]

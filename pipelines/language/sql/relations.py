@@ -1,0 +1,133 @@
+"""What a clause reads and makes: relations, and the boxes of one stream with their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from medusa_core.errors import Refused
+from medusa_core.network import Box, Filter, Map, check_box
+from pipelines.language.sql.sql_text import SqlText, Token, Tokens, written
+from pipelines.language.sql.statements import Table, Window
+
+PORT = "yes"
+"""The only port of a Filter that WHERE or HAVING makes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """Rows that a clause reads: the source or box that they come from, and their columns.
+
+    `time` is the column of event time, where the records of a source are read as they are.
+    """
+
+    port: str
+    columns: tuple[str, ...]
+    time: str | None = None
+    is_source: bool = False
+
+
+@dataclass
+class BoxList:
+    """The boxes of one stream or view, in the order of its clauses."""
+
+    text: SqlText
+    owner: str
+    fragment: str
+    taken: set[str]
+    boxes: list[Box] = field(default_factory=list)
+    places: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def name_of(self, clause: str) -> str:
+        """The name of a box that a clause makes."""
+        name, number = f"{self.owner}_{clause}", 1
+        while name in self.taken:
+            number += 1
+            name = f"{self.owner}_{clause}_{number}"
+        self.taken.add(name)
+        return name
+
+    def add(self, box: Box, at: Token, parts: Mapping[str, Token] | None = None) -> str:
+        """Add a box; `parts` are where its columns or ports are written. Returns its name."""
+        try:
+            check_box(box)
+        except Refused as error:
+            raise self.text.refused(at, str(error)) from None
+        self.boxes.append(replace(box, fragment=self.fragment))
+        self.places[box.name, ""] = self.text.place(at)
+        for part, token in (parts or {}).items():
+            self.places[box.name, part] = self.text.place(token)
+        return box.name
+
+    def name_last(self, port: str) -> str:
+        """Give the box of the result the name of the stream; one that others made keeps its own."""
+        if port not in {box.name for box in self.boxes}:
+            return port
+        self.boxes = [
+            replace(box, name=self.owner) if box.name == port else box for box in self.boxes
+        ]
+        for owner, part in [key for key in self.places if key[0] == port]:
+            self.places[self.owner, part] = self.places.pop((owner, part))
+        return self.owner
+
+
+def filtered(made: BoxList, relation: Relation, condition: Tokens, clause: str) -> Relation:
+    """The rows for which a condition is true."""
+    box = Filter(name=made.name_of(clause), input=relation.port, cases={PORT: written(condition)})
+    port = made.add(box, condition[0])
+    return replace(relation, port=port, is_source=False)
+
+
+def mapped(
+    made: BoxList, relation: Relation, columns: Mapping[str, Tokens], at: Token, clause: str
+) -> Relation:
+    """A column for each name: its expression."""
+    texts = {name: written(tokens) for name, tokens in columns.items()}
+    box = Map(name=made.name_of(clause), input=relation.port, columns=texts)
+    port = made.add(box, at, {name: tokens[0] for name, tokens in columns.items()})
+    return Relation(port=port, columns=tuple(columns))
+
+
+def renamed(made: BoxList, relation: Relation, names: Sequence[str], at: Token) -> Relation:
+    """The same columns with other names, or with the same."""
+    columns = {
+        name: (Token("word", column, at.start, at.end),)
+        for name, column in zip(names, relation.columns, strict=True)
+    }
+    return mapped(made, relation, columns, at, "columns")
+
+
+def aliases_of(table: Table) -> frozenset[str]:
+    """The names that may stand before a column: `b.total`."""
+    names = {table.alias}
+    if isinstance(table, Window):
+        names |= aliases_of(table.table)
+    return frozenset(name for name in names if name is not None)
+
+
+def without_owner(text: SqlText, tokens: Tokens, table: Table) -> Tokens:
+    """An expression without the name of its table before columns; Refused for another's."""
+    aliases, found, index = aliases_of(table), list[Token](), 0
+    while index < len(tokens):
+        token = tokens[index]
+        is_owner = (
+            token.kind in ("word", "quoted")
+            and index + 2 < len(tokens)
+            and tokens[index + 1].text == "."
+            and tokens[index + 2].kind in ("word", "quoted", "other")
+        )
+        if not is_owner:
+            found.append(token)
+            index += 1
+            continue
+        if token.name not in aliases:
+            known = " or ".join(sorted(aliases)) or "no name"
+            raise text.refused(token, f"{token.text} is not in this FROM, which has {known}")
+        index += 2
+    return found
+
+
+def is_identity(columns: Mapping[str, Tokens], relation: Relation) -> bool:
+    """Whether a Map would give what it reads."""
+    given: Iterable[str] = (written(tokens) for tokens in columns.values())
+    return tuple(columns) == relation.columns == tuple(given)

@@ -1,0 +1,106 @@
+"""What a SQL file says, as data: sources, and queries with a name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pipelines.language.sql.sql_text import Token, Tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedTable:
+    """`FROM busy AS b`: a source, view or stream; `alias` is the name of its columns' owner."""
+
+    name: Token
+    alias: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subquery:
+    """`FROM (SELECT …) AS b`."""
+
+    query: Query
+    alias: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """`FROM TUMBLE(TABLE busy, DESCRIPTOR(ts), INTERVAL '1' MINUTE)`, or HOP with a slide.
+
+    `size` and `advance` are durations as a network file has them; `time` is the DESCRIPTOR.
+    """
+
+    at: Token
+    table: NamedTable | Subquery
+    time: Token | None
+    size: str
+    advance: str | None
+    alias: str | None
+
+
+Table = NamedTable | Subquery | Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One column of a SELECT: its expression, and its name; no name: `*`."""
+
+    tokens: Tokens
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Select:
+    """A SELECT; clauses that are not there are None."""
+
+    at: Token
+    items: tuple[Item, ...]
+    table: Table
+    where: Tokens | None
+    group_by: tuple[Tokens, ...] | None
+    having: Tokens | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """WITH … SELECT … UNION ALL SELECT …"""
+
+    at: Token
+    local: Mapping[str, Query]
+    parts: tuple[Select | Query, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateNetwork:
+    """`CREATE NETWORK name WITH (bucket = '1m')`."""
+
+    name: Token
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateSource:
+    """`CREATE SOURCE name (column type, …) WITH (time = 'column', …)`."""
+
+    name: Token
+    columns: Mapping[str, str]
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateStream:
+    """`CREATE STREAM name AS query`, or `CREATE VIEW`, which is no output of the network."""
+
+    name: Token
+    is_output: bool
+    options: Mapping[str, str]
+    query: Query
+
+
+Statement = CreateNetwork | CreateSource | CreateStream
+
+
+def table_of(table: NamedTable | Subquery) -> str:
+    """A table as a sentence names it."""
+    return table.name.name if isinstance(table, NamedTable) else "(SELECT …)"

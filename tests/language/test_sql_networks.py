@@ -1,0 +1,253 @@
+"""Networks in SQL: the boxes that each clause becomes, and the networks that Python writes too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from medusa_core.network import Aggregate, Box, Filter, Map, Network, Output, Source, Union
+from pipelines.language import shipped
+from pipelines.language.check import check_network
+from pipelines.language.load import load_network
+from pipelines.language.sql.sql_file import network_of_sql_text
+
+TICKS = """
+CREATE SOURCE ticks (ts_us BIGINT, symbol STRING, price DOUBLE, size INT) WITH (time = 'ts_us');
+"""
+
+
+def network_of(text: str) -> Network:
+    return network_of_sql_text(TICKS + text, "ticks.sql", "ticks")
+
+
+def boxes_of(text: str) -> list[Box]:
+    return list(network_of(text).boxes)
+
+
+def columns_of(network: Network, output: str) -> Mapping[str, str]:
+    return {c.name: c.type for c in check_network(network).columns_of_output(output)}
+
+
+@pytest.mark.parametrize("name", ["netmon", "road_sensors", "trade_bars"])
+def test_a_shipped_network_in_sql_has_the_sources_and_outputs_of_that_in_python(name: str) -> None:
+    in_python = load_network(name)
+    in_sql = load_network(str(Path(shipped.__file__).with_name(f"{name}.sql")))
+    assert (in_sql.name, in_sql.bucket) == (in_python.name, in_python.bucket)
+    assert in_sql.sources == in_python.sources
+    outputs = [output.name for output in in_python.outputs]
+    assert [output.name for output in in_sql.outputs] == outputs
+    for output in outputs:
+        assert columns_of(in_sql, output) == columns_of(in_python, output)
+
+
+def test_a_source_has_what_its_options_say() -> None:
+    (source,) = network_of_sql_text(
+        "CREATE SOURCE s (at STRING, k STRING, amount DECIMAL(10, 2)) WITH (time = 'at', "
+        "time_zone = 'Europe/Berlin', disorder = '10s', key = 'k, at');"
+        "CREATE STREAM o AS SELECT k FROM s",
+        "x.sql",
+        "x",
+    ).sources
+    assert source == Source(
+        name="s",
+        columns={"at": "string", "k": "string", "amount": "decimal(10,2)"},
+        time="at",
+        time_zone="Europe/Berlin",
+        disorder="10s",
+        key=("k", "at"),
+    )
+
+
+def test_an_existing_stream_is_a_source_too() -> None:
+    (source,) = network_of_sql_text(
+        "CREATE SOURCE busy (host STRING) WITH (stream = 'alpha/busy');"
+        "CREATE STREAM o AS SELECT host FROM busy",
+        "x.sql",
+        "x",
+    ).sources
+    assert (source.writer, source.stream_name) == ("alpha", "busy")
+
+
+def test_where_is_a_filter_and_select_a_map() -> None:
+    text = "CREATE STREAM big AS SELECT symbol, price * size AS worth FROM ticks WHERE size > 100;"
+    assert boxes_of(text) == [
+        Filter(name="big_where", input="ticks", cases={"yes": "size > 100"}),
+        Map(name="big", input="big_where", columns={"symbol": "symbol", "worth": "price * size"}),
+    ]
+
+
+def test_all_columns_of_a_filter_need_no_map() -> None:
+    network = network_of("CREATE STREAM big AS SELECT * FROM ticks WHERE size > 100;")
+    assert list(network.boxes) == [Filter(name="big", input="ticks", cases={"yes": "size > 100"})]
+    assert network.outputs == (Output(name="big", input="big"),)
+
+
+def test_a_source_may_be_given_as_it_is() -> None:
+    (box,) = boxes_of("CREATE STREAM all_ticks AS SELECT * FROM ticks")
+    assert isinstance(box, Map)
+    assert list(box.columns) == ["ts_us", "symbol", "price", "size"]
+
+
+def test_a_view_is_no_output_and_may_be_read_by_several_streams() -> None:
+    network = network_of(
+        "CREATE VIEW big AS SELECT * FROM ticks WHERE size > 100;"
+        "CREATE STREAM a AS SELECT * FROM big WHERE symbol = 'A';"
+        "CREATE STREAM b AS SELECT * FROM big;"
+    )
+    assert network.outputs == (Output(name="a", input="a"), Output(name="b", input="big"))
+    assert [box.name for box in network.boxes] == ["big", "a"]
+
+
+def test_a_window_with_a_group_is_an_aggregate() -> None:
+    text = """CREATE STREAM bars AS
+        SELECT window_start, symbol, count(*) AS trades, max(price) AS high
+        FROM TUMBLE(TABLE ticks, DESCRIPTOR(ts_us), INTERVAL '1' MINUTE)
+        GROUP BY window_start, symbol"""
+    assert boxes_of(text) == [
+        Aggregate(
+            name="bars",
+            input="ticks",
+            size="1m",
+            group_by=("symbol",),
+            columns={"trades": "count(*)", "high": "max(price)"},
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("window", "size", "advance"),
+    [
+        ("TUMBLE(TABLE ticks, INTERVAL '90' SECONDS)", "90s", None),
+        ("TUMBLE(ticks, INTERVAL 2 HOURS)", "2h", None),
+        ("TUMBLE(TABLE ticks, '15m')", "15m", None),
+        ("TABLE(TUMBLE(TABLE ticks, DESCRIPTOR(ts_us), INTERVAL '1' DAY)) AS t", "1d", None),
+        ("HOP(TABLE ticks, INTERVAL '10' SECOND, INTERVAL '1 minute') t", "1m", "10s"),
+        ("TUMBLE(TABLE ticks, DESCRIPTOR(stime), INTERVAL '500' MILLISECONDS)", "500ms", None),
+        ("TUMBLE(TABLE ticks, INTERVAL '1' WEEK)", "7d", None),
+    ],
+)
+def test_windows_are_written_as_in_other_systems(
+    window: str, size: str, advance: str | None
+) -> None:
+    select = "CREATE STREAM n AS SELECT window_start, count(*) AS n"
+    (box,) = boxes_of(f"{select} FROM {window} GROUP BY window_start")
+    assert isinstance(box, Aggregate)
+    assert (box.size, box.advance) == (size, advance)
+
+
+def test_expressions_over_aggregates_are_a_map_behind_the_aggregate() -> None:
+    text = """CREATE STREAM bars AS
+        SELECT symbol, max(price) - min(price) AS spread, max(price) AS high, window_end
+        FROM TUMBLE(TABLE ticks, INTERVAL '60' SECOND) GROUP BY symbol, window_start, window_end"""
+    aggregate, behind = boxes_of(text)
+    assert isinstance(aggregate, Aggregate)
+    assert isinstance(behind, Map)
+    assert aggregate.columns == {"high": "max(price)", "min_1": "min(price)"}
+    assert behind.columns == {
+        "symbol": "symbol",
+        "spread": "high - min_1",
+        "high": "high",
+        "window_end": "timestamp_micros(unix_micros(window_start) + 60000000L)",
+    }
+
+
+def test_having_may_name_aggregates_that_are_not_selected_and_columns_that_are() -> None:
+    text = """CREATE STREAM bars AS SELECT symbol, max(price) - min(price) AS spread
+        FROM TUMBLE(TABLE ticks, INTERVAL '60' SECOND) GROUP BY window_start, symbol
+        HAVING count(*) > 3 AND spread > 0.5"""
+    aggregate, having, behind = boxes_of(text)
+    assert isinstance(aggregate, Aggregate)
+    assert isinstance(having, Filter)
+    assert isinstance(behind, Map)
+    assert aggregate.columns == {
+        "max_1": "max(price)", "min_1": "min(price)", "count_1": "count(*)",
+    }  # fmt: skip
+    assert having.cases == {"yes": "count_1 > 3 AND (max_1 - min_1) > 0.5"}
+    assert behind.columns == {"symbol": "symbol", "spread": "max_1 - min_1"}
+
+
+def test_an_expression_of_the_group_is_a_map_before_the_aggregate() -> None:
+    text = """CREATE STREAM n AS SELECT window_start, upper(symbol) AS symbol, count(*) AS n
+        FROM TUMBLE(TABLE ticks, INTERVAL '60' SECOND) GROUP BY window_start, upper(symbol)"""
+    before, aggregate = boxes_of(text)
+    assert isinstance(before, Map)
+    assert before.columns == {
+        "ts_us": "ts_us", "price": "price", "size": "size", "symbol": "upper(symbol)",
+    }  # fmt: skip
+    assert aggregate == Aggregate(
+        name="n", input="n_groups", size="60s", group_by=("symbol",), columns={"n": "count(*)"}
+    )
+
+
+def test_a_call_may_have_the_name_of_a_column_that_it_reads_or_groups() -> None:
+    text = """CREATE STREAM bars AS SELECT symbol AS s, max(price) AS price, count(*) AS symbol
+        FROM TUMBLE(TABLE ticks, INTERVAL '60' SECOND) GROUP BY window_start, symbol"""
+    aggregate, behind = boxes_of(text)
+    assert isinstance(aggregate, Aggregate)
+    assert isinstance(behind, Map)
+    assert aggregate.columns == {"price": "max(price)", "count_1": "count(*)"}
+    assert behind.columns == {"s": "symbol", "price": "price", "symbol": "count_1"}
+
+
+def test_a_filter_of_an_aggregate_belongs_to_its_call() -> None:
+    text = """CREATE STREAM n AS SELECT window_start,
+            count(*) FILTER (WHERE size > 3) AS many, count(*) AS n
+        FROM TUMBLE(TABLE ticks, INTERVAL '60' SECOND) GROUP BY window_start"""
+    (box,) = boxes_of(text)
+    assert isinstance(box, Aggregate)
+    assert box.columns == {"many": "count(*) FILTER (WHERE size > 3)", "n": "count(*)"}
+
+
+def test_union_all_gives_the_names_of_its_first_part() -> None:
+    text = """CREATE STREAM u AS SELECT symbol AS s, size FROM ticks WHERE size > 3
+        UNION ALL SELECT upper(symbol) AS t, size + 1 AS more FROM ticks"""
+    network = network_of(text)
+    (union,) = [box for box in network.boxes if isinstance(box, Union)]
+    assert len(union.inputs) == 2
+    assert columns_of(network, "u") == {"s": "string", "size": "int"}
+
+
+def test_with_and_subqueries_are_boxes_too() -> None:
+    network = network_of("""CREATE STREAM n AS
+        WITH big AS (SELECT * FROM ticks WHERE size > 3), named AS (SELECT symbol FROM big)
+        SELECT i.symbol AS s FROM (SELECT symbol FROM named WHERE symbol <> '') AS i""")
+    assert [type(box).__name__ for box in network.boxes] == ["Filter", "Map", "Filter", "Map"]
+    assert columns_of(network, "n") == {"s": "string"}
+
+
+def test_comments_cases_and_quoted_names_are_those_of_sql() -> None:
+    network = network_of("""-- a comment; with a semicolon
+        create stream N /* another */ as select T.`symbol` as S, -- one
+            concat('--', T.Symbol) as c from Ticks as T where Size > 3 -- the end""")
+    assert columns_of(network, "n") == {"s": "string", "c": "string"}
+
+
+def test_words_of_clauses_may_be_names_of_columns() -> None:
+    network = network_of_sql_text(
+        "CREATE SOURCE s (at STRING, offset BIGINT, left STRING) WITH (time = 'at');"
+        "CREATE STREAM o AS SELECT offset, s.left, left(left, 2) AS l, offset + offset AS twice "
+        "FROM s WHERE offset > 3 AND offset < 9",
+        "x.sql",
+        "x",
+    )
+    assert list(columns_of(network, "o")) == ["offset", "left", "l", "twice"]
+
+
+def test_a_stream_may_be_computed_in_a_fragment_of_its_own() -> None:
+    boxes = boxes_of("CREATE STREAM big WITH (fragment = 'tail') AS SELECT symbol FROM ticks")
+    assert [box.fragment for box in boxes] == ["tail"]
+
+
+def test_a_network_without_a_name_has_that_of_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "my ticks.sql"
+    file.write_text(TICKS + "CREATE STREAM o AS SELECT symbol FROM ticks")
+    assert load_network(str(file)).name == "my_ticks"
+
+
+def test_a_network_has_the_bucket_that_it_declares() -> None:
+    text = "CREATE NETWORK n WITH (bucket = '1m');" + TICKS
+    text += "CREATE STREAM o AS SELECT symbol FROM ticks"
+    network = network_of_sql_text(text, "x.sql", "x")
+    assert (network.name, network.bucket) == ("n", "1m")
