@@ -57,6 +57,21 @@ def test_a_users_network_is_read_and_its_paths_are_found_from_the_folder(tmp_pat
     assert json.loads(source) == {"kind": "directory", "path": str(tmp_path / "c/incoming")}
 
 
+def test_a_network_in_sql_is_placed_by_its_fragments_as_one_in_python(tmp_path: Path) -> None:
+    in_sql = {name: content.replace("mine.py", "mine.sql") for name, content in FILES.items()}
+    in_sql["mine.sql"] = """
+        CREATE NETWORK mine;
+        CREATE SOURCE ticks (ts_us BIGINT, n INT) WITH (time = 'ts_us');
+        CREATE STREAM large WITH (fragment = 'first') AS SELECT * FROM ticks WHERE n > 1;
+        CREATE STREAM result WITH (fragment = 'second') AS SELECT n * 2 AS m FROM large;
+    """
+    del in_sql["mine.py"]
+    (found,) = read_federation(write_contracts(tmp_path / "sql", in_sql), tmp_path).networks
+    (expected,) = read_federation(write_contracts(tmp_path / "python"), tmp_path).networks
+    assert found.streams == expected.streams
+    assert found.owners == expected.owners
+
+
 def test_looking_at_contracts_leaves_nothing_behind(tmp_path: Path) -> None:
     read_federation(REPOSITORY / "contracts" / "sites", tmp_path / "not made yet")
     assert not list(tmp_path.iterdir())
