@@ -1,0 +1,212 @@
+"""Queries: SELECT, FROM with windows and joins, WITH, UNION ALL; expressions stay tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from medusa_core.suggest import did_you_mean
+from pipelines.language.sql.intervals import duration_of
+from pipelines.language.sql.sql_text import Token, Tokens, divided, written
+from pipelines.language.sql.statements import (
+    Item,
+    NamedTable,
+    Query,
+    Select,
+    Subquery,
+    Table,
+    Window,
+    table_of,
+)
+from pipelines.language.sql.token_cursor import CLAUSES, NOT_HERE, TokenCursor
+
+NO_ALIAS = ("CREATE", "SELECT", "ON", "USING", "WITH", "VALUES")
+"""What begins something else where the second name of a table may stand."""
+
+
+class QueryParser(TokenCursor):
+    """Reads a query from where the cursor is."""
+
+    def query(self) -> Query:
+        local: dict[str, Query] = {}
+        at = self.token
+        if at is None:
+            raise self.expected("SELECT")
+        if self.took("WITH"):
+            while True:
+                name = self.name("the query")
+                self.expect("AS")
+                local[name.name] = self.query_in_brackets("the query")
+                if not self.took(","):
+                    break
+        parts: list[Select | Query] = [self.part()]
+        while self.took("UNION", "ALL"):
+            parts.append(self.part())
+        if self.token is not None and self.upper() not in (";", ")"):
+            raise self.expected("`;` or UNION ALL")
+        return Query(at=at, local=local, parts=tuple(parts))
+
+    def query_in_brackets(self, what: str) -> Query:
+        begin = self.index
+        self.inside(what)
+        end, self.index = self.index, begin + 1
+        query = self.query()
+        if self.index != end - 1:
+            raise self.expected("`)`")
+        self.index = end
+        return query
+
+    def part(self) -> Select | Query:
+        return self.query_in_brackets("the query") if self.upper() == "(" else self.select()
+
+    def select(self) -> Select:
+        at = self.token
+        self.expect("SELECT")
+        assert at is not None
+        if self.upper() in ("DISTINCT", "ALL"):
+            raise self.text.refused(
+                at,
+                "SELECT DISTINCT compares a row with all before it, which are ever more: group "
+                "by a window and the columns",
+            )
+        items = tuple(self.item(part) for part in divided(self.until(*CLAUSES)))
+        self.expect("FROM")
+        table = self.table()
+        if self.upper() == ",":
+            assert self.token is not None
+            raise self.text.refused(self.token, "several tables are joined: " + NOT_HERE["JOIN"])
+        where = self.until(*CLAUSES) if self.took("WHERE") else None
+        group_by = having = None
+        if self.took("GROUP", "BY"):
+            group_by = tuple(divided(self.until(*CLAUSES)))
+        if self.took("HAVING"):
+            having = self.until(*CLAUSES)
+        for clause, tokens in (("WHERE", where), ("HAVING", having)):
+            if tokens is not None and not tokens:
+                raise self.text.refused(at, f"{clause} of this SELECT has no condition: write one")
+        for tokens in (*(item.tokens for item in items), *(group_by or ()), where, having):
+            self.check_no_query(tokens or ())
+        return Select(
+            at=at, items=items, table=table, where=where, group_by=group_by, having=having
+        )
+
+    def check_no_query(self, tokens: Tokens) -> None:
+        """Refuse a query inside an expression: its value would be that of a whole stream."""
+        for opening, word in pairwise(tokens):
+            if opening.upper == "(" and word.upper in ("SELECT", "WITH", "VALUES"):
+                raise self.text.refused(
+                    word,
+                    "a query in an expression would read a whole stream, which "
+                    "has no end: write it behind FROM",
+                )
+
+    def item(self, tokens: Tokens) -> Item:
+        if not tokens:
+            at = self.token or len(self.text.text.rstrip())
+            raise self.text.refused(
+                at, "a column of this SELECT is empty: write an expression, or remove a comma"
+            )
+        if tokens[-1].text == "*" and (
+            len(tokens) == 1 or (len(tokens) == 3 and tokens[1].text == ".")
+        ):
+            return Item(tokens=tokens, name=None)
+        if len(tokens) > 2 and tokens[-2].upper == "AS":
+            return Item(tokens=tokens[:-2], name=tokens[-1].name)
+        if _is_column(tokens):
+            return Item(tokens=tokens, name=tokens[-1].name)
+        raise self.text.refused(
+            tokens[0], f"`{written(tokens)}` has no name: write AS and a name behind it"
+        )
+
+    def table(self) -> Table:
+        if self.upper() == "(":
+            query = self.query_in_brackets("the subquery")
+            return Subquery(query=query, alias=self.alias())
+        if self.took("TABLE"):
+            begin = self.index
+            self.inside("TABLE")
+            end, self.index = self.index, begin + 1
+            table = self.window(has_alias=False)
+            if self.index != end - 1:
+                raise self.expected("`)`")
+            self.index = end
+            return Window(
+                at=table.at,
+                table=table.table,
+                time=table.time,
+                size=table.size,
+                advance=table.advance,
+                alias=self.alias(),
+            )
+        if self.upper(1) == "(":
+            return self.window(has_alias=True)
+        name = self.name("a source, view or stream")
+        return NamedTable(name=name, alias=self.alias() or name.name)
+
+    def alias(self) -> str | None:
+        if self.took("AS"):
+            return self.name("the table").name
+        is_name = self.token is not None and self.token.kind in ("word", "quoted")
+        if is_name and self.upper() not in (*CLAUSES, *NOT_HERE, *NO_ALIAS):
+            return self.name("the table").name
+        return None
+
+    def window(self, *, has_alias: bool) -> Window:
+        at = self.token
+        assert at is not None
+        kind = at.upper
+        if kind not in ("TUMBLE", "HOP"):
+            hint = did_you_mean(kind, ("TUMBLE", "HOP"), "windows are TUMBLE and HOP")
+            reason = f"{at.text} is no window: {hint}"
+            if kind in ("SESSION", "CUMULATE"):
+                reason = f"windows of kind {kind} are not supported: windows are TUMBLE and HOP"
+            raise self.text.refused(at, reason)
+        self.index += 1
+        begin = self.index
+        parts = divided(self.inside(kind))
+        end, self.index = self.index, begin + 1
+        if any(len(part) > 1 and part[1].text == "=>" for part in parts):
+            raise self.text.refused(at, f"write the arguments of {kind} without names, in order")
+        self.took("TABLE")
+        table: NamedTable | Subquery
+        if self.upper() == "(":
+            table = Subquery(query=self.query_in_brackets("the subquery"), alias=None)
+        else:
+            name = self.name("a source, view or stream")
+            table = NamedTable(name=name, alias=name.name)
+        if self.upper() not in (",", ")"):
+            raise self.expected("`,`")
+        self.index = end
+        rest = parts[1:]
+        has_time = bool(rest and rest[0] and rest[0][0].upper == "DESCRIPTOR")
+        time = self.descriptor(rest.pop(0)) if has_time else None
+        durations = [duration_of(self.text, part, at) for part in rest]
+        if len(durations) != (1 if kind == "TUMBLE" else 2):
+            needs, form = "its size", "INTERVAL '1' MINUTE"
+            if kind == "HOP":
+                needs, form = "its slide and its size", f"INTERVAL '10' SECOND, {form}"
+            raise self.text.refused(
+                at, f"{kind} needs {needs}: write {kind}(TABLE {table_of(table)}, {form})"
+            )
+        return Window(
+            at=at,
+            table=table,
+            time=time,
+            size=durations[-1],
+            advance=durations[0] if kind == "HOP" else None,
+            alias=self.alias() if has_alias else None,
+        )
+
+    def descriptor(self, tokens: Tokens) -> Token:
+        is_one = len(tokens) == 4 and tokens[1].text == "(" and tokens[3].text == ")"
+        if not is_one or tokens[2].kind not in ("word", "quoted"):
+            raise self.text.refused(
+                tokens[0], "write DESCRIPTOR(column) with one column of event time"
+            )
+        return tokens[2]
+
+
+def _is_column(tokens: Sequence[Token]) -> bool:
+    """Whether it is a column, with or without the name of its table."""
+    is_named = all(token.kind in ("word", "quoted") for token in tokens[::2])
+    return is_named and (len(tokens) == 1 or (len(tokens) == 3 and tokens[1].text == "."))
