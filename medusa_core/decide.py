@@ -170,10 +170,10 @@ def _answer(
         "now_ms": now_ms,
     }
     if lacks.due_ms is None:
-        return Wait(
-            of=fragment.fragment.id,
-            because=DecisionReason(f"{names} missing and the policy is suspend", numbers),
-        )
+        waits = f"{names} missing and the policy is suspend"
+        if lacks.waited_for:
+            waits = f"{', '.join(lacks.waited_for)} missing, which a join waits for"
+        return Wait(of=fragment.fragment.id, because=DecisionReason(waits, numbers))
     if lacks.due_ms > now_ms:
         return Wait(
             of=fragment.fragment.id,
@@ -266,10 +266,13 @@ def _within_limits(fragment: FragmentKnowledge, ready: Range, limits: Limits) ->
         input_ = fragment.inputs[name]
         if input_.known_through_us < part.to_us:
             to_us = min(to_us, floor_us(input_.known_through_us, width_us))
+        # What a Join needs less far counts where it is needed first.
+        delay_us = fragment.fragment.delay_us(name)
         for segment in input_.overlapping(part):
             for at_us, digest in segment.within(part).items():
-                if at_us >= ready.from_us:
-                    counts[at_us] = counts.get(at_us, 0) + digest.rows
+                first_us = at_us + delay_us
+                if first_us >= ready.from_us:
+                    counts[first_us] = counts.get(first_us, 0) + digest.rows
     to_us = cut_us(ready.from_us, to_us, counts, width_us, limits)
     return Range(ready.from_us, to_us) if to_us > ready.from_us else None
 

@@ -21,9 +21,12 @@ before 20 s and so cannot evaluate the window: it reports no window of `inner`. 
 `inner` is an output too, its rows are needed at once: the first of the two steps reports the
 positions from 20 s to 30 s, and the second those from 30 s to 40 s.
 
-A box with no Aggregate before it fails on a record. In a fallible fragment every step reads the
-records of its own range (`Fragment.is_fallible`), so that each is reported by the step whose range
-holds it, which is no later than an output needs it. The first declared output stands for these.
+A Join never fails. The boxes behind it fail on its rows, as those behind an Aggregate do.
+
+A box with no Aggregate or Join before it fails on a record. In a fallible fragment every step reads
+the records of its own range (`Fragment.is_fallible`), so that each is reported by the step whose
+range holds it, which is no later than an output needs it. The first declared output stands for
+these.
 
 A tentative step commits no failures: the correction of the same output positions reports them.
 
@@ -36,30 +39,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from medusa_core.fragments import Fragment
-from medusa_core.grid import Range, floor_us
+from medusa_core.fragments import Fragment, Stage, stages_of
+from medusa_core.grid import Range
 from medusa_core.names import StreamName
-from medusa_core.network import Aggregate, Box, inputs_of
+from medusa_core.network import Aggregate, Box, Join, inputs_of
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A path from a row to an output: size and advance of the windows on it, in this order."""
+    """A path from a row to an output: the windows and Joins on it, in this order."""
 
     output: StreamName
-    windows: tuple[tuple[int, int], ...] = ()
+    stages: tuple[Stage, ...] = ()
 
     def first_need_us(self, position_us: int) -> int:
         """The first position of the output that needs a row at this position."""
-        for size_us, advance_us in self.windows:
-            first_us = floor_us(position_us - size_us, advance_us) + advance_us
-            position_us = first_us + size_us - 1
+        for stage in self.stages:
+            position_us = stage.first_need_us(position_us)
         return position_us
 
     def needed_before_us(self, end_us: int) -> int:
         """Before which position rows are needed by an output position before `end_us`."""
-        for size_us, advance_us in reversed(self.windows):
-            end_us = floor_us(end_us - size_us, advance_us) + size_us
+        for stage in reversed(self.stages):
+            end_us = stage.needed_before_us(end_us)
         return end_us
 
 
@@ -103,7 +105,6 @@ class FailureRules:
 def failure_rules(fragment: Fragment) -> FailureRules:
     """The rules of a fragment, which follow from its boxes and outputs alone."""
     outputs = {name: at for at, name in enumerate(fragment.outputs)}
-    read = {box.name: set(_boxes_read(box, fragment)) for box in fragment.boxes}
     from_box: dict[str, list[Route]] = {box.name: [] for box in fragment.boxes}
     for output, port in fragment.outputs.items():
         from_box[port.owner].append(Route(output))
@@ -111,18 +112,22 @@ def failure_rules(fragment: Fragment) -> FailureRules:
     for box in reversed(fragment.boxes):
         routes = sorted(dict.fromkeys(from_box[box.name]), key=lambda r: outputs[r.output])
         from_box[box.name] = routes
-        into[box.name] = tuple(_through(box, route) for route in routes)
-        for name in read[box.name]:
-            from_box[name] += into[box.name]
-    aggregated: set[str] = set()
+        into[box.name] = ()
+        for reference, stages in zip(inputs_of(box), stages_of(box), strict=True):
+            through = tuple(Route(route.output, stages + route.stages) for route in routes)
+            # The boxes that can fail have one input.
+            into[box.name] += through
+            port = fragment.network.port(reference, box.name)
+            if port not in fragment.inputs:
+                from_box[port.owner] += through
+    made: set[str] = set()
     for box in fragment.boxes:
-        aggregates = (isinstance(fragment.network.box(name), Aggregate) for name in read[box.name])
-        if any(aggregates) or aggregated & read[box.name]:
-            aggregated.add(box.name)
+        if any(name in made or _makes_rows(fragment, name) for name in _boxes_read(box, fragment)):
+            made.add(box.name)
     own = FailureRule((Route(next(iter(outputs))),))
     return FailureRules(
         of_records={
-            box.name: FailureRule(into[box.name]) if box.name in aggregated else own
+            box.name: FailureRule(into[box.name]) if box.name in made else own
             for box in fragment.boxes
         },
         of_windows={name: FailureRule(tuple(routes)) for name, routes in from_box.items()},
@@ -137,8 +142,6 @@ def _boxes_read(box: Box, fragment: Fragment) -> Iterator[str]:
             yield port.owner
 
 
-def _through(box: Box, route: Route) -> Route:
-    """A route from the rows that a box gives, as one from the rows that it reads."""
-    if not isinstance(box, Aggregate):
-        return route
-    return Route(route.output, ((box.size_us, box.advance_us), *route.windows))
+def _makes_rows(fragment: Fragment, box: str) -> bool:
+    """Whether the rows of a box are made of several records."""
+    return isinstance(fragment.network.box(box), Aggregate | Join)

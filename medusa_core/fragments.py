@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from medusa_core.errors import Refused
 from medusa_core.frozen import freeze
 from medusa_core.grid import Range, ceil_us, floor_us
+from medusa_core.joins import Join, Reach
 from medusa_core.names import FragmentName, StreamName
 from medusa_core.network import Aggregate, Box, Network, Port, inputs_of
 
@@ -36,18 +37,86 @@ class _Size:
     size_us: int
     advance_us: int
 
+    def behind(self, part: Range) -> Range | None:
+        """The range of the records of the windows whose rows lie in `part`; None if none does."""
+        return windows_within(self, part)
+
+    def ends_us(self, end_us: int) -> int:
+        """Before when the rows of the windows lie, if their records lie before `end_us`."""
+        return floor_us(end_us - 1, self.advance_us) + self.size_us
+
+    def first_need_us(self, position_us: int) -> int:
+        """The first row of a window that holds this position."""
+        first_us = floor_us(position_us - self.size_us, self.advance_us) + self.advance_us
+        return first_us + self.size_us - 1
+
+    def needed_before_us(self, end_us: int) -> int:
+        """Before which position records are needed by a row before `end_us`."""
+        return floor_us(end_us - self.size_us, self.advance_us) + self.size_us
+
+    @property
+    def delay_us(self) -> int:
+        """How long before a row the records that it needs end, at least."""
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One input of a Join: by how much its rows lie before the rows that need them."""
+
+    reach: Reach
+
+    def behind(self, part: Range) -> Range:
+        """The range of the input whose rows the Join's rows in `part` need."""
+        return self.reach.behind(part)
+
+    def ends_us(self, end_us: int) -> int:
+        """Before when the rows lie that need a row before `end_us`."""
+        return end_us + self.reach.last_us
+
+    def first_need_us(self, position_us: int) -> int:
+        """The first position that needs a row at this position."""
+        return position_us + self.reach.first_us
+
+    def needed_before_us(self, end_us: int) -> int:
+        """Before which position rows are needed by a row before `end_us`."""
+        return end_us - self.reach.first_us
+
+    @property
+    def delay_us(self) -> int:
+        """How long before a row the rows that it needs end, at least."""
+        return self.reach.first_us
+
+
+Stage: TypeAlias = _Size | _Side
+"""What lies between the rows that a box gives and those of one of its inputs, in event time."""
+
+
+def stages_of(box: Box) -> tuple[tuple[Stage, ...], ...]:
+    """For each input of a box, in order, the stage that its rows pass: one or none."""
+    match box:
+        case Aggregate():
+            return ((_Size(box.size_us, box.advance_us),),)
+        case Join():
+            return tuple((_Side(reach),) for reach in box.reaches)
+    return ((),) * len(inputs_of(box))
+
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    """A way from an output back to an input, and the windows on it in this order."""
+    """A way from an output back to an input, and the stages on it in this order.
+
+    `waits`: one of them is a Join that is not computed without the input.
+    """
 
     stream: StreamName
-    windows: tuple[_Size, ...] = ()
+    stages: tuple[Stage, ...] = ()
+    waits: bool = False
 
     def behind(self, part: Range) -> Range | None:
         """The range of the input that a range of the output is computed from; None if none is."""
-        for size in self.windows:
-            within = windows_within(size, part)
+        for stage in self.stages:
+            within = stage.behind(part)
             if within is None:
                 return None
             part = within
@@ -55,9 +124,14 @@ class _Path:
 
     def ends_us(self, end_us: int) -> int:
         """Before when the output's records lie, if those of the input lie before `end_us`."""
-        for size in reversed(self.windows):
-            end_us = floor_us(end_us - 1, size.advance_us) + size.size_us
+        for stage in reversed(self.stages):
+            end_us = stage.ends_us(end_us)
         return end_us
+
+    @property
+    def delay_us(self) -> int:
+        """How long before the end of any range of the output the needed range ends, at least."""
+        return sum(stage.delay_us for stage in self.stages)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,10 +155,13 @@ class Fragment:
         freeze(self, "inputs", "outputs")
         behind: dict[str, tuple[_Path, ...]] = {}
         for box in self.boxes:
-            own = (_Size(box.size_us, box.advance_us),) if isinstance(box, Aggregate) else ()
-            ports = (self.network.port(reference, box.name) for reference in inputs_of(box))
-            paths = (path for port in ports for path in self._paths_from(port, behind))
-            behind[box.name] = tuple(dict.fromkeys(_Path(w.stream, own + w.windows) for w in paths))
+            waits = isinstance(box, Join) and box.waits
+            paths = (
+                _Path(path.stream, stages + path.stages, waits or path.waits)
+                for reference, stages in zip(inputs_of(box), stages_of(box), strict=True)
+                for path in self._paths_from(self.network.port(reference, box.name), behind)
+            )
+            behind[box.name] = tuple(dict.fromkeys(paths))
         found = {name: self._paths_from(port, behind) for name, port in self.outputs.items()}
         object.__setattr__(self, "_paths", found)
 
@@ -119,6 +196,22 @@ class Fragment:
             for stream, range_ in self.needed(output, part).items():
                 need[stream] = need[stream].hull(range_) if stream in need else range_
         return need
+
+    def delay_us(self, stream: StreamName) -> int:
+        """How much less far than any range of the outputs an input must reach for it.
+
+        Above 0 only where every path of the input leads into a Join whose rows lie later.
+        """
+        if self.is_fallible:
+            return 0
+        paths = (path for paths in self._paths.values() for path in paths)
+        return min(path.delay_us for path in paths if path.stream == stream)
+
+    @property
+    def waited_for(self) -> frozenset[StreamName]:
+        """The inputs without which no answer is made: a Join waits for them (`Join.waits`)."""
+        paths = (path for paths in self._paths.values() for path in paths)
+        return frozenset(path.stream for path in paths if path.waits)
 
     def ends_us(self, output: StreamName, input_ends_us: Mapping[StreamName, int]) -> int:
         """Before which event time every record of an output lies, given the ends of the inputs."""

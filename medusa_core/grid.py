@@ -56,8 +56,24 @@ def parse_duration_us(text: str | int) -> int:
     return _written_us(text) if isinstance(text, str) else _written_us(f"{text}s", text)
 
 
+def parse_offset_us(text: str | int) -> int:
+    """Microseconds of a signed duration such as '-5s', '0s' or '10m'; an integer is seconds.
+
+    Raises Refused for anything else, and beyond a year in either direction.
+    """
+    if isinstance(text, bool) or not isinstance(text, str | int):
+        raise Refused(f"duration {text!r} is not one: write a number and us, ms, s, m, h or d")
+    written = (text if isinstance(text, str) else f"{text}s").strip()
+    size = written.removeprefix("-")
+    match = _DURATION.fullmatch(size)
+    if match and int(match[1]) == 0:
+        return 0
+    duration_us = _written_us(size, text)
+    return duration_us if size == written else -duration_us
+
+
 @lru_cache(maxsize=256)
-def _written_us(written: str, given: int | None = None) -> int:
+def _written_us(written: str, given: str | int | None = None) -> int:
     """The duration that is written there; cached, since it is read for each window's size."""
     text = written if given is None else given
     match = _DURATION.fullmatch(written.strip())

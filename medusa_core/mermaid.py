@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from medusa_core.network import Aggregate, Box, Filter, Function, Map, Network, Source, Union
+from medusa_core.network import (
+    Aggregate,
+    Box,
+    Filter,
+    Function,
+    Join,
+    Map,
+    Network,
+    Source,
+    Union,
+)
 
 
 def describe_box(box: Box) -> str:
@@ -20,6 +30,9 @@ def describe_box(box: Box) -> str:
             window = box.size if box.advance is None else f"{box.size} by {box.advance}"
             groups = f" per {', '.join(box.group_by)}" if box.group_by else ""
             return f"Aggregate {window}{groups}: {', '.join(box.columns)}"
+        case Join():
+            lo, hi = box.within
+            return f"Join {box.how} on {', '.join(box.on)}, within {lo} to {hi}"
         case Function():
             return "Function"
     assert_never(box)

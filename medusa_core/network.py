@@ -17,6 +17,8 @@ from medusa_core.columns import declare_columns
 from medusa_core.errors import Refused
 from medusa_core.frozen import freeze
 from medusa_core.grid import parse_duration_us, unit_near
+from medusa_core.joins import Join as Join
+from medusa_core.joins import check_join
 from medusa_core.names import StreamName, check_name
 from medusa_core.network_fields import check_fields
 from medusa_core.suggest import did_you_mean
@@ -166,8 +168,8 @@ class Function:
         freeze(self, "columns")
 
 
-# Join, BSort and Resample take their place in this union; a reader ends in assert_never.
-Box = Filter | Map | Union | Aggregate | Function
+# BSort and Resample take their place in this union; a reader ends in assert_never.
+Box = Filter | Map | Union | Aggregate | Join | Function
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,7 +300,12 @@ class Network:
 
 def inputs_of(box: Box) -> tuple[str, ...]:
     """The references that a box reads, in order."""
-    return box.inputs if isinstance(box, Union) else (box.input,)
+    match box:
+        case Union():
+            return box.inputs
+        case Join():
+            return (box.left, box.right)
+    return (box.input,)
 
 
 def ports_of(box: Box) -> tuple[str, ...]:
@@ -306,7 +313,7 @@ def ports_of(box: Box) -> tuple[str, ...]:
     match box:
         case Filter():
             return (*box.cases, *((box.otherwise,) if box.otherwise else ()))
-        case Map() | Union() | Aggregate() | Function():
+        case Map() | Union() | Aggregate() | Join() | Function():
             return ("",)
     assert_never(box)
 
@@ -451,6 +458,8 @@ def check_box(box: Box) -> None:
                 raise Refused(f"map {box.name} has no columns: name at least one")
             for name in box.columns:
                 check_name(f"column of map {box.name},", name)
+        case Join():
+            check_join(box)
         case Function():
             declare_columns(f"function {box.name!r}", box.columns)
             if not callable(box.function):

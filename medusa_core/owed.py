@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from medusa_core.fragments import end_of
-from medusa_core.grid import FOREVER_US, Range, floor_us
+from medusa_core.grid import BEGINNING_US, FOREVER_US, Range, floor_us
 from medusa_core.knowledge import FragmentKnowledge, InputKnowledge, TentativeKnowledge
 from medusa_core.names import StreamName
 from medusa_core.segments import Stability, content_of
@@ -22,13 +22,13 @@ def start_us(fragment: FragmentKnowledge) -> int:
 
 
 def frontier(fragment: FragmentKnowledge) -> Range | None:
-    """The outputs never computed whose every input's boundary has passed, or None.
+    """The outputs never computed for which every input's boundary has come far enough, or None.
 
     All outputs of a fragment advance together: one step computes them. The range ends on the widest
     output's grid, and where all inputs have ended, with the last bucket that can hold a record.
     """
     from_us = start_us(fragment)
-    to_us = min(ready_through_us(i) for i in fragment.inputs.values())
+    to_us = min(allows_through_us(fragment, name) for name in fragment.inputs)
     ended_us = ends_at_us(fragment)
     to_us = ended_us if ended_us is not None else floor_us(to_us, fragment.width_us)
     to_us = min(to_us, fragment.until_us)
@@ -40,6 +40,14 @@ def ready_through_us(input_: InputKnowledge) -> int:
     if input_.end_us is not None and input_.boundary_us >= input_.end_us:
         return FOREVER_US
     return input_.boundary_us
+
+
+def allows_through_us(fragment: FragmentKnowledge, input_: StreamName) -> int:
+    """Up to where outputs lack nothing of an input; a Join may need it less far than they reach."""
+    ready_us = ready_through_us(fragment.inputs[input_])
+    if ready_us in (BEGINNING_US, FOREVER_US):
+        return ready_us
+    return ready_us + fragment.fragment.delay_us(input_)
 
 
 def ends_at_us(fragment: FragmentKnowledge) -> int | None:

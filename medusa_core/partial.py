@@ -32,9 +32,10 @@ AGES_PER_BOUND = 10
 class PartialOutput:
     """A run of output buckets that lack the same inputs, and when the first is due without them.
 
-    `due_ms` is by the home's clock, None if it is never due (suspended); `fresh_ms` is when the
-    inputs that are there could have been used. `was_blocked`: the bucket before was answered
-    without the same inputs, none of which has moved since.
+    `due_ms` is by the home's clock, None if it is never due (suspended, or a Join waits);
+    `fresh_ms` is when the inputs that are there could have been used. `was_blocked`: the bucket
+    before was answered without the same inputs, none of which has moved since. `waited_for` are
+    those of the missing inputs without which a Join is not computed.
     """
 
     range: Range
@@ -42,6 +43,7 @@ class PartialOutput:
     fresh_ms: int
     due_ms: int | None
     was_blocked: bool
+    waited_for: tuple[StreamName, ...] = ()
 
 
 def partial(fragment: FragmentKnowledge, bound: Bound, wait_ms: int) -> PartialOutput | None:
@@ -66,7 +68,8 @@ def partial(fragment: FragmentKnowledge, bound: Bound, wait_ms: int) -> PartialO
     to_us = max(min(to_us, fragment.until_us), first.to_us)
     was_blocked = _was_blocked(fragment, first, missing)
     due_ms: int | None = fresh_ms + wait_ms
-    if bound.during_failure is Policy.SUSPEND:
+    waited_for = tuple(name for name in missing if name in fragment.fragment.waited_for)
+    if waited_for or bound.during_failure is Policy.SUSPEND:
         due_ms = None
     elif bound.during_failure is Policy.PROCESS and was_blocked:
         missed = first_missed(fragment, missing)
@@ -78,6 +81,7 @@ def partial(fragment: FragmentKnowledge, bound: Bound, wait_ms: int) -> PartialO
         fresh_ms=fresh_ms,
         due_ms=due_ms,
         was_blocked=was_blocked,
+        waited_for=waited_for,
     )
 
 
@@ -128,11 +132,13 @@ def fresh(fragment: FragmentKnowledge, part: Range) -> int | None:
     """When `part` of the outputs could have been computed from the inputs that are there.
 
     By the home's clock: the oldest of them, each from when its last needed segment was fresh, and
-    later by as much as the input that is due last is due later. None if nothing is there.
+    later by as much as the input that is due last is due later. None if nothing is there. An input
+    that a Join needs less far than `part` counts once it has come as far as the others.
     """
     found: list[int] = []
     for name, needed in fragment.fragment.needed_by_all(part).items():
         input_ = fragment.inputs[name]
+        needed = Range(needed.from_us, needed.to_us + fragment.fragment.delay_us(name))
         if owed.ready_through_us(input_) >= needed.to_us:
             times = [s.fresh_ms for s in input_.overlapping(needed.widened(input_.width_us))]
             found += [max(times) - input_.lag_ms] if times else []
@@ -194,7 +200,7 @@ def first_missed(fragment: FragmentKnowledge, missing: tuple[StreamName, ...]) -
     None if there is no such bucket, or none near to where the inputs end.
     """
     width_us, start_us = fragment.width_us, owed.start_us(fragment)
-    reached_us = max(owed.ready_through_us(fragment.inputs[name]) for name in missing)
+    reached_us = max(owed.allows_through_us(fragment, name) for name in missing)
     from_us = max(floor_us(reached_us, width_us), fragment.origin_us)
     for number in range(BUCKETS_LOOKED_AT_MAX):
         at_us = from_us + number * width_us

@@ -20,6 +20,7 @@ from medusa_core.network import (
     Box,
     Filter,
     Function,
+    Join,
     Map,
     Network,
     Output,
@@ -28,7 +29,7 @@ from medusa_core.network import (
 )
 
 _KINDS: Mapping[str, type[Any]] = {
-    kind.__name__.lower(): kind for kind in (Filter, Map, Union, Aggregate, Function)
+    kind.__name__.lower(): kind for kind in (Filter, Map, Union, Aggregate, Join, Function)
 }
 
 
@@ -121,7 +122,7 @@ def _box(document: Mapping[str, Any]) -> Box:
     for name in ("columns", "cases"):
         if name in fields:
             fields[name] = dict(fields[name])
-    for name in ("inputs", "group_by"):
+    for name in ("inputs", "group_by", "on", "within"):
         if name in fields:
             fields[name] = tuple(fields[name])
     if "function" in fields:

@@ -22,6 +22,7 @@ from medusa_core.network import (
     Aggregate,
     Filter,
     Function,
+    Join,
     Map,
     Network,
     Port,
@@ -36,6 +37,12 @@ from pipelines.language.aggregates import CompiledAggregate, compile_aggregate
 from pipelines.language.expressions import Compiled, compile_expression, compile_predicate
 from pipelines.language.functions import suggestion
 from pipelines.language.inexact_values import inexact_values
+from pipelines.language.joined_columns import (
+    JoinedColumn,
+    JoinedSide,
+    joined_columns,
+    types_of_joined,
+)
 from pipelines.language.places import NO_PLACES, Places
 
 WINDOW_START = Column("window_start", "timestamp")
@@ -78,13 +85,23 @@ class CheckedAggregate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedJoin:
+    """A join with its columns in order."""
+
+    box: Join
+    columns: tuple[JoinedColumn, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedFunction:
     """A function box: its columns are what it declares."""
 
     box: Function
 
 
-CheckedBox = CheckedFilter | CheckedMap | CheckedUnion | CheckedAggregate | CheckedFunction
+CheckedBox = (
+    CheckedFilter | CheckedMap | CheckedUnion | CheckedAggregate | CheckedJoin | CheckedFunction
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +192,14 @@ class _Walk:
                 group = tuple(c for g in box.group_by for c in columns if c.name == g)
                 columns = (WINDOW_START, *group, *_declared(owner, aggregate.columns))
                 inexact = frozenset(c for c, each in aggregate.columns if each.tolerance_only)
+            case Join():
+                left, right = (
+                    JoinedSide(side, port, self.columns[port], self.inexact[port])
+                    for side, port in zip(("left", "right"), ports, strict=True)
+                )
+                joined = joined_columns(box, owner, left, right)
+                self.boxes[name] = CheckedJoin(box=box, columns=joined)
+                columns, inexact = types_of_joined(owner, joined, left, right)
             case Function():
                 if inexact:
                     named, advice = inexact_values(columns, inexact, "in a map before it")

@@ -28,6 +28,7 @@ from medusa_core.network import (
     Box,
     Filter,
     Function,
+    Join,
     Map,
     Output,
     Port,
@@ -109,7 +110,7 @@ def kept_panes(checked: CheckedNetwork, fragment: Fragment) -> PaneFragments | N
 
 @dataclass(frozen=True, slots=True)
 class _Route:
-    """Where records of an input go: ports and boxes that carry them, Aggregates that end them."""
+    """Where records of an input go: ports and boxes that carry them, boxes that end them."""
 
     carries: set[Port]
     boxes: set[str]
@@ -121,7 +122,7 @@ def _route_of(checked: CheckedNetwork, fragment: Fragment, input_: Port) -> _Rou
     for box in fragment.boxes:
         if not any(checked.network.port(r, box.name) in route.carries for r in inputs_of(box)):
             continue
-        if isinstance(box, Aggregate):
+        if isinstance(box, Aggregate | Join):
             route.ends.add(box.name)
         else:
             route.boxes.add(box.name)

@@ -11,6 +11,7 @@ from medusa_core.network import (
     Box,
     Filter,
     Function,
+    Join,
     Map,
     Network,
     Port,
@@ -47,8 +48,26 @@ def _columns(box: Box, inputs: Sequence[Columns]) -> Columns:
         case Aggregate():
             group = (c for name in box.group_by for c in inputs[0] if c.name == name)
             return (_WINDOW_START, *group, *_typed(box.columns, inputs[0]))
+        case Join():
+            return tuple(column for _, _, column in columns_of_join(box, *inputs))
         case Function():
             return _declared(box.columns)
+
+
+def columns_of_join(box: Join, left: Columns, right: Columns) -> Sequence[tuple[str, str, Column]]:
+    """The columns of a Join: `left` or `right`, the name there, and the column that it becomes."""
+    if box.columns:
+        types = {"left": {c.name: c.type for c in left}, "right": {c.name: c.type for c in right}}
+        return [
+            (side, column, Column(name, types[side][column]))
+            for name, (side, column) in box.references.items()
+        ]
+    found = [("left", c.name, c) for c in left]
+    if box.how in ("inner", "left"):
+        keys = [key for _, key in box.keys]
+        names = [c.name for c in left]
+        found += [("right", c.name, c) for c in right if c.name not in (*names, *keys)]
+    return found
 
 
 def _typed(expressions: Mapping[str, str], columns: Columns) -> Columns:

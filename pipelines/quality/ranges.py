@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from medusa_core.grid import Range
-from medusa_core.network import Aggregate, Network, Port, inputs_of
+from medusa_core.network import Aggregate, Box, Join, Network, Port, inputs_of
 
 Parts = tuple[Range, ...]
 """Ranges in order that neither overlap nor touch."""
@@ -38,10 +38,25 @@ def needed(network: Network, port: Port, part: Range) -> Mapping[str, Range]:
             return {}
         part = Range(first, last + box.size_us)
     found: dict[str, Range] = {}
-    for reference in inputs_of(box):
-        for source, range_ in needed(network, network.port(reference, box.name), part).items():
+    for reference, reach_us in zip(inputs_of(box), reaches_us(box), strict=True):
+        behind = part if not isinstance(box, Join) else Range(part.from_us - reach_us, part.to_us)
+        for source, range_ in needed(network, network.port(reference, box.name), behind).items():
             found[source] = found[source].hull(range_) if source in found else range_
     return found
+
+
+def reaches_us(box: Box) -> tuple[int, ...]:
+    """For each input of a box: how long after a record, at most, a row depends on the record."""
+    match box:
+        case Aggregate():
+            return (box.size_us,)
+        case Join():
+            # A row waits for the right rows that a left row may still meet, up to `hi` after it.
+            latest_us, earliest_us = max(box.hi_us, 0), box.lo_us
+            if box.how == "inner":
+                return (latest_us, max(-earliest_us, 0))
+            return (latest_us, latest_us - earliest_us)
+    return (0,) * len(inputs_of(box))
 
 
 def needed_parts(network: Network, expected: Mapping[Port, Iterable[Range]]) -> Mapping[str, Parts]:

@@ -21,6 +21,7 @@ from medusa_core.network import (
     Box,
     Filter,
     Function,
+    Join,
     Map,
     Network,
     Port,
@@ -30,7 +31,7 @@ from medusa_core.network import (
 )
 from pipelines.language.parsing import parse
 from pipelines.quality.duck_tables import arrow_of, make_table
-from pipelines.quality.port_columns import Columns, port_columns
+from pipelines.quality.port_columns import Columns, columns_of_join, port_columns
 from pipelines.quality.ranges import needed_parts
 from pipelines.quality.spark_boxes import SparkBatch
 from pipelines.quality.spark_types import column_type
@@ -127,12 +128,12 @@ class Recomputation:
         box = self.network.box(port.owner)
         inputs = [self.network.port(reference, box.name) for reference in inputs_of(box)]
         tables = [self._table(port) for port in inputs]
-        given, made = self.columns[inputs[0]], self.columns[port]
+        given, made = [self.columns[input_] for input_ in inputs], self.columns[port]
         try:
             statements = _Statements.of(box, given, made)
         except NotTranspiled as reason:
             self.engines[box.name] = f"{SPARK}: {reason}"
-            found = self.batch(box, given, made, self._read(inputs[0]))
+            found = self.batch(box, given[0], made, self._read(inputs[0]))
             for each, rows in found.ports.items():
                 self._put(each, rows)
             failed = found.failed
@@ -179,8 +180,9 @@ class _Statements:
     steps: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
-    def of(box: Box, given: Columns, made: Columns) -> _Statements:
+    def of(box: Box, inputs: Sequence[Columns], made: Columns) -> _Statements:
         """The box as SQL; NotTranspiled if a part of it may mean something else in DuckDB."""
+        given = inputs[0]
         match box:
             case Filter():
                 return _filter(box, given)
@@ -192,6 +194,8 @@ class _Statements:
                 return _Statements({Port(box.name): " UNION ALL ".join(parts)})
             case Aggregate():
                 return _aggregate(box, given, made)
+            case Join():
+                return _join(box, *inputs)
             case Function():
                 raise NotTranspiled("a Function")
 
@@ -256,6 +260,35 @@ def _windows(box: Aggregate) -> str:
         f"SELECT r.*, {start} AS {_WINDOW} FROM {{own}}tried AS r, range({windows}) AS n "
         f"WHERE NOT {_FAILS} AND {start} + {box.size_us} > {stime}"
     )
+
+
+def _join(box: Join, left: Columns, right: Columns) -> _Statements:
+    """Pairs, and rows of left with or without one, each by a query of its own."""
+    at, columns = quoted_name(STIME), columns_of_join(box, left, right)
+    conditions = [f"a.{quoted_name(one)} = b.{quoted_name(other)}" for one, other in box.keys]
+    conditions += [f"b.{at} >= a.{at} + {box.lo_us}", f"b.{at} <= a.{at} + {box.hi_us}"]
+    is_pair = " AND ".join(conditions)
+
+    def rows(right: str, time: str, rest: str) -> str:
+        """Rows of both inputs, with an expression for the columns of right."""
+        listed = [
+            f"{f'a.{quoted_name(n)}' if side == 'left' else right.format(quoted_name(n))} "
+            f"AS {quoted_name(column.name)}"
+            for side, n, column in columns
+        ]
+        return f"SELECT {', '.join(listed)}, {time} AS {at} FROM {{in0}} AS a {rest}"
+
+    certain = f"a.{at} + {max(box.hi_us, 0)}"
+    pairs = rows("b.{}", f"greatest(a.{at}, b.{at})", f"JOIN {{in1}} AS b ON {is_pair}")
+    with_one = f"WHERE EXISTS (SELECT 1 FROM {{in1}} AS b WHERE {is_pair})"
+    without = with_one.replace("EXISTS", "NOT EXISTS")
+    sql = {
+        "inner": pairs,
+        "left": f"{pairs} UNION ALL {rows('NULL', certain, without)}",
+        "semi": rows("NULL", certain, with_one),
+        "anti": rows("NULL", certain, without),
+    }[box.how]
+    return _Statements({Port(box.name): sql})
 
 
 def _values(values: Mapping[str, Transpiled], columns: Sequence[Column]) -> str:

@@ -22,12 +22,12 @@ from medusa_core.columns import Column
 from medusa_core.digest import sum_of
 from medusa_core.grid import Range, ceil_us, floor_us
 from medusa_core.names import PlanId, StreamName
-from medusa_core.network import Aggregate, Network, Port, inputs_of
+from medusa_core.network import Network, Port, inputs_of
 from medusa_core.segments import Segment
 from pipelines.base.time_text import counted
 from pipelines.homes.home import Home
 from pipelines.quality.differences import differences, differing_columns
-from pipelines.quality.ranges import merged, needed_parts
+from pipelines.quality.ranges import merged, needed_parts, reaches_us
 from pipelines.quality.recompute import Recomputation, recompute
 from pipelines.quality.spark_types import NoSuchType
 from pipelines.quality.stored_rows import final_rows, source_records
@@ -282,9 +282,8 @@ def reach_us(network: Network, port: Port) -> Mapping[str, int]:
     if network.is_source(port.owner):
         return {port.owner: 0}
     box = network.box(port.owner)
-    more_us = box.size_us if isinstance(box, Aggregate) else 0
     found: dict[str, int] = {}
-    for reference in inputs_of(box):
+    for reference, more_us in zip(inputs_of(box), reaches_us(box), strict=True):
         for source, us in reach_us(network, network.port(reference, box.name)).items():
             found[source] = max(found.get(source, 0), us + more_us)
     return found

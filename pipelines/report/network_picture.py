@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from medusa_core.network import Aggregate, Box, Filter, Function, Map, Network, Source, Union
+from medusa_core.network import Aggregate, Box, Filter, Function, Join, Map, Network, Source, Union
 from pipelines.report.drawing import Edge, Node, draw
 from pipelines.report.markup import Markup
 
@@ -74,6 +74,16 @@ def _lines(box: Box) -> tuple[str, ...]:
             groups = f" per {', '.join(box.group_by)}" if box.group_by else ""
             columns = [f"{name} = {expression}" for name, expression in box.columns.items()]
             return (f"windows of {window}{groups}", *columns)
+        case Join():
+            lo, hi = box.within
+            keys = ", ".join(box.on)
+            columns = [f"{name} = {column}" for name, column in box.columns.items()]
+            return (
+                f"{box.how}: {box.left} with {box.right}",
+                f"on {keys}",
+                f"{lo} to {hi} later",
+                *columns,
+            )
         case Function():
             called = getattr(box.function, "__qualname__", "function")
             return (f"{called}(frame)", f"gives {', '.join(box.columns)}")

@@ -4,7 +4,8 @@ The plan has the same shape whether or not an input has records, and no bucket b
 text, so that Spark compiles its classes once and not once per step. Rows of all outputs come out
 of one job: a tag names the output of a row, and columns of equal type share slots. Outputs that
 only filter one relation are separated in one pass over it; a relation that several boxes read and
-that has an Aggregate or Function behind it is computed once and kept for the job (a Statement).
+that has an Aggregate, a Join or a Function behind it is computed once and kept for the job (a
+Statement).
 
 Records on which an expression failed have a separate tag, for quarantine: the failed input record
 as JSON and which expression it was.
@@ -19,11 +20,23 @@ from typing import Any, assert_never
 from medusa_core.columns import Column
 from medusa_core.fragments import Fragment
 from medusa_core.names import StreamName
-from medusa_core.network import Aggregate, Filter, Function, Map, Port, Union, inputs_of, ports_of
+from medusa_core.network import (
+    Aggregate,
+    Box,
+    Filter,
+    Function,
+    Join,
+    Map,
+    Port,
+    Union,
+    inputs_of,
+    ports_of,
+)
 from pipelines.language.aggregates import AggregateCall
 from pipelines.language.check import (
     CheckedAggregate,
     CheckedFilter,
+    CheckedJoin,
     CheckedMap,
     CheckedNetwork,
 )
@@ -166,17 +179,17 @@ class _Compiler:
         return read + sum(1 for p in self.fragment.outputs.values() if p == port)
 
     def _is_costly(self, port: Port) -> bool:
-        """Whether an Aggregate or a Function lies between the port and what is kept already."""
+        """Whether a box that is no Filter, Map or Union lies between the port and what is kept."""
         if port in self.fragment.inputs or self._relation(port) in self.kept:
             return False
         box = self.fragment.network.box(port.owner)
-        if isinstance(box, Aggregate | Function):
+        if isinstance(box, Aggregate | Join | Function):
             return True
         return any(self._is_costly(self.fragment.network.port(r, box.name)) for r in inputs_of(box))
 
     # boxes
 
-    def _add_box(self, box: Filter | Map | Union | Aggregate | Function) -> None:
+    def _add_box(self, box: Box) -> None:
         network = self.fragment.network
         inputs = [self._relation(network.port(r, box.name)) for r in inputs_of(box)]
         match box:
@@ -190,6 +203,8 @@ class _Compiler:
                 self._add(self._relation(Port(box.name)), sql, *inputs)
             case Aggregate():
                 self._add_aggregate(box, inputs[0])
+            case Join():
+                self._add_join(box, *inputs)
             case Function():
                 self._add_function(box, inputs[0])
             case _:
@@ -344,6 +359,24 @@ class _Compiler:
         )
         self._fails(box, failed, checked.expressions)
         return good
+
+    def _add_join(self, box: Join, left: str, right: str) -> None:
+        checked = self.checked.boxes[box.name]
+        assert isinstance(checked, CheckedJoin)
+        columns = ", ".join(f"{c.side[0]}.`{c.column}` AS `{c.name}`" for c in checked.columns)
+        keys = " AND ".join(f"l.`{a}` = r.`{b}`" for a, b in box.keys)
+        within = f"r.{STIME} - l.{STIME} BETWEEN {box.lo_us}L AND {box.hi_us}L"
+        pair, certain = f"greatest(l.{STIME}, r.{STIME})", f"l.{STIME} + {box.certain_us}L"
+        match box.how:
+            case "inner":
+                kind, at = "INNER", pair
+            case "left":
+                kind, at = "LEFT OUTER", f"IF(r.{STIME} IS NULL, {certain}, {pair})"
+            case _:
+                kind, at = f"LEFT {box.how.upper()}", certain
+        sql = f"SELECT {columns}, {at} AS {STIME} FROM {left} AS l {kind} JOIN {right} AS r "
+        name = self._relation(Port(box.name))
+        self._add(name, f"{sql} ON {keys} AND {within}", left, right)
 
     def _add_function(self, box: Function, input_: str) -> None:
         name = self._relation(Port(box.name))

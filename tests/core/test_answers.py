@@ -30,7 +30,7 @@ from medusa_core.knowledge import (
     TentativeKnowledge,
 )
 from medusa_core.names import Epoch, Participant, StreamName, Version
-from medusa_core.network import Aggregate, Network, Output, Source, Union
+from medusa_core.network import Aggregate, Join, Network, Output, Source, Union
 from medusa_core.paths import IMPORT_MS, paths_ms, rests_ms
 from medusa_core.reads import reads_of
 from medusa_core.segments import Segment, Stability
@@ -228,6 +228,53 @@ def test_delay_waits_for_every_bucket_and_suspend_for_none() -> None:
     )
     suspending = Bound(bound_ms=X_MS, during_failure=Policy.SUSPEND, failure_ms_max=X_MS // 2)
     assert the_wait(known(*inputs, computed_s=10, bound=suspending), 10**9).until_ms is None
+
+
+def a_join(fragment: FragmentKnowledge, how: str, hi: str = "5s") -> FragmentKnowledge:
+    """The same knowledge of a fragment that joins the inputs in place of their Union."""
+    join = Join(name="met", left="left", right="right", on=("key",), within=("0s", hi), how=how)
+    (shape,) = fragments_of(
+        replace(a_union(), boxes=(join,), outputs=(Output(name="both", input="met"),))
+    )
+    return replace(fragment, fragment=shape)
+
+
+def test_an_inner_join_is_answered_without_a_missing_input() -> None:
+    left = an_input(LEFT, came(LEFT, 0, 10, at_ms=0))
+    fragment = a_join(known(left, an_input(RIGHT)), "inner")
+    assert the_wait(fragment, 1).until_ms == WAIT_MS
+    answer = the_answer(fragment, WAIT_MS)
+    assert (answer.stability, answer.missing) == (Stability.TENTATIVE, (RIGHT,))
+
+
+@pytest.mark.parametrize("how", ["left", "semi", "anti"])
+def test_a_join_whose_rows_would_be_wrong_without_an_input_waits_for_it(how: str) -> None:
+    left = an_input(LEFT, came(LEFT, 0, 10, at_ms=0))
+    wait = the_wait(a_join(known(left, an_input(RIGHT)), how), 10**9)
+    assert wait.until_ms is None
+    assert "right missing, which a join waits for" in explain([wait])[0]
+
+
+def test_a_join_reads_no_more_of_an_input_than_its_rows_need_and_is_no_older_for_that() -> None:
+    """A row of an anti Join lies 20 s after the row of `left` that it is."""
+    left, right = (
+        [came(stream, at, at + 10, at_ms=100 * at) for at in (0, 10, 20)]
+        for stream in (LEFT, RIGHT)
+    )
+    fragment = known(an_input(LEFT, *left), an_input(RIGHT, *right), computed_s=20)
+    step = the_answer(a_join(fragment, "anti", hi="20s"), 2_000)
+    assert [r.range for r in step.reads if r.input == LEFT] == [seconds(0, 10)]
+    assert [r.range for r in step.reads if r.input == RIGHT] == [s.range for s in right]
+    assert [age.fresh_ms for age in step.ages] == [2_000]
+
+
+def test_a_join_needs_no_more_of_an_input_than_its_rows_do_to_be_final() -> None:
+    right = [came(RIGHT, at, at + 10, at_ms=100 * at) for at in (0, 10, 20)]
+    left = an_input(LEFT, came(LEFT, 0, 10, at_ms=0))
+    fragment = known(left, an_input(RIGHT, *right), computed_s=20)
+    step = the_answer(a_join(fragment, "anti", hi="20s"), 2_000)
+    assert (step.stability, step.range) == (Stability.STABLE, seconds(20, 30))
+    assert [age.fresh_ms for age in step.ages] == [2_000]
 
 
 def test_an_input_that_is_due_later_by_its_declared_lag_is_not_late() -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from medusa_core.failure_rules import failure_rules
 from medusa_core.fragments import Fragment, fragments_of
 from medusa_core.grid import Range
+from medusa_core.joins import KINDS, Join
 from medusa_core.names import StreamName
 from medusa_core.network import Aggregate, Box, Map, Network, Output, Source, Union
 
@@ -22,7 +23,7 @@ READINGS = StreamName("readings")
 POSITIONS = range(20)
 SIZE_MAX = 9
 END = 60
-"""Every row at one of the positions is needed before the end: by four windows at most."""
+"""Every row at one of the positions is needed before the end: by four windows or Joins at most."""
 
 
 def windows(name: str, input_: str, size: str, advance: str | None = None) -> Aggregate:
@@ -99,13 +100,23 @@ def cases(draw: st.DrawFn) -> Case:
     for at in range(draw(st.integers(2, 4))):
         input_ = boxes[-1].name if boxes else "readings"
         name = f"box{at}"
-        kind = draw(st.sampled_from(("window", "window", "map", "both")))
+        kind = draw(st.sampled_from(("window", "window", "map", "both", "join")))
         if kind == "window":
             size = draw(st.integers(1, SIZE_MAX))
             advance = draw(st.integers(1, size))
             boxes.append(windows(name, input_, f"{size}us", f"{advance}us"))
         elif kind == "both" and boxes:
             boxes.append(Union(name=name, inputs=(input_, "readings")))
+        elif kind == "join" and boxes:
+            within = sorted(draw(st.tuples(*2 * (st.integers(-4, 4),))))
+            sides = draw(st.permutations([input_, draw(st.sampled_from([input_, "readings"]))]))
+            boxes.append(
+                Join(
+                    name=name, left=sides[0], right=sides[1], on=("n",),
+                    within=(f"{within[0]}us", f"{within[1]}us"),
+                    how=draw(st.sampled_from(KINDS)),
+                )
+            )  # fmt: skip
         else:
             boxes.append(Map(name=name, input=input_, columns={"n": "1 / n"}))
     names = [box.name for box in boxes]
@@ -134,7 +145,22 @@ def windows_with(box: Aggregate, position: int) -> list[range]:
 
 
 def inputs_of(box: Box) -> tuple[str, ...]:
+    if isinstance(box, Join):
+        return (box.left, box.right)
     return box.inputs if isinstance(box, Union) else (box.input,)
+
+
+def rows_of_join(box: Join, input_: str, position: int) -> set[int]:
+    """Where the rows of a Join may be that depend on a row of an input at a position."""
+    found: set[int] = set()
+    differences = range(box.lo_us, box.hi_us + 1)
+    for left, right in [
+        *([(position, position + d) for d in differences] if input_ == box.left else ()),
+        *([(position - d, position) for d in differences] if input_ == box.right else ()),
+    ]:
+        found |= {max(left, right)} if box.how in ("inner", "left") else set()
+        found |= {left + max(box.hi_us, 0)} if box.how != "inner" else set()
+    return found
 
 
 def needed_at(fragment: Fragment, name: str, positions: set[int]) -> set[tuple[int, int]]:
@@ -147,6 +173,8 @@ def needed_at(fragment: Fragment, name: str, positions: set[int]) -> set[tuple[i
         own = positions
         if isinstance(box, Aggregate):
             own = {w[-1] for at in positions for w in windows_with(box, at)}
+        if isinstance(box, Join):
+            own = {p for at in positions for p in rows_of_join(box, name, at)}
         found |= needed_at(fragment, box.name, own)
     return found
 
@@ -159,6 +187,15 @@ def records_of(fragment: Fragment, name: str, positions: set[int]) -> set[int]:
     if isinstance(box, Aggregate):
         ending = (w for at in positions for w in windows_with(box, at) if w[-1] == at)
         positions = {at for window in ending for at in window}
+    if isinstance(box, Join):
+        before = range(min(positions, default=0) - 9, max(positions, default=0) + 1)
+        return {
+            t
+            for i in inputs_of(box)
+            for t in records_of(
+                fragment, i, {at for at in before if rows_of_join(box, i, at) & positions}
+            )
+        }
     return {t for i in inputs_of(box) for t in records_of(fragment, i, positions)}
 
 
@@ -166,7 +203,9 @@ def is_behind_windows(fragment: Fragment, name: str) -> bool:
     if name == READINGS:
         return False
     box = fragment.network.box(name)
-    return isinstance(box, Aggregate) or any(is_behind_windows(fragment, i) for i in inputs_of(box))
+    return isinstance(box, Aggregate | Join) or any(
+        is_behind_windows(fragment, i) for i in inputs_of(box)
+    )
 
 
 @given(case=cases())

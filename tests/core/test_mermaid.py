@@ -7,6 +7,7 @@ from medusa_core.network import (
     Aggregate,
     Filter,
     Function,
+    Join,
     Map,
     Network,
     Output,
@@ -58,6 +59,8 @@ def test_every_kind_of_box_says_what_it_does() -> None:
     columns = {"a": "1", "b": "2"}
     assert describe_box(Map(name="m", input="x", columns=columns)) == "Map a, b"
     assert describe_box(Union(name="u", inputs=("x", "y"))) == "Union"
+    join = Join(name="j", left="x", right="y", on=("k", "a = b"), within=("-5s", "0s"), how="anti")
+    assert describe_box(join) == "Join anti on k, a = b, within -5s to 0s"
     sliding = Aggregate(
         name="g", input="x", size="60s", advance="10s", group_by=("k",), columns=columns
     )

@@ -13,6 +13,7 @@ from medusa_core.network import (
     Box,
     Filter,
     Function,
+    Join,
     Map,
     Network,
     Output,
@@ -213,6 +214,73 @@ def test_a_function_has_the_columns_it_declares() -> None:
         name="f", input="ticks", function=same, columns={"a": "INT", "b": "decimal(5, 2)"}
     )
     assert columns_of(a_network(box), "f") == {"a": "int", "b": "decimal(5,2)"}
+
+
+QUOTES = Source(
+    name="quotes",
+    columns={"ts_us": "bigint", "symbol": "string", "code": "string", "size": "bigint",
+             "bid": "double"},
+    time="ts_us",
+)  # fmt: skip
+MEANS = Aggregate(
+    name="means", input="ticks", size="10s", group_by=("symbol",), columns={"mean": "avg(price)"}
+)
+
+
+def a_joined_network(*before: Box, **given: Any) -> Network:
+    """Ticks, or what comes out of the boxes before, with quotes of the same symbol."""
+    parts: dict[str, Any] = {"left": "ticks", "on": ("symbol",), "within": ("-5s", "0s")}
+    join = Join(name="quoted", right="quotes", **(parts | given))
+    return Network(
+        name="n",
+        sources=(TICKS, QUOTES),
+        boxes=(*before, join),
+        outputs=(Output(name="result", input="quoted"),),
+    )
+
+
+def test_a_join_has_the_columns_of_left_and_those_of_right_with_other_names() -> None:
+    assert list(columns_of(a_joined_network(), "quoted").items()) == [
+        *TICKS.columns.items(), ("code", "string"), ("bid", "double"),
+    ]  # fmt: skip
+    on = ("symbol = code",)
+    assert columns_of(a_joined_network(on=on), "quoted") == {**TICKS.columns, "bid": "double"}
+    for how in ("semi", "anti"):
+        assert columns_of(a_joined_network(how=how), "quoted") == TICKS.columns
+
+
+def test_a_join_that_names_its_columns_has_these() -> None:
+    columns = {"worth": "left.price", "size": "right.size", "symbol": "right.symbol"}
+    found = columns_of(a_joined_network(columns=columns, how="left"), "quoted")
+    assert found == {"worth": "double", "size": "bigint", "symbol": "string"}
+
+
+@pytest.mark.parametrize(
+    ("network", "sentence"),
+    [
+        (a_joined_network(on=("symbl",)),
+         ("join quoted of network n has the key 'symbl', which is not a column of left; did you "
+         "mean 'symbol'?")),
+        (a_joined_network(on=("symbol = cod",)), "the key 'cod', which is not a column of right"),
+        (a_joined_network(on=("size",)),
+         "the key 'size', which is int in left and bigint in right: cast one of them in a map"),
+        (a_joined_network(on=("size = code",)),
+         "the key 'size', which is int in left and string in right.code: cast"),
+        (a_joined_network(on=("price = bid",)),
+         "the key 'price' of type double in left, and doubles that look equal may differ: cast it"),
+        (a_joined_network(MEANS, left="means", on=("mean = bid",)),
+         "has a key of mean, whose last digits may differ from run to run: round it in a map"),
+        (a_joined_network(columns={"x": "right.volume"}),
+         "join quoted of network n, column 'x': right.volume is not a column of quotes; there are"),
+        (a_joined_network(columns={"stime": "left.size"}),
+         "has a column 'stime', a word Medusa keeps"),
+        (a_joined_network(MEANS, left="means"), "output result of network n has mean, whose last"),
+    ],
+)  # fmt: skip
+def test_a_join_of_columns_that_do_not_fit_is_refused(network: Network, sentence: str) -> None:
+    with pytest.raises(Refused) as refused:
+        check_network(network)
+    assert sentence in str(refused.value)
 
 
 def test_a_zone_that_no_database_knows_is_refused_with_the_nearest_name() -> None:

@@ -167,7 +167,9 @@ network = Network(
         ("size=", "sise=", "Aggregate has no field sise: did you mean 'size'?"),
         ('name="counts", ', "", "Aggregate lacks name: write name=value for each"),
         ('"count(*)"}),)', '"count(*)"}))', r"write a comma behind it, boxes=(Aggregate(…),)"),
-        ("Aggregate, N", "Aggregate, Join, N", "there is no Join in a network: its parts are"),
+        ("Aggregate, N", "Aggregate, Sort, N", "there is no Sort in a network: its parts are"),
+        ("Aggregate, N", "Aggregate, join, N", "no join in a network: its parts are Network, "),
+        ("Aggregate, N", "Aggregate, join, N", "Function, Output; did you mean 'Join'?"),
         (
             'name="counted", input="counts"',
             '"counted", "counts"',

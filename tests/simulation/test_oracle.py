@@ -80,6 +80,20 @@ def test_at_the_end_of_a_chain_windows_are_counted_over_windows() -> None:
     assert rows["peaks"] == Counter([(40 * S - 1, 0, 0, 3, 4), (40 * S - 1, 0, 1, 2, 2)])
 
 
+def test_a_join_pairs_rows_of_one_key_at_the_later_of_their_times() -> None:
+    question = replace(QUESTION, form="pairs", within_us=(-5 * S, 11 * S))
+    rows = expected_rows(SOURCES, question)
+    assert rows["meeting"] == Counter(
+        [(1 * S, 1 * S, 0, 4), (12 * S, 1 * S, 0, 2), (12 * S, 12 * S, 0, 2)]
+    )
+
+
+def test_what_makes_no_pair_is_absent_once_that_is_certain() -> None:
+    question = replace(QUESTION, form="absence", within_us=(1 * S, 11 * S))
+    rows = expected_rows(SOURCES, question)
+    assert rows["meeting"] == Counter([(23 * S, 12 * S, 0, 2), (13 * S, 2 * S, 1, 3)])
+
+
 def test_the_oracle_shares_no_code_with_what_it_checks() -> None:
     tree = ast.parse(Path(oracle.__file__).read_text())
     imported = [

@@ -20,6 +20,7 @@ from medusa_core.network import (
     Box,
     Filter,
     Function,
+    Join,
     Map,
     Network,
     Port,
@@ -63,10 +64,11 @@ class Evaluator:
             return list(inputs[self._fragment.inputs[port]])
         box = self._boxes[port.owner]
         ports = self._ports[box.name]
-        rows = [row for port_ in ports for row in self._of_port(port_, inputs)]
-        return self._apply(box, port.port, rows)
+        read = [self._of_port(port_, inputs) for port_ in ports]
+        return self._apply(box, port.port, read)
 
-    def _apply(self, box: Box, port: str, rows: list[Row]) -> list[Row]:
+    def _apply(self, box: Box, port: str, read: list[list[Row]]) -> list[Row]:
+        rows = [row for rows in read for row in rows]
         match box:
             case Union():
                 return rows
@@ -77,6 +79,10 @@ class Evaluator:
                 return windows(
                     box, rows, positions(self._fragment.network, self._ports[box.name][0])
                 )
+            case Join():
+                network = self._fragment.network
+                left, right = (positions(network, port_) for port_ in self._ports[box.name])
+                return joined(box, *read, left, right)
             case Map() | Function():
                 raise AssertionError(f"the simulated engine has no {type(box).__name__}")
         assert_never(box)
@@ -103,6 +109,44 @@ def windows(box: Aggregate, rows: Sequence[Row], at: Mapping[str, int]) -> list[
     ]
 
 
+def joined(
+    box: Join,
+    left: Sequence[Row],
+    right: Sequence[Row],
+    left_at: Mapping[str, int],
+    right_at: Mapping[str, int],
+) -> list[Row]:
+    """The rows of a Join: pairs, or rows of left that are certain, in the columns that it names."""
+    by_key: dict[tuple[int, ...], list[Row]] = {}
+    for row in right:
+        by_key.setdefault(tuple(row[right_at[name]] for _, name in box.keys), []).append(row)
+    found: list[Row] = []
+    for row in left:
+        key = tuple(row[left_at[name]] for name, _ in box.keys)
+        first_us, last_us = row[0] + box.lo_us, row[0] + box.hi_us
+        met = [other for other in by_key.get(key, ()) if first_us <= other[0] <= last_us]
+        for at_us, other in rows_of_left(box, row, met):
+            values = (
+                row[left_at[column]] if side == "left" else other[right_at[column]]
+                for side, column in box.references.values()
+            )
+            found.append((at_us, *values))
+    return found
+
+
+def rows_of_left(box: Join, row: Row, met: Sequence[Row]) -> list[tuple[int, Row]]:
+    """When the rows lie that a row on the left gives, and with which row of the right."""
+    certain = [(row[0] + box.certain_us, row)]
+    match box.how:
+        case "inner":
+            return [(max(row[0], other[0]), other) for other in met]
+        case "semi":
+            return certain if met else []
+        case "anti":
+            return [] if met else certain
+    raise AssertionError(f"the simulated engine has no {box.how} join: its rows have no NULL")
+
+
 def fold(text: str, rows: Sequence[Row], at: Mapping[str, int]) -> int:
     """One aggregate over the rows of a group."""
     if text == "count(*)":
@@ -118,6 +162,8 @@ def positions(network: Network, port: Port) -> dict[str, int]:
         columns = list(network.source(port.owner).columns)
     else:
         box = network.box(port.owner)
+        if isinstance(box, Join):
+            return {column: at for at, column in enumerate(box.references, start=1)}
         if not isinstance(box, Aggregate):
             return positions(network, network.port(inputs_of(box)[0], box.name))
         columns = ["window_start", *box.group_by, *box.columns]

@@ -24,6 +24,7 @@ class Question:
     counts_size_us: int
     counts_advance_us: int
     sums_size_us: int
+    within_us: tuple[int, int] = (0, 0)
 
 
 def expected_rows(
@@ -60,9 +61,42 @@ def expected_rows(
         loud = _loud(counts, question)
         peaks = _windows_by_key(loud, question.sums_size_us, question.sums_size_us)
         found |= {"counts": counts, "loud": loud, "peaks": peaks}
+    elif question.form in ("pairs", "absence"):
+        is_pairs = question.form == "pairs"
+        meeting = (
+            _pairs(picked, everything, question)
+            if is_pairs
+            else (_without_partner(everything, picked, question))
+        )
+        counts = _counts(meeting, question)
+        found |= {"pick_picked": picked, "rest": rest, "meeting": meeting, "counts": counts}
+        found |= {"loud": _loud(counts, question)}
     else:
         raise AssertionError(f"the oracle knows no network of the form {question.form}")
     return {stream: Counter(rows) for stream, rows in found.items()}
+
+
+def _pairs(left: Sequence[Row], right: Sequence[Row], question: Question) -> list[Row]:
+    """Each row with each of the same key that is as much later as the bounds say."""
+    least, most = question.within_us
+    return [
+        (max(one[0], other[0]), one[1], one[2], other[3])
+        for one in left
+        for other in right
+        if one[2] == other[2] and least <= other[0] - one[0] <= most
+    ]
+
+
+def _without_partner(left: Sequence[Row], right: Sequence[Row], question: Question) -> list[Row]:
+    """Each row that makes no pair, at the time from which on it cannot make one."""
+    least, most = question.within_us
+    return [
+        (max(row[0], row[0] + most), *row[1:])
+        for row in left
+        if not any(
+            row[2] == other[2] and row[0] + least <= other[0] <= row[0] + most for other in right
+        )
+    ]
 
 
 def _counts(rows: Sequence[Row], question: Question) -> list[Row]:

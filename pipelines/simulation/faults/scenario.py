@@ -22,7 +22,14 @@ from medusa_core.segments import IMPORT, Producer
 from pipelines.catalog.records import Assignment, Deployment, StreamRecord
 from pipelines.simulation.faults.drawn_replicas import NO_REPLICAS, Replicas, draw_replicas
 from pipelines.simulation.faults.schedule_shapes import WHOLE, Shape
-from pipelines.simulation.faults.simulated_networks import WIDE, WIDTH_US, Form, Rules, network_of
+from pipelines.simulation.faults.simulated_networks import (
+    JOINED,
+    UNJOINED,
+    WIDE,
+    WIDTH_US,
+    Rules,
+    network_of,
+)
 
 Row = tuple[int, ...]
 """A record: its event time in microseconds, then its columns in declared order."""
@@ -37,6 +44,12 @@ LATE_MS = (3_000, 7_000)
 
 BOUND_MS = (1_500, 4_000)
 """Within which time outputs are promised."""
+
+JOINED_EVERY, JOINED_AT = 8, 7
+"""Of so many seeds in a row, the last is a network with a Join."""
+
+WITHIN_S = ((-15, 5), (0, 20), (-10, 0), (5, 25), (-25, -5), (-5, -5), (0, 0))
+"""The bounds of such a Join in seconds, of buckets of 10 s."""
 
 ORIGINS_US = (0, -13 * WIDTH_US, 1_700_000_000_000_000)
 
@@ -172,8 +185,10 @@ def draw_scenario(seed: int, shape: Shape = WHOLE) -> Scenario:
     participants = tuple(Participant(name) for name in NAMES[: chance.randint(3, len(NAMES))])
     sources = [StreamName(f"s{i}") for i in range(chance.randint(2, 3))]
     counts_advance = chance.choice((1, 1, 2))
+    form = chance.choice(UNJOINED)
     rules = Rules(
-        form=chance.choice(list(Form)),
+        # Drawn by the number, so that the other seeds stay the schedules that they were.
+        form=JOINED[seed // JOINED_EVERY % 2] if seed % JOINED_EVERY == JOINED_AT else form,
         modulus=chance.randint(2, 4),
         remainder=chance.randint(0, 1),
         loud_from=chance.randint(1, 3),
@@ -181,6 +196,7 @@ def draw_scenario(seed: int, shape: Shape = WHOLE) -> Scenario:
         counts_advance=counts_advance,
         sums_size=chance.choice((1, 2, 3, 6)),
         is_cut_finely=chance.random() < 0.6,
+        within_s=Random(f"join {seed}").choice(WITHIN_S),
     )
     network = network_of(rules, sources)
     wide_us = WIDTH_US * chance.choice((1, 1, 2))

@@ -11,10 +11,12 @@
                                `-> totals (windows) ------------------'
     knot            the window diamond in one fragment, behind it loud -> peaks
     chain           s.. -> gathered -> counts -> loud -> peaks (windows over windows)
+    pairs           the diamond with a Join of picked with gathered in the place of the Union
+    absence         the same, with a Join that gives what of gathered has no partner in picked
 
 In a diamond one stream reaches a fragment on two paths, one longer than the other; in a knot it
 is read once, for windows of two lengths. A chain has four fragments one behind the other and no
-other path.
+other path. Pairs are answered without an input; for what is absent, inputs are waited for.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from medusa_core.names import StreamName
-from medusa_core.network import Aggregate, Box, Filter, Network, Output, Source, Union
+from medusa_core.network import Aggregate, Box, Filter, Join, Network, Output, Source, Union
 
 WIDTH_US = 10_000_000
 WIDTH_S = WIDTH_US // 1_000_000
@@ -40,6 +42,12 @@ class Form(Enum):
     WINDOW_DIAMOND = "window diamond"
     KNOT = "knot"
     CHAIN = "chain"
+    PAIRS = "pairs"
+    ABSENCE = "absence"
+
+
+JOINED = (Form.PAIRS, Form.ABSENCE)
+UNJOINED = tuple(form for form in Form if form not in JOINED)
 
 
 WIDE = {
@@ -48,6 +56,8 @@ WIDE = {
     Form.WINDOW_DIAMOND: frozenset({"counts", "totals", "meeting", "loud"}),
     Form.KNOT: frozenset({"meeting", "loud", "peaks"}),
     Form.CHAIN: frozenset({"counts", "loud", "peaks"}),
+    Form.PAIRS: frozenset({"counts", "loud"}),
+    Form.ABSENCE: frozenset({"counts", "loud"}),
 }
 """The streams whose buckets may be wider: windows, and what is behind them."""
 
@@ -56,7 +66,8 @@ WIDE = {
 class Rules:
     """The form of a network and the numbers in its expressions; windows in buckets.
 
-    `is_cut_finely`: boxes that could share a fragment have one each.
+    `is_cut_finely`: boxes that could share a fragment have one each. `within_s` are the bounds of a
+    Join.
     """
 
     form: Form
@@ -67,6 +78,7 @@ class Rules:
     counts_advance: int
     sums_size: int
     is_cut_finely: bool
+    within_s: tuple[int, int] = (0, 0)
 
 
 def network_of(rules: Rules, sources: Sequence[StreamName]) -> Network:
@@ -82,6 +94,8 @@ def network_of(rules: Rules, sources: Sequence[StreamName]) -> Network:
             boxes, outputs = _knot(rules)
         case Form.CHAIN:
             boxes, outputs = _chain(rules)
+        case Form.PAIRS | Form.ABSENCE:
+            boxes, outputs = _joined(rules)
     gathering = Union(name="gathered", inputs=tuple(sources), fragment="gather")
     return Network(
         name="simulated",
@@ -163,6 +177,31 @@ def _chain(rules: Rules) -> tuple[Boxes, Outputs]:
         _peaks(rules),
     )
     return boxes, {"loud": "noise.loud", "counts": "counts", "peaks": "peaks"}
+
+
+def _joined(rules: Rules) -> tuple[Boxes, Outputs]:
+    are_pairs = rules.form is Form.PAIRS
+    meeting = Join(
+        name="meeting",
+        left="pick.picked" if are_pairs else "gathered",
+        right="gathered" if are_pairs else "pick.picked",
+        on=("key",),
+        within=(f"{rules.within_s[0]}s", f"{rules.within_s[1]}s"),
+        how="inner" if are_pairs else "anti",
+        columns={
+            "at": "left.at",
+            "key": "left.key",
+            "value": "right.value" if are_pairs else "left.value",
+        },
+        fragment="meet",
+    )
+    boxes = (
+        _pick(rules),
+        meeting,
+        _counts(rules, "meeting", fragment="count"),
+        _loud(rules, "counts", fragment="loud" if rules.is_cut_finely else "count"),
+    )
+    return boxes, {"loud": "noise.loud", "counts": "counts", "rest": "pick.rest"}
 
 
 def _pick(rules: Rules, fragment: str = "pick") -> Filter:

@@ -32,6 +32,7 @@ from tests.spark.drawn.spec import (
     LATER,
     Aggregate,
     Drawn,
+    Join,
     drawn,
     medusa_network,
     of_member,
@@ -79,7 +80,9 @@ class Trial:
         }
         self.whole = {m: self._expected(ps) for m, ps in self.pieces.items()}
         sizes_s = sum(b.size_s for b in self.net.boxes if isinstance(b, Aggregate))
-        # The last step goes on until every window has ended.
+        joins = [b for b in self.net.boxes if isinstance(b, Join)]
+        sizes_s += sum(abs(us) for b in joins for us in b.within) // SECOND_US
+        # The last step goes on until every window has ended, and no pair is to come.
         *ranges, last = [p.range for p in self.pieces[""]]
         ends_us = last.to_us + (sizes_s // BUCKET_S + 2) * BUCKET_S * SECOND_US
         self.ranges = [*ranges, Range(last.from_us, ends_us)]

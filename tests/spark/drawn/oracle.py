@@ -28,6 +28,7 @@ from tests.spark.drawn.spec import (
     Drawn,
     Filter,
     Function,
+    Join,
     Map,
     Union,
 )
@@ -93,19 +94,34 @@ class Reporting:
                 needs.append(at_us)
                 continue
             own_us = _first_end(box, at_us) if isinstance(box, Aggregate) else at_us
+            if isinstance(box, Join):
+                own_us = min(_first_rows(box, name, at_us))
             needs.append(self._needed_at(box.name, own_us))
         return min(needs)
 
     def _has_windows(self, ref: str) -> bool:
-        """Whether an Aggregate of the fragment is before a relation."""
+        """Whether an Aggregate or a Join of the fragment is before a relation."""
         name = ref.partition(".")[0]
         found = [b for b in self.net.boxes if b.name == name and name in self.boxes]
         return any(
-            isinstance(b, Aggregate) or any(self._has_windows(r) for r in _inputs(b)) for b in found
+            isinstance(b, Aggregate | Join) or any(self._has_windows(r) for r in _inputs(b))
+            for b in found
         )
 
 
+def _first_rows(box: Join, name: str, at_us: int) -> Iterable[int]:
+    """The first event time of rows of a Join that a row of one of its inputs may change."""
+    is_certain, hi_us = box.how in ("semi", "anti"), box.within[1]
+    if box.left.partition(".")[0] == name:
+        yield at_us + (box.certain_us if is_certain else max(box.within[0], 0))
+    if box.right.partition(".")[0] == name:
+        # The earliest row on the left that it meets is `hi` before it.
+        yield max(at_us, at_us - hi_us)
+
+
 def _inputs(box: Box) -> tuple[str, ...]:
+    if isinstance(box, Join):
+        return (box.left, box.right)
     return box.inputs if isinstance(box, Union) else (box.input,)
 
 
@@ -176,6 +192,8 @@ def _statements(net: Drawn, box: Box) -> Iterable[str]:
             return [f'CREATE TABLE "{box.name}" AS {" UNION ALL ".join(parts)}']
         case Aggregate():
             return _aggregate(net, box)
+        case Join():
+            return _join(box)
         case Function():
             rows = f'SELECT k, i, {EVENT_TIME} FROM "{box.input}"'
             if box.kind == "thinned":
@@ -267,3 +285,37 @@ def _aggregate(net: Drawn, box: Aggregate) -> Iterable[str]:
     good = "SELECT * EXCLUDE (_failed) FROM grouped WHERE _failed IS NULL"
     yield f'CREATE TABLE "{box.name}" AS {good}'
     yield _fails(box.name, fields, "grouped", is_window=True)
+
+
+def _join(box: Join) -> Iterable[str]:
+    """Every pair of rows is looked at, and rows on the left are numbered to tell them apart."""
+    keys = " AND ".join(f"a.{left} = b.{right}" for left, right in box.on)
+    lo_us, hi_us = box.within
+    apart = f"b.{EVENT_TIME} - a.{EVENT_TIME}"
+    yield (
+        "CREATE OR REPLACE TABLE numbered AS SELECT *, row_number() OVER () AS _row "
+        f'FROM "{box.left}"'
+    )
+    yield (
+        f'CREATE OR REPLACE TABLE met AS SELECT a._row FROM numbered AS a, "{box.right}" AS b '
+        f"WHERE {keys} AND {apart} >= {lo_us} AND {apart} <= {hi_us}"
+    )
+    pairs = ", ".join(f"{'a' if side == 'left' else 'b'}.{c} AS {n}" for n, side, c in box.columns)
+    alone = ", ".join(f"{f'a.{c}' if side == 'left' else 'NULL'} AS {n}"
+                      for n, side, c in box.columns)  # fmt: skip
+    paired = (
+        f"SELECT {pairs}, CASE WHEN {apart} > 0 THEN b.{EVENT_TIME} ELSE a.{EVENT_TIME} END "
+        f'AS {EVENT_TIME} FROM numbered AS a, "{box.right}" AS b '
+        f"WHERE {keys} AND {apart} BETWEEN {lo_us} AND {hi_us}"
+    )
+    certain = (
+        f"SELECT {alone}, a.{EVENT_TIME} + {box.certain_us} AS {EVENT_TIME} FROM numbered AS a"
+    )
+    has_met = "(SELECT _row FROM met)"
+    made = {
+        "inner": paired,
+        "left": f"{paired} UNION ALL {certain} WHERE _row NOT IN {has_met}",
+        "semi": f"{certain} WHERE _row IN {has_met}",
+        "anti": f"{certain} WHERE _row NOT IN {has_met}",
+    }[box.how]
+    yield f'CREATE TABLE "{box.name}" AS {made}'

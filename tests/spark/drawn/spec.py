@@ -81,6 +81,29 @@ class Aggregate:
 
 
 @dataclass(frozen=True)
+class Join:
+    """Pairs of two relations by `on`, pairs of columns, and `within`, two offsets in microseconds.
+
+    `columns` has for each name `left` or `right` and the column there; `is_named` if they are given
+    and not those of a Join that names none.
+    """
+
+    name: str
+    left: str
+    right: str
+    on: tuple[tuple[str, str], ...]
+    within: tuple[int, int]
+    how: str
+    columns: tuple[tuple[str, str, str], ...]
+    is_named: bool
+
+    @property
+    def certain_us(self) -> int:
+        """How long after a row on the left it is certain whether it has a partner."""
+        return max(self.within[1], 0)
+
+
+@dataclass(frozen=True)
 class Function:
     """A PySpark function of this module, over the columns k and i."""
 
@@ -89,7 +112,7 @@ class Function:
     kind: str
 
 
-Box = Filter | Map | Union | Aggregate | Function
+Box = Filter | Map | Union | Aggregate | Join | Function
 
 
 @dataclass
@@ -123,11 +146,11 @@ def thinned(frame: DataFrame) -> DataFrame:
 
 FUNCTIONS: dict[str, Any] = {"doubled": doubled, "thinned": thinned}
 FUNCTION_COLUMNS: Columns = (("k", "string"), ("i", "int"))
-KINDS = ("any", "foldable", "distinct", "sliding", "any", "function", "joined")
+KINDS = ("any", "foldable", "distinct", "sliding", "any", "function", "joined", "paired")
 """What a seed draws, in turn: any boxes; aggregates that are folds of panes, over boxes that
 cannot fail; several distinct counts in one box; sliding windows that are all folds, so that a step
 leaves its panes to the next one; a Function among other boxes; sliding windows that are all folds,
-some of them over a Union of records with rows of other windows."""
+some of them over a Union of records with rows of other windows; Joins among any boxes."""
 FOLDS = ("foldable", "sliding", "joined")
 SLIDING = ("sliding", "joined")
 
@@ -136,6 +159,11 @@ _WINDOWS_S = (
     ((10, 10), (20, 20), (30, 30), (7, 7), (20, 10), (30, 10), (25, 5), (20, 4), (10, 10)),
     ((20, 10), (30, 10), (30, 20), (25, 5), (20, 4)),
 )
+_WITHIN_US = (
+    (0, 10_000_000), (-10_000_000, 10_000_000), (-5_000_000, 0), (5_000_000, 12_000_000),
+    (-12_000_000, -3_000_000), (0, 0), (-1, 1), (-25_000_000, 4_000_000),
+)  # fmt: skip
+HOW = ("inner", "left", "semi", "anti")
 COUNT = Aggregation("count(*)", "count(*)", "bigint")
 _AGGREGATIONS = {"distinct": ["distinct", "distinct", "any"], "any": ["any", "any", "distinct"]}
 
@@ -185,8 +213,12 @@ class _Drawing:
                 self.function()
             if net.kind == "distinct":
                 self.aggregate()
+            if net.kind == "paired":
+                self.pair()
             for _ in range(random.randint(1, 4)):
                 self.box()
+            if net.kind == "paired" and random.random() < 0.5:
+                self.pair()
             # Every source is read by something.
             for source in [s for s in sources if s in self.unread]:
                 self.aggregate(source)
@@ -239,6 +271,44 @@ class _Drawing:
             mapped.append(box.name)
         random.shuffle(mapped)
         self.union(mapped)
+
+    def pair(self) -> None:
+        """A Join of two relations, or of one with itself; at least one column of each has one type.
+
+        Where there are pairs of pairs, rows would be very many: they are met by source rows alone.
+        """
+        random, net = self.random, self.net
+        left = self.some_input()
+        has_pairs = any(isinstance(box, Join) for box in net.boxes)
+        right = random.choice(list(net.sources) if has_pairs else self.readable)
+        if random.random() < 0.3:
+            left, right = right, left
+        types = [
+            [(n, t) for n, t in net.relations[ref] if t not in ("double", "binary")]
+            for ref in (left, right)
+        ]
+        alike = [(a, b) for a, t in types[0] for b, u in types[1] if t == u]
+        if not alike:
+            return
+        same = [pair for pair in alike if pair in (("k", "k"), ("i", "i"), ("e", "e"))]
+        on = tuple(
+            dict.fromkeys(random.choice(same or alike) for _ in range(random.choice((1, 2))))
+        )
+        how, is_named = random.choice(HOW), random.random() < 0.6
+        sides = (("left", left), ("right", right)) if how in HOW[:2] else (("left", left),)
+        if is_named:
+            of_all = [(side, n) for side, ref in sides for n, _ in net.relations[ref]]
+            taken = random.sample(of_all, min(len(of_all), random.randint(2, 6)))
+            columns = [(f"c{len(net.boxes)}{at}", *one) for at, one in enumerate(taken)]
+        else:
+            columns = [(n, "left", n) for n, _ in net.relations[left]]
+            known = {n for n, _, _ in columns} | {b for _, b in on}
+            if len(sides) == 2:
+                columns += [(n, "right", n) for n, _ in net.relations[right] if n not in known]
+        typed = {"left": dict(net.relations[left]), "right": dict(net.relations[right])}
+        box = Join(self.name("join"), self.read(left), self.read(right), on,
+                   random.choice(_WITHIN_US), how, tuple(columns), is_named)  # fmt: skip
+        self.add_box(box, columns=tuple((n, typed[side][c]) for n, side, c in columns))
 
     def a_column(self, ref: str, type_: str) -> tuple[str, str]:
         """Some column of a relation, of that type."""
@@ -405,6 +475,14 @@ def _boxes(net: Drawn, member: str) -> Iterator[medusa.Box]:
                     name=name, input=of_member(box.input, member), fragment=fragment,
                     size=f"{box.size_s}s", advance=f"{box.advance_s}s", group_by=box.group_by,
                     columns={n: a.spark for n, a in box.columns},
+                )  # fmt: skip
+            case Join():
+                yield medusa.Join(
+                    name=name, left=of_member(box.left, member),
+                    right=of_member(box.right, member), fragment=fragment, how=box.how,
+                    on=tuple(a if a == b else f"{a} = {b}" for a, b in box.on),
+                    within=(f"{box.within[0]}us", f"{box.within[1]}us"),
+                    columns={n: f"{s}.{c}" for n, s, c in box.columns} if box.is_named else {},
                 )  # fmt: skip
             case Function():
                 yield medusa.Function(

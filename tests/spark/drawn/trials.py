@@ -174,13 +174,13 @@ def quick_drawings() -> Iterator[Drawing]:
     A joined one costs as much as three of any kind; one by shared jobs, as much as two.
     """
     seeds = {kind: iter(range(KINDS.index(kind), 1_000, len(KINDS))) for kind in KINDS}
-    prepared = {"any": 54, "foldable": 10, "distinct": 8, "sliding": 8, "joined": 2}
+    prepared = {"any": 44, "foldable": 10, "distinct": 8, "sliding": 8, "joined": 2, "paired": 6}
     for kind, networks in prepared.items():
         for first in range(0, networks, NETWORKS):
             yield Drawing(next(seeds[kind]), min(NETWORKS, networks - first), by_prepared_jobs)
-    for kind, networks in (("any", 6), ("distinct", 3)):
+    for kind, networks in (("any", 6), ("distinct", 3), ("paired", 2)):
         yield Drawing(next(seeds[kind]), networks, by_shared_jobs)
-    for kind, networks in (("foldable", 3), ("joined", 1)):
+    for kind, networks in (("foldable", 3), ("joined", 1), ("paired", 2)):
         yield Drawing(next(seeds[kind]), networks, by_answers_and_corrections)
     yield Drawing(next(seeds["any"]), 3, by_verified_jobs)
     yield Drawing(next(seeds["function"]), 2, by_plans_in_turn)
@@ -194,12 +194,14 @@ _TURNS: dict[str, tuple[Mode, ...]] = {
     "sliding": (by_prepared_jobs, by_answers_and_corrections, by_prepared_jobs, by_verified_jobs),
     "function": (by_plans_in_turn,),
     "joined": (by_prepared_jobs, by_answers_and_corrections, by_shared_jobs),
+    "paired": (by_prepared_jobs, by_answers_and_corrections, by_shared_jobs, by_verified_jobs,
+               by_plans_in_turn),
 }  # fmt: skip
 """The modes of the seeds of a kind, in turn."""
 
 NETWORKS_IN_SWEEP = 2_000
 NETWORKS = 10
-NETWORKS_OF_KIND = {"joined": 6}
+NETWORKS_OF_KIND = {"joined": 6, "paired": 5}
 NETWORKS_ANEW = 2
 """Networks of a deployment whose steps are each planned anew; one costs as much CPU as five
 networks with prepared jobs."""
