@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from medusa_core.network import Aggregate, Box, Filter, Map, Network, Output, Source, Union
+from medusa_core.network import Aggregate, Box, Filter, Join, Map, Network, Output, Source, Union
 from pipelines.language import shipped
 from pipelines.language.check import check_network
 from pipelines.language.load import load_network
@@ -251,3 +251,86 @@ def test_a_network_has_the_bucket_that_it_declares() -> None:
     text += "CREATE STREAM o AS SELECT symbol FROM ticks"
     network = network_of_sql_text(text, "x.sql", "x")
     assert (network.name, network.bucket) == ("n", "1m")
+
+
+ORDERS = """
+CREATE SOURCE orders (at_us BIGINT, id BIGINT, user STRING) WITH (time = 'at_us');
+CREATE SOURCE payments (ts_us BIGINT, id BIGINT, user STRING, paid INT) WITH (time = 'ts_us');
+"""
+
+
+def joined(select: str) -> Network:
+    return network_of_sql_text(f"{ORDERS}CREATE STREAM j AS {select}", "j.sql", "j")
+
+
+@pytest.mark.parametrize(
+    ("interval", "within"),
+    [
+        ("p.stime BETWEEN o.stime - INTERVAL '5' SECOND AND o.stime + INTERVAL '1' MINUTE",
+         ("-5s", "1m")),
+        ("o.stime BETWEEN p.stime AND p.stime + INTERVAL '10' SECONDS", ("-10s", "0s")),
+        ("p.ts_us >= o.at_us AND p.ts_us <= o.at_us + INTERVAL '2' HOURS", ("0s", "2h")),
+        ("p.stime > o.stime AND p.stime < o.stime + INTERVAL '1' SECOND", ("1us", "999999us")),
+        ("o.stime + INTERVAL '1' DAY > p.stime AND o.stime - INTERVAL '1' DAY <= p.stime",
+         ("-24h", "86399999999us")),
+        ("p.stime = o.stime", ("0s", "0s")),
+        ("p.stime - INTERVAL '3' SECONDS = o.stime", ("3s", "3s")),
+    ],
+)  # fmt: skip
+def test_the_interval_of_a_join_is_written_in_any_direction(
+    interval: str, within: tuple[str, str]
+) -> None:
+    network = joined(
+        f"SELECT o.user FROM orders o JOIN payments AS p ON o.id = p.id AND {interval}"
+    )
+    box = network.box("j_join")
+    assert isinstance(box, Join)
+    assert (box.left, box.right, box.on, box.within) == ("orders", "payments", ("id",), within)
+
+
+@pytest.mark.parametrize(
+    ("join", "how", "columns"),
+    [
+        ("JOIN", "inner", ["at_us", "id", "user", "ts_us", "p_user", "paid"]),
+        ("INNER JOIN", "inner", ["at_us", "id", "user", "ts_us", "p_user", "paid"]),
+        ("LEFT JOIN", "left", ["at_us", "id", "user", "ts_us", "p_id", "p_user", "paid"]),
+        ("LEFT OUTER JOIN", "left", ["at_us", "id", "user", "ts_us", "p_id", "p_user", "paid"]),
+        ("SEMI JOIN", "semi", ["at_us", "id", "user"]),
+        ("LEFT SEMI JOIN", "semi", ["at_us", "id", "user"]),
+        ("ANTI JOIN", "anti", ["at_us", "id", "user"]),
+        ("LEFT ANTI JOIN", "anti", ["at_us", "id", "user"]),
+    ],
+)
+def test_the_kinds_of_joins_are_those_of_spark(join: str, how: str, columns: list[str]) -> None:
+    network = joined(f"""SELECT * FROM orders AS o {join} payments AS p
+        ON o.id = p.id AND p.stime BETWEEN o.stime AND o.stime + INTERVAL '1' HOUR""")
+    box = network.box("j")
+    assert isinstance(box, Join)
+    assert box.how == how
+    assert list(columns_of(network, "j")) == columns
+
+
+def test_columns_of_joined_tables_are_named_with_their_table() -> None:
+    network = joined("""SELECT p.user AS payer, o.user, paid * 2 AS twice
+        FROM orders AS o LEFT JOIN (SELECT user, id, paid FROM payments WHERE paid > 0) AS p
+        ON o.id = p.id AND p.stime BETWEEN o.stime AND o.stime + INTERVAL '1' HOUR
+        WHERE p.user IS NULL OR p.user <> o.user""")
+    behind = network.box("j")
+    assert isinstance(behind, Map)
+    assert behind.columns == {"payer": "p_user", "user": "user", "twice": "paid * 2"}
+    where = network.box("j_where_2")
+    assert isinstance(where, Filter)
+    assert where.cases == {"yes": "p_user IS NULL OR p_user <> user"}
+
+
+def test_a_joined_stream_is_grouped_through_a_view() -> None:
+    network = network_of_sql_text(
+        ORDERS
+        + """CREATE VIEW j AS SELECT o.user, p.paid FROM orders o JOIN payments p
+            ON o.id = p.id AND p.stime BETWEEN o.stime AND o.stime + INTERVAL '1' HOUR;
+        CREATE STREAM s AS SELECT user, sum(paid) AS paid
+            FROM TUMBLE(TABLE j, INTERVAL '1' HOUR) GROUP BY window_start, user""",
+        "j.sql",
+        "j",
+    )
+    assert columns_of(network, "s") == {"user": "string", "paid": "bigint"}

@@ -20,8 +20,8 @@ from pipelines.language.sql.relations import (
     filtered,
     is_identity,
     mapped,
-    without_owner,
 )
+from pipelines.language.sql.scopes import Scope
 from pipelines.language.sql.sql_text import Token, Tokens, key_of, written
 from pipelines.language.sql.statements import Select, Window
 
@@ -29,9 +29,9 @@ EVENT_TIME = "stime"
 START, END = "window_start", "window_end"
 
 
-def grouped_select(select: Select, window: Window, relation: Relation, made: BoxList) -> Relation:
+def grouped_select(select: Select, window: Window, scope: Scope, made: BoxList) -> Relation:
     """The rows that a SELECT over windows gives; Refused with line and column."""
-    select = _without_owners(select, window, made)
+    select, relation = _resolved(select, scope, made), scope.relation
     _check_time(window, relation, made)
     if select.where is not None:
         relation = filtered(made, relation, select.where, "where")
@@ -133,9 +133,12 @@ class _Grouped:
         return next(n for n in (f"{stem}_{i}" for i in range(1, 10_000)) if n not in taken)
 
 
-def _without_owners(select: Select, window: Window, made: BoxList) -> Select:
+def _resolved(select: Select, scope: Scope, made: BoxList) -> Select:
+    windowed = {table: {**own, START: START, END: END} for table, own in scope.tables.items()}
+    scope = replace(scope, tables=windowed)
+
     def plain(tokens: Tokens) -> Tokens:
-        return without_owner(made.text, tokens, window)
+        return scope.resolved(made.text, tokens)
 
     return replace(
         select,

@@ -20,13 +20,16 @@ from medusa_core.network import MAIN, Box, Network, Output, Source, Union, check
 from medusa_core.suggest import did_you_mean
 from pipelines.language.places import Places
 from pipelines.language.sql.grouped_select import grouped_select
+from pipelines.language.sql.joined_tables import joined
 from pipelines.language.sql.plain_select import plain_select
 from pipelines.language.sql.relations import BoxList, Relation, renamed
+from pipelines.language.sql.scopes import scope_of
 from pipelines.language.sql.sql_text import SqlText, Token
 from pipelines.language.sql.statements import (
     CreateNetwork,
     CreateSource,
     CreateStream,
+    JoinedTables,
     NamedTable,
     Query,
     Select,
@@ -143,14 +146,24 @@ class _Parts:
     def _part(self, part: Select | Query, known: Mapping[str, Relation], made: BoxList) -> Relation:
         if isinstance(part, Query):
             return self._query(part, known, made)
-        table = part.table.table if isinstance(part.table, Window) else part.table
+        table = part.table
+        if isinstance(table, Window):
+            scope = scope_of(table, self._relation(table.table, known, made))
+            return grouped_select(part, table, scope, made)
+        if isinstance(table, JoinedTables):
+            left, right = (
+                scope_of(side, self._relation(side, known, made))
+                for side in (table.left, table.right)
+            )
+            return plain_select(part, joined(table, left, right, made), made)
+        return plain_select(part, scope_of(table, self._relation(table, known, made)), made)
+
+    def _relation(
+        self, table: NamedTable | Subquery, known: Mapping[str, Relation], made: BoxList
+    ) -> Relation:
         if isinstance(table, Subquery):
-            relation = self._query(table.query, known, made)
-        else:
-            relation = self._named(table, known)
-        if isinstance(part.table, Window):
-            return grouped_select(part, part.table, relation, made)
-        return plain_select(part, part.table, relation, made)
+            return self._query(table.query, known, made)
+        return self._named(table, known)
 
     def _named(self, table: NamedTable, known: Mapping[str, Relation]) -> Relation:
         name = table.name.name

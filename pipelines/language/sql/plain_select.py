@@ -9,17 +9,18 @@ from pipelines.language.sql.relations import (
     filtered,
     is_identity,
     mapped,
-    without_owner,
 )
-from pipelines.language.sql.sql_text import Token, Tokens
-from pipelines.language.sql.statements import NamedTable, Select, Subquery, table_of
+from pipelines.language.sql.scopes import Scope
+from pipelines.language.sql.sql_text import SqlText, Token, Tokens
+from pipelines.language.sql.statements import JoinedTables, Select, Window, table_of
 
 
-def plain_select(
-    select: Select, table: NamedTable | Subquery, relation: Relation, made: BoxList
-) -> Relation:
+def plain_select(select: Select, scope: Scope, made: BoxList) -> Relation:
     """The rows that a SELECT gives; Refused with line and column."""
-    text, example = made.text, f"TUMBLE(TABLE {table_of(table)}, INTERVAL '1' MINUTE)"
+    relation, text = scope.relation, made.text
+    table = select.table
+    name = "(SELECT …)" if isinstance(table, Window | JoinedTables) else table_of(table)
+    example = f"TUMBLE(TABLE {name}, INTERVAL '1' MINUTE)"
     for clause, tokens in (("GROUP BY", select.group_by), ("HAVING", select.having)):
         if tokens is not None:
             raise text.refused(
@@ -29,14 +30,14 @@ def plain_select(
             )
     columns: dict[str, Tokens] = {}
     for item in select.items:
-        tokens = without_owner(text, item.tokens, table)
+        tokens = item.tokens if item.name is None else scope.resolved(text, item.tokens)
         for call in aggregate_calls(tokens):
             raise text.refused(
                 call[0],
                 f"{call[0].text} is computed over a window, since a stream has no end: "
                 f"write FROM {example} and GROUP BY window_start",
             )
-        given = {item.name: tokens} if item.name else _all(relation, item.tokens[0])
+        given = {item.name: tokens} if item.name else _all(text, scope, item.tokens)
         for name, expression in given.items():
             if name in columns:
                 raise text.refused(
@@ -45,13 +46,18 @@ def plain_select(
                 )
             columns[name] = expression
     if select.where is not None:
-        condition = without_owner(text, select.where, table)
+        condition = scope.resolved(text, select.where)
         relation = filtered(made, relation, condition, "where")
     if is_identity(columns, relation):
         return relation
     return mapped(made, relation, columns, select.at, "columns")
 
 
-def _all(relation: Relation, at: Token) -> dict[str, Tokens]:
-    """The columns that `*` stands for."""
-    return {name: (Token("word", name, at.start, at.end),) for name in relation.columns}
+def _all(text: SqlText, scope: Scope, star: Tokens) -> dict[str, Tokens]:
+    """The columns that `*` stands for, or `a.*`."""
+    at = star[0]
+    if len(star) == 3:
+        columns = scope.of_table(text, at)
+    else:
+        columns = {name: name for name in scope.relation.columns}
+    return {name: (Token("word", own, at.start, at.end),) for name, own in columns.items()}

@@ -10,6 +10,7 @@ from pipelines.language.sql.intervals import duration_of
 from pipelines.language.sql.sql_text import Token, Tokens, divided, written
 from pipelines.language.sql.statements import (
     Item,
+    JoinedTables,
     NamedTable,
     Query,
     Select,
@@ -19,6 +20,18 @@ from pipelines.language.sql.statements import (
     table_of,
 )
 from pipelines.language.sql.token_cursor import CLAUSES, NOT_HERE, TokenCursor
+
+JOINS = (
+    (("JOIN",), "inner"),
+    (("INNER", "JOIN"), "inner"),
+    (("LEFT", "JOIN"), "left"),
+    (("LEFT", "OUTER", "JOIN"), "left"),
+    (("SEMI", "JOIN"), "semi"),
+    (("LEFT", "SEMI", "JOIN"), "semi"),
+    (("ANTI", "JOIN"), "anti"),
+    (("LEFT", "ANTI", "JOIN"), "anti"),
+)
+"""How SQL writes the kinds of a Join box."""
 
 NO_ALIAS = ("CREATE", "SELECT", "ON", "USING", "WITH", "VALUES")
 """What begins something else where the second name of a table may stand."""
@@ -74,7 +87,9 @@ class QueryParser(TokenCursor):
         table = self.table()
         if self.upper() == ",":
             assert self.token is not None
-            raise self.text.refused(self.token, "several tables are joined: " + NOT_HERE["JOIN"])
+            raise self.text.refused(
+                self.token, "tables with a comma between them are joined: write JOIN … ON"
+            )
         where = self.until(*CLAUSES) if self.took("WHERE") else None
         group_by = having = None
         if self.took("GROUP", "BY"):
@@ -119,6 +134,35 @@ class QueryParser(TokenCursor):
         )
 
     def table(self) -> Table:
+        left = self.one_table()
+        at, how = self.token, self.join_kind()
+        if at is None or how is None:
+            return left
+        right = self.one_table()
+        for table in (left, right):
+            if isinstance(table, Window):
+                raise self.text.refused(
+                    table.at, "the rows of a window are grouped before they are joined: make a "
+                    "view of them"
+                )  # fmt: skip
+        assert not isinstance(left, Window)
+        assert not isinstance(right, Window)
+        if self.upper() == "USING":
+            assert self.token is not None
+            raise self.text.refused(
+                self.token, "USING has no interval of time: write ON with the keys and an interval"
+            )
+        self.expect("ON")
+        return JoinedTables(at=at, how=how, left=left, right=right, on=self.until(*CLAUSES))
+
+    def join_kind(self) -> str | None:
+        """The kind of a join that comes next, which is passed then; None if none does."""
+        for words, how in JOINS:
+            if self.took(*words):
+                return how
+        return None
+
+    def one_table(self) -> NamedTable | Subquery | Window:
         if self.upper() == "(":
             query = self.query_in_brackets("the subquery")
             return Subquery(query=query, alias=self.alias())

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from medusa_core.errors import Refused
 from medusa_core.network import Box, Filter, Map, check_box
 from pipelines.language.sql.sql_text import SqlText, Token, Tokens, written
-from pipelines.language.sql.statements import Table, Window
 
 PORT = "yes"
 """The only port of a Filter that WHERE or HAVING makes."""
@@ -95,36 +94,6 @@ def renamed(made: BoxList, relation: Relation, names: Sequence[str], at: Token) 
         for name, column in zip(names, relation.columns, strict=True)
     }
     return mapped(made, relation, columns, at, "columns")
-
-
-def aliases_of(table: Table) -> frozenset[str]:
-    """The names that may stand before a column: `b.total`."""
-    names = {table.alias}
-    if isinstance(table, Window):
-        names |= aliases_of(table.table)
-    return frozenset(name for name in names if name is not None)
-
-
-def without_owner(text: SqlText, tokens: Tokens, table: Table) -> Tokens:
-    """An expression without the name of its table before columns; Refused for another's."""
-    aliases, found, index = aliases_of(table), list[Token](), 0
-    while index < len(tokens):
-        token = tokens[index]
-        is_owner = (
-            token.kind in ("word", "quoted")
-            and index + 2 < len(tokens)
-            and tokens[index + 1].text == "."
-            and tokens[index + 2].kind in ("word", "quoted", "other")
-        )
-        if not is_owner:
-            found.append(token)
-            index += 1
-            continue
-        if token.name not in aliases:
-            known = " or ".join(sorted(aliases)) or "no name"
-            raise text.refused(token, f"{token.text} is not in this FROM, which has {known}")
-        index += 2
-    return found
 
 
 def is_identity(columns: Mapping[str, Tokens], relation: Relation) -> bool:

@@ -39,7 +39,18 @@ class Window:
     alias: str | None
 
 
-Table = NamedTable | Subquery | Window
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedTables:
+    """`FROM a JOIN b ON a.k = b.k AND b.stime BETWEEN …`; `how` is the kind of a Join box."""
+
+    at: Token
+    how: str
+    left: NamedTable | Subquery
+    right: NamedTable | Subquery
+    on: Tokens
+
+
+Table = NamedTable | Subquery | Window | JoinedTables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

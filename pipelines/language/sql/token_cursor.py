@@ -13,11 +13,17 @@ CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "UNION")
 """What ends an expression of a query."""
 
 NOT_HERE: Mapping[str, str] = {
-    "JOIN": "JOIN cannot be written in SQL yet: write the network in Python",
     **dict.fromkeys(
-        ("INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL"),
-        "joins cannot be written in SQL yet: write the network in Python",
+        ("JOIN", "INNER", "LEFT", "SEMI", "ANTI"),
+        "two tables are joined at a time: make a view of the first join, and join that",
     ),
+    "RIGHT": "RIGHT JOIN is not supported: write LEFT JOIN, and exchange the tables",
+    "FULL": "FULL JOIN is not supported: write LEFT JOIN, and UNION ALL with an ANTI JOIN of the "
+    "tables in exchange",
+    "CROSS": "CROSS JOIN pairs every row with every row of a stream, which has no end: write JOIN "
+    "… ON with a key and an interval",
+    "NATURAL": "NATURAL JOIN has no interval of time: write JOIN … ON",
+    "ASOF": "ASOF JOIN is not supported: write JOIN … ON with a key and an interval",
     "ORDER": "a stream has no end, so there is no ORDER BY: sort what you read from it",
     "SORT": "a stream has no end, so there is no SORT BY: sort what you read from it",
     **dict.fromkeys(
@@ -43,25 +49,9 @@ NOT_HERE: Mapping[str, str] = {
 """What SQL has and a query here has not, with what to write instead."""
 
 _BEFORE_A_VALUE = frozenset(
-    (
-        "AND",
-        "OR",
-        "NOT",
-        "AS",
-        "CASE",
-        "WHEN",
-        "THEN",
-        "ELSE",
-        "BETWEEN",
-        "LIKE",
-        "ILIKE",
-        "RLIKE",
-        "IN",
-        "IS",
-        "DIV",
-        "DISTINCT",
-    )
-)
+    ("AND", "OR", "NOT", "AS", "CASE", "WHEN", "THEN", "ELSE", "BETWEEN", "LIKE", "ILIKE", "RLIKE",
+     "IN", "IS", "DIV", "DISTINCT")
+)  # fmt: skip
 
 
 class TokenCursor:

@@ -1,0 +1,233 @@
+"""JOIN … ON: keys, and the interval of the event times, become a Join box.
+
+    ON l.user = r.user AND r.stime BETWEEN l.stime - INTERVAL '5' SECOND AND l.stime
+
+`stime` is the event time of any row; a table that is a source may write its column of event time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from medusa_core.errors import Refused
+from medusa_core.grid import parse_offset_us
+from medusa_core.network import Join
+from pipelines.language.sql.intervals import duration_of
+from pipelines.language.sql.relations import BoxList, Relation
+from pipelines.language.sql.scopes import Scope
+from pipelines.language.sql.sql_text import SqlText, Token, Tokens, written
+from pipelines.language.sql.statements import JoinedTables
+
+EVENT_TIME = "stime"
+LEFT, RIGHT = "left", "right"
+EXAMPLE = (
+    "{right}.stime BETWEEN {left}.stime - INTERVAL '5' SECOND AND {left}.stime + INTERVAL '5' "
+    "SECOND"
+)
+
+
+def joined(tables: JoinedTables, left: Scope, right: Scope, made: BoxList) -> Scope:
+    """The rows of a join; Refused with line and column."""
+    of_left, of_right = _name(tables, left, made), _name(tables, right, made)
+    if of_left == of_right:
+        raise made.text.refused(
+            tables.at, f"both tables are named {of_left}: write AS and another name behind one"
+        )
+    found = _Condition(made.text, tables, {of_left: (LEFT, left), of_right: (RIGHT, right)})
+    for part in _conjuncts(tables.on):
+        found.add(part)
+    lo_us, hi_us = found.bounds(of_left, of_right)
+    columns, names = _columns(tables, found.keys, left, right, of_right)
+    box = Join(
+        name=made.name_of("join"),
+        left=left.relation.port,
+        right=right.relation.port,
+        on=tuple(a if a == b else f"{a} = {b}" for a, b in found.keys),
+        within=(_offset(lo_us), _offset(hi_us)),
+        how=tables.how,
+        columns=columns,
+    )
+    port = made.add(box, tables.at)
+    relation = Relation(port=port, columns=tuple(columns) or left.relation.columns)
+    of_both = {of_left: left.tables[of_left]}
+    if columns:
+        of_both[of_right] = names
+    return Scope(relation=relation, tables=of_both)
+
+
+def _name(tables: JoinedTables, side: Scope, made: BoxList) -> str:
+    """The name of a table, which its columns are written with."""
+    for name in side.tables:
+        return name
+    raise made.text.refused(tables.at, "a query that is joined needs a name: write AS behind it")
+
+
+def _columns(
+    tables: JoinedTables,
+    keys: list[tuple[str, str]],
+    left: Scope,
+    right: Scope,
+    of_right: str,
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The columns of the box, and those of the right table: its name -> column of the box.
+
+    A key of an inner join that both name alike is one column. Without columns of the right table
+    (semi, anti) the box has those of the left one by default.
+    """
+    if tables.how in ("semi", "anti"):
+        return {}, {}
+    columns = {name: f"{LEFT}.{name}" for name in left.relation.columns}
+    names: dict[str, str] = {}
+    for name in right.relation.columns:
+        if tables.how == "inner" and (name, name) in keys:
+            names[name] = name
+            continue
+        own = name
+        while own in columns:
+            own = f"{of_right}_{own}"
+        names[name] = own
+        columns[own] = f"{RIGHT}.{name}"
+    return columns, names
+
+
+@dataclass
+class _Condition:
+    """What the parts of ON have said so far."""
+
+    text: SqlText
+    tables: JoinedTables
+    sides: dict[str, tuple[str, Scope]]
+    keys: list[tuple[str, str]] = field(default_factory=list)
+    lo_us: int | None = None
+    hi_us: int | None = None
+
+    def add(self, part: Tokens) -> None:
+        """One part between ANDs: an equality of columns, or a bound of times."""
+        words = [token.upper for token in part]
+        if "BETWEEN" in words:
+            middle = words.index("BETWEEN")
+            end = words.index("AND", middle) if "AND" in words[middle:] else len(words)
+            value = part[:middle]
+            self._bound(part, part[middle + 1 : end], value, strict=False)
+            self._bound(part, value, part[end + 1 :], strict=False)
+            return
+        for sign in ("<=", ">=", "<", ">", "="):
+            if sign in words:
+                at = words.index(sign)
+                one, other = part[:at], part[at + 1 :]
+                break
+        else:
+            raise self._unknown(part)
+        if sign == "=" and self._add_key(one, other):
+            return
+        if sign.startswith(">"):
+            one, other = other, one
+        self._bound(part, one, other, strict=sign in ("<", ">"))
+        if sign == "=":
+            self._bound(part, other, one, strict=False)
+
+    def bounds(self, left: str, right: str) -> tuple[int, int]:
+        """The least and greatest right time - left time, in microseconds."""
+        if not self.keys:
+            raise self.text.refused(
+                self.tables.at, "a join needs a key: write ON with columns that are equal, such as "
+                f"{left}.user = {right}.user"
+            )  # fmt: skip
+        if self.lo_us is None or self.hi_us is None:
+            raise self.text.refused(
+                self.tables.at, "a join of streams needs an interval of time, since it cannot "
+                f"keep all rows: write AND {EXAMPLE.format(left=left, right=right)}"
+            )  # fmt: skip
+        return self.lo_us, self.hi_us
+
+    def _add_key(self, one: Tokens, other: Tokens) -> bool:
+        """Whether both are columns, one of each table; they are a key then."""
+        found: dict[str, str] = {}
+        for tokens in (one, other):
+            is_column = len(tokens) == 3 and tokens[1].text == "."
+            if not is_column or self._is_time(tokens):
+                return False
+            side, scope = self._side(tokens[0])
+            (column,) = scope.resolved(self.text, tokens)
+            found[side] = column.name
+        if len(found) < 2:
+            raise self.text.refused(one[0], "a key has a column of each table: name both")
+        self.keys.append((found[LEFT], found[RIGHT]))
+        return True
+
+    def _bound(self, part: Tokens, low: Tokens, high: Tokens, *, strict: bool) -> None:
+        """Note that low <= high, both event times with what is added to them."""
+        (a, a_us), (b, b_us) = self._time(part, low), self._time(part, high)
+        if a == b:
+            raise self._unknown(part)
+        if a == LEFT:
+            bound_us = a_us - b_us + strict
+            self.lo_us = bound_us if self.lo_us is None else max(self.lo_us, bound_us)
+        else:
+            bound_us = b_us - a_us - strict
+            self.hi_us = bound_us if self.hi_us is None else min(self.hi_us, bound_us)
+
+    def _time(self, part: Tokens, tokens: Tokens) -> tuple[str, int]:
+        """The table whose event time it is, and what is added to it, in microseconds."""
+        if not self._is_time(tokens[:3]):
+            raise self._unknown(part)
+        side, _ = self._side(tokens[0])
+        if len(tokens) == 3:
+            return side, 0
+        if tokens[3].text not in ("+", "-"):
+            raise self._unknown(part)
+        try:
+            size_us = parse_offset_us(duration_of(self.text, tokens[4:], tokens[3]))
+        except Refused as error:
+            if str(error).startswith(self.text.file):
+                raise
+            raise self.text.refused(tokens[3], str(error)) from None
+        return side, size_us if tokens[3].text == "+" else -size_us
+
+    def _is_time(self, tokens: Tokens) -> bool:
+        """Whether it is the event time of a table: `a.stime`."""
+        if len(tokens) != 3 or tokens[1].text != "." or tokens[2].kind not in ("word", "quoted"):
+            return False
+        _, scope = self._side(tokens[0])
+        return tokens[2].name in (EVENT_TIME, scope.relation.time)
+
+    def _side(self, owner: Token) -> tuple[str, Scope]:
+        if owner.name not in self.sides:
+            known = " or ".join(self.sides)
+            raise self.text.refused(owner, f"{owner.text} is not in this join, which has {known}")
+        return self.sides[owner.name]
+
+    def _unknown(self, part: Tokens) -> Refused:
+        left, right = self.sides
+        return self.text.refused(
+            part[0] if part else self.tables.at,
+            f"`{written(part)}` is neither a key nor a bound of times: write {left}.user = "
+            f"{right}.user, {EXAMPLE.format(left=left, right=right)}, and other conditions into "
+            "WHERE, or into a view before the join",
+        )
+
+
+def _conjuncts(tokens: Tokens) -> list[Tokens]:
+    """The parts of ON between AND; that of BETWEEN is inside of a part, as are brackets."""
+    parts: list[list[Token]] = [[]]
+    depth, is_between = 0, False
+    for token in tokens:
+        depth += (token.upper == "(") - (token.upper == ")")
+        if token.upper == "BETWEEN":
+            is_between = True
+        elif token.upper == "AND" and depth == 0:
+            if not is_between:
+                parts.append([])
+                continue
+            is_between = False
+        parts[-1].append(token)
+    return list(parts)
+
+
+def _offset(offset_us: int) -> str:
+    """An offset as a network file has it, in the greatest unit that divides it."""
+    units = {"h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000, "ms": 1_000}
+    for unit, size_us in units.items():
+        if offset_us and offset_us % size_us == 0:
+            return f"{offset_us // size_us}{unit}"
+    return f"{offset_us}us" if offset_us else "0s"
