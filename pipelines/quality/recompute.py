@@ -131,6 +131,7 @@ class Recomputation:
         inputs = [self.network.port(reference, box.name) for reference in inputs_of(box)]
         tables = [self._table(port) for port in inputs]
         given, made = self.columns[inputs[0]], self.columns[port]
+        failed: Mapping[str, int]
         try:
             statements = _Statements.of(box, given, made)
         except NotTranspiled as reason:

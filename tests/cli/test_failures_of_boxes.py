@@ -63,7 +63,7 @@ def test_each_output_shows_what_it_lacks_with_the_cause_and_all_outputs(
 
 def test_a_record_that_two_outputs_lack_is_one_record(medusa: Run, shares: Kept) -> None:
     assert json.loads(medusa(shares, "read", "--quarantine", "--json").out)["count"] == 3
-    quarantine = json.loads(medusa(shares, "status", "--json").out)["quarantine"]
+    quarantine = json.loads(medusa(shares, "status", "--json").out)["homes"][0]["quarantine"]
     assert quarantine["records"] == 3
     assert [(q["stream"], q["reason"], q["records"]) for q in quarantine["by_reason"]] == [
         ("plains", BY_ZERO, 2), ("ratios", BY_ZERO, 2),
