@@ -96,7 +96,8 @@ class QuarantinedRecord:
     `origin` is a file or a box; `position` a line of the file, a row, or a bucket start; `field` a
     column or an expression. Bad bytes come in bad records: what is no text becomes U+FFFD.
     `size_bytes` and `sha256` (64 hexadecimal digits) are those of the whole record as its source
-    had it, without its line end; None where it was never whole in memory.
+    had it, without its line end; None where it was never whole in memory. `outputs` are all outputs
+    that lack a record on which a box failed, in declared order.
     """
 
     stream: StreamName
@@ -107,6 +108,7 @@ class QuarantinedRecord:
     content: str
     size_bytes: int | None = None
     sha256: str | None = None
+    outputs: tuple[StreamName, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("origin", "field", "reason", "content"):
@@ -123,6 +125,7 @@ class QuarantinedRecord:
         field: str,
         reason: str,
         is_whole: bool = True,
+        outputs: tuple[StreamName, ...] = (),
     ) -> QuarantinedRecord:
         """What is kept of a record: its first 1,024 bytes, the length and hash of all of them.
 
@@ -134,6 +137,7 @@ class QuarantinedRecord:
             content=_beginning(whole),
             size_bytes=len(whole) if is_whole else None,
             sha256=sha256(whole).hexdigest() if is_whole else None,
+            outputs=outputs,
         )  # fmt: skip
 
     @property

@@ -25,8 +25,12 @@ A Join never fails. The boxes behind it fail on its rows, as those behind an Agg
 
 A box with no Aggregate or Join before it fails on a record. In a fallible fragment every step reads
 the records of its own range (`Fragment.is_fallible`), so that each is reported by the step whose
-range holds it, which is no later than an output needs it. The first declared output stands for
-these.
+range holds it, which is no later than an output needs it. The first declared output of the fragment
+that is behind the box stands for these.
+
+The box leaves the row out for everything behind it. So the failure names every output of the
+network that is behind the box, in this fragment or another one: all of them lack the row, whether
+or not they use the value that failed. That follows from the boxes, not from the plan of a step.
 
 A tentative step commits no failures: the correction of the same output positions reports them.
 
@@ -69,10 +73,12 @@ class Route:
 class FailureRule:
     """Which step reports the failures of one box: the routes from a failed row to the outputs.
 
-    Outputs are in the order in which they are declared.
+    `outputs` are the outputs of the network that lack the row: all of those behind the box. Outputs
+    are in the order in which they are declared.
     """
 
     routes: tuple[Route, ...]
+    outputs: tuple[StreamName, ...] = ()
 
     def positions(self, part: Range) -> Range | None:
         """The failures that the step of all outputs over `part` reports; None if there are none.
@@ -124,14 +130,38 @@ def failure_rules(fragment: Fragment) -> FailureRules:
     for box in fragment.boxes:
         if any(name in made or _makes_rows(fragment, name) for name in _boxes_read(box, fragment)):
             made.add(box.name)
-    own = FailureRule((Route(next(iter(outputs))),))
+    behind = _outputs_behind(fragment)
+    of_records = {
+        box.name: into[box.name] if box.name in made else (Route(into[box.name][0].output),)
+        for box in fragment.boxes
+    }
     return FailureRules(
-        of_records={
-            box.name: FailureRule(into[box.name]) if box.name in made else own
-            for box in fragment.boxes
-        },
-        of_windows={name: FailureRule(tuple(routes)) for name, routes in from_box.items()},
+        of_records={name: FailureRule(routes, behind[name]) for name, routes in of_records.items()},
+        of_windows={n: FailureRule(tuple(routes), behind[n]) for n, routes in from_box.items()},
     )
+
+
+def _outputs_behind(fragment: Fragment) -> Mapping[str, tuple[StreamName, ...]]:
+    """The outputs of the whole network behind each box of a fragment; none if no box can fail."""
+    if not fragment.is_fallible:
+        return {box.name: () for box in fragment.boxes}
+    network = fragment.network
+    readers: dict[str, list[str]] = {}
+    outputs: dict[str, list[str]] = {}
+    for arc in network.box_arcs:
+        readers.setdefault(arc.start.owner, []).append(arc.end)
+    for arc in network.output_arcs:
+        outputs.setdefault(arc.start.owner, []).append(arc.end)
+    found = {}
+    for box in fragment.boxes:
+        reached, waiting = {box.name}, [box.name]
+        while waiting:
+            more = set(readers.get(waiting.pop(), ())) - reached
+            reached |= more
+            waiting += more
+        names = {name for owner in reached for name in outputs.get(owner, ())}
+        found[box.name] = tuple(StreamName(o.name) for o in network.outputs if o.name in names)
+    return found
 
 
 def _boxes_read(box: Box, fragment: Fragment) -> Iterator[str]:

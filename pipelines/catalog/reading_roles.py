@@ -111,11 +111,11 @@ class Quarantine(Protocol):
     ) -> tuple[QuarantineEntry, ...]:  # fmt: skip
         """As `quarantined`, with what became of them: those behind the number `after`.
 
-        Of one stream, and of these numbers, if they are given.
+        Those that one stream lacks, and of these numbers, if they are given.
         """
 
     def quarantine_count(self, stream: StreamName | None = None) -> int:
-        """How many records are in quarantine, of a stream if given."""
+        """How many records are in quarantine, if given those that a stream lacks."""
 
     def quarantine_reasons(self, limit: int | None = None) -> tuple[QuarantineReason, ...]:
         """Why they are, the most frequent first (the first `limit`)."""

@@ -183,7 +183,10 @@ class PlanRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantineReason:
-    """How many records of a stream are in quarantine for one reason."""
+    """How many records a stream lacks that are in quarantine for one reason.
+
+    A record that several outputs lack counts for each of them.
+    """
 
     stream: StreamName
     reason: str

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from pipelines.catalog.records import QuarantineEntry
 
 HELP = "records in quarantine: export them, land repaired ones"
-FIELDS = ("stream", "origin", "position", "field", "reason", "content", "size_bytes", "sha256")
+FIELDS = (
+    "stream", "origin", "position", "field", "reason", "content", "size_bytes", "sha256", "outputs",
+)  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +48,10 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def run_read(options: argparse.Namespace, settings: Settings) -> int:
-    """Print the first records in quarantine (of a stream, if given), and how many there are."""
+    """Print the first records in quarantine, and how many there are.
+
+    If a stream is given, those that it lacks.
+    """
     from pipelines.homes.home import chosen_participant, open_home
     from pipelines.participant.repairs_export import known_stream
 
@@ -63,7 +68,8 @@ def run_read(options: argparse.Namespace, settings: Settings) -> int:
     if not entries:
         print(f"no record{of_stream} is in quarantine")
         return 0
-    print(table(("number", "stream", "from", *FIELDS[2:7], "landed"), map(_shown, entries)))
+    headings = ("number", "stream", "from", *FIELDS[2:7], "outputs", "landed")
+    print(table(headings, map(_shown, entries)))
     print(f"\n{len(entries):,} of {count:,} records{of_stream} in quarantine")
     return 0
 
@@ -126,4 +132,4 @@ def _shown(entry: QuarantineEntry) -> tuple[object, ...]:
     size = "not known" if r.size_bytes is None else r.size_bytes
     landed = "repaired" if entry.landed_as else ""
     return (str(entry.number), r.stream, Path(r.origin).name or r.origin, place, r.field, r.reason,
-            r.content, size, landed)  # fmt: skip
+            r.content, size, ", ".join(r.outputs), landed)  # fmt: skip

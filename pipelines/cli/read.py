@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     marks = "all: tentative rows too, with their marks (default: stable)"
     parser.add_argument("--stability", choices=("stable", "all"), default="stable", help=marks)
     parser.add_argument("--limit", type=positive, default=20, metavar="N")
-    records = "read the records in quarantine instead"
+    records = "read the records in quarantine instead (with STREAM: those that it lacks)"
     parser.add_argument("--quarantine", action="store_true", help=records)
     add_home(parser)
     add_json(parser)

@@ -20,7 +20,8 @@ from sqlglot import exp
 from medusa_core.columns import Column, decimal_shape
 from pipelines.language import coercion
 from pipelines.language.calls import Scalars
-from pipelines.language.compiled_terms import Term, both, either, errors_in_order, only_if
+from pipelines.language.compiled_terms import Term, both, first_in_order
+from pipelines.language.failure_causes import Failure, FailureCause, first_of, only_if
 from pipelines.language.functions import AGGREGATES, TOLERANCE_ONLY
 from pipelines.language.leaves import fits
 from pipelines.language.parsing import parse
@@ -55,17 +56,27 @@ class AggregateCall:
 class CompiledAggregate:
     """A checked aggregate expression as Spark SQL over the rows of a group.
 
-    `sql` never raises, once the rows for which `record_error` is true are removed: a condition
-    over one input record, None if no record can fail. `error` is a condition over the group, in
-    aggregate functions like `sql` itself, that is true iff the value of the group is lost.
+    `sql` never raises, once the rows on which there is a `record_failure` are removed: a failure
+    over one input record, None if no record can fail. `failure` is one over the group, in
+    aggregate functions like `sql` itself, where the value of the group is lost.
     """
 
     sql: str
     type: str
-    error: str | None = None
-    record_error: str | None = None
+    failure: Failure | None = None
+    record_failure: Failure | None = None
     tolerance_only: bool = False
     calls: tuple[AggregateCall, ...] = ()
+
+    @property
+    def error(self) -> str | None:
+        """The condition under which a group fails; None if none can."""
+        return None if self.failure is None else self.failure.condition
+
+    @property
+    def record_error(self) -> str | None:
+        """The condition under which a record fails; None if none can."""
+        return None if self.record_failure is None else self.record_failure.condition
 
 
 def compile_aggregate(
@@ -91,8 +102,8 @@ def compile_aggregate(
     return CompiledAggregate(
         sql=compiled.sql,
         type=compiled.type,
-        error=compiled.error,
-        record_error=either(*dict.fromkeys(compiler.record_errors)),
+        failure=compiled.failure,
+        record_failure=first_of(*dict.fromkeys(compiler.record_failures)),
         tolerance_only=compiled.tolerance_only,
         calls=tuple(dict.fromkeys(compiler.calls)),
     )
@@ -130,7 +141,7 @@ class Aggregates(Scalars):
         super().__init__(scope)
         self.group_by = group_by
         self.rows = Scalars(scope)
-        self.record_errors: list[str] = []
+        self.record_failures: list[Failure] = []
         self.calls: list[AggregateCall] = []
 
     def term(self, node: exp.Expr) -> Term:
@@ -197,11 +208,12 @@ class Aggregates(Scalars):
         else:
             terms = tuple(self.rows.term(node) for node in nodes)
         self.check_number(name, terms)
-        error = errors_in_order(replace(term, nullable=False) for term in terms)
+        failure = first_in_order(replace(term, nullable=False) for term in terms)
         if condition is not None:
-            error = either(condition.error, only_if(f"{condition.sql} IS TRUE", error))
-        if error is not None:
-            self.record_errors.append(error)
+            passed = f"{condition.sql} IS TRUE"
+            failure = first_of(condition.failure, only_if(passed, failure))
+        if failure is not None:
+            self.record_failures.append(failure)
         call = _Call(name=name, arguments=terms, only=None if condition is None else condition.sql,
                      distinct=distinct, calls=self.calls)  # fmt: skip
         value = self.value(call, ignores_nulls)
@@ -301,11 +313,13 @@ class Aggregates(Scalars):
         if call.distinct:
             total = call.over("sum", f"CAST({x.sql} AS DECIMAL(20,0))")
             sql = f"try_cast({total} AS BIGINT)"
-            return Term(sql=sql, type="bigint", error=f"({total} IS NOT NULL AND {sql} IS NULL)")
+            lost = f"({total} IS NOT NULL AND {sql} IS NULL)"
+            return Term(sql=sql, type="bigint", failure=Failure(lost, FailureCause.OVERFLOW))
         high, low = self.halves(call)
         inside = f"({high} >= -2147483648L AND {high} <= 2147483647L)"
         sql = f"IF({inside}, (shiftleft({high}, 32) | {low}), NULL)"
-        return Term(sql=sql, type="bigint", error=f"({high} IS NOT NULL AND NOT {inside})")
+        lost = f"({high} IS NOT NULL AND NOT {inside})"
+        return Term(sql=sql, type="bigint", failure=Failure(lost, FailureCause.OVERFLOW))
 
     def summable(self, call: _Call) -> tuple[int, int]:
         """Precision and scale of decimals whose sum cannot overflow; refuses wider ones."""

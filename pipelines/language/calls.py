@@ -8,8 +8,9 @@ from dataclasses import replace
 from sqlglot import exp
 
 from pipelines.language import coercion
-from pipelines.language.compiled_terms import Term, either, only_if, strict
+from pipelines.language.compiled_terms import Term, strict
 from pipelines.language.constants import complaint, groups_of, not_a_replacement
+from pipelines.language.failure_causes import Failure, FailureCause, first_of, only_if
 from pipelines.language.functions import (
     AGGREGATES,
     CONSTANT_KINDS,
@@ -71,8 +72,7 @@ class Scalars(Operators):
         else:
             written = [t.sql for t in terms]
             sql = function.form.format(*written, all=listed)
-            when = "{sql} IS NULL" if function.fails is None else function.fails
-            fails = when.format(*written, all=listed, sql=sql) or None
+            fails = function.fails and function.fails.formatted(*written, all=listed)
             term = strict(sql, type_, terms, fails=fails, eager=function.eager)
         return replace(term, tolerance_only=term.tolerance_only or function.tolerance_only)
 
@@ -192,20 +192,21 @@ class Scalars(Operators):
     def nvl2(self, arguments: list[exp.Expr]) -> Term:
         subject = self.term(arguments[0])
         test = Term(
-            sql=f"({subject.sql} IS NOT NULL)", type="boolean", error=subject.error, nullable=False
-        )
+            sql=f"({subject.sql} IS NOT NULL)", type="boolean", failure=subject.failure,
+            nullable=False,
+        )  # fmt: skip
         return self.choice([(test, self.term(arguments[1]))], self.term(arguments[2]))
 
     def coalesce(self, arguments: list[exp.Expr]) -> Term:
         """The first that is not NULL; later ones are looked at only if the earlier are NULL."""
         terms = [self.term(node) for node in arguments]
-        error = None
+        failure = None
         for term in reversed(terms):
-            error = either(term.error, only_if(term.is_null, error))
+            failure = first_of(term.failure, only_if(term.is_null, failure))
         return Term(
             sql=f"coalesce({', '.join(t.sql for t in terms)})",
             type=self.common(terms, "coalesce"),
-            error=error,
+            failure=failure,
             nullable=all(t.nullable for t in terms),
             tolerance_only=any(t.tolerance_only for t in terms),
         )
@@ -221,7 +222,7 @@ class Scalars(Operators):
         return Term(
             sql=f"nanvl({first.sql}, {second.sql})",
             type="double",
-            error=either(first.error, only_if(f"isnan({first.sql})", second.error)),
+            failure=first_of(first.failure, only_if(f"isnan({first.sql})", second.failure)),
             tolerance_only=first.tolerance_only or second.tolerance_only,
         )
 
@@ -230,9 +231,9 @@ class Scalars(Operators):
         self.signed(term, "abs")
         if term.type not in _LEAST:
             return strict(f"abs({term.sql})", term.type, (term,), nullable=term.nullable)
-        fails = f"{term.sql} = {_LEAST[term.type]}"
-        sql = f"IF({fails}, NULL, abs({term.sql}))"
-        return strict(sql, term.type, (term,), fails=fails)
+        least = f"{term.sql} = {_LEAST[term.type]}"
+        sql = f"IF({least}, NULL, abs({term.sql}))"
+        return strict(sql, term.type, (term,), fails=Failure(least, FailureCause.OVERFLOW))
 
     def rounded(self, name: str, arguments: list[exp.Expr]) -> Term:
         """round and bround, to a constant number of digits; what they give counts as exact."""
@@ -255,7 +256,8 @@ class Scalars(Operators):
         # NaN is greater than every number in Spark, and its floor is 0.
         there = f"{term.sql} >= -{_BEYOND} AND {term.sql} < {_BEYOND}"
         inside = f"({there} OR isnan({term.sql}))"
-        return strict(f"IF({inside}, {plain}, NULL)", type_, (term,), fails=f"NOT {inside}")
+        fails = Failure(f"NOT {inside}", FailureCause.OVERFLOW)
+        return strict(f"IF({inside}, {plain}, NULL)", type_, (term,), fails=fails)
 
     def positive_modulo(self, arguments: list[exp.Expr]) -> Term:
         left, right = (self.of_kind(node, "number", "pmod") for node in arguments)
@@ -263,8 +265,8 @@ class Scalars(Operators):
             raise self.scope.refused("gives pmod a decimal: it takes whole numbers and doubles")
         type_ = coercion.common_type(left.type, right.type)
         assert type_ is not None
-        fails = f"{right.sql} = 0"
-        sql = f"IF({fails}, NULL, pmod({left.sql}, {right.sql}))"
+        fails = Failure(f"{right.sql} = 0", FailureCause.DIVISION_BY_ZERO)
+        sql = f"IF({fails.condition}, NULL, pmod({left.sql}, {right.sql}))"
         return strict(sql, type_, (left, right), fails=fails, last_first=True)
 
     def concat_with_separator(self, arguments: list[exp.Expr]) -> Term:

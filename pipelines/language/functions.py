@@ -20,6 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from medusa_core.suggest import did_you_mean
+from pipelines.language.failure_causes import Failure, FailureCause
 
 
 def names(text: str) -> frozenset[str]:
@@ -39,15 +40,15 @@ class Scalar:
     """A function of one row. `gives` is a type or `first`, `common`, `element`, `array`.
 
     `form` is its SQL that never raises and `fails` when it would have, over arguments that are not
-    NULL (default: when the form is NULL; "" for never); without them it cannot raise. An `eager`
-    function looks at all its arguments, any other stops at the first NULL.
+    NULL; without them it cannot raise. An `eager` function looks at all its arguments, any other
+    stops at the first NULL.
     """
 
     name: str
     takes: tuple[str, ...]
     gives: str
     form: str | None = None
-    fails: str | None = None
+    fails: Failure | None = None
     eager: bool = False
     tolerance_only: bool = False
 
@@ -65,19 +66,26 @@ _YEARS = {
 }
 
 
-def within_years(sql: str, type_: str) -> tuple[str, str]:
-    """A date or timestamp, NULL outside the years 1 to 9999; and the condition that it is."""
+def within_years(sql: str, type_: str, *, is_text: bool = False) -> tuple[str, Failure]:
+    """A date or timestamp, NULL outside the years 1 to 9999; and the failure that it is.
+
+    `is_text`: it is read from a text, and is NULL if that is no such text.
+    """
     inside = f"({sql} {_YEARS[type_]})"
-    return f"IF({inside}, {sql}, NULL)", f"{inside} IS NOT TRUE"
+    fails, beyond = f"{inside} IS NOT TRUE", FailureCause.TIME_OUT_OF_RANGE
+    failure = Failure(fails, beyond)
+    if is_text:
+        failure = Failure.of_either(fails, f"{sql} IS NULL", FailureCause.INVALID_TEXT, beyond)
+    return f"IF({inside}, {sql}, NULL)", failure
 
 
 def _made(names: str, takes: str, gives: str, *, tried: str = "") -> list[Scalar]:
     """Functions that make a date or timestamp; `tried` names the form that gives NULL on text."""
     rows = []
     for name in names.split():
-        form, fails = within_years(f"{tried or name}({{all}})", gives)
-        fails = "" if name.startswith("try_") else fails
-        rows += _rows(name, takes, gives, form=form, fails=fails)
+        form, fails = within_years(f"{tried or name}({{all}})", gives, is_text=bool(tried))
+        never = name.startswith("try_")
+        rows += _rows(name, takes, gives, form=form, fails=None if never else fails)
     return rows
 
 
@@ -86,7 +94,8 @@ def _counted(name: str, per_second: int) -> list[Scalar]:
     low, high = _FIRST_SECOND * per_second, (_LAST_SECOND + 1) * per_second - 1
     inside = f"({{0}} BETWEEN {low}L AND {high}L)"
     form = f"IF({inside}, {name}({{0}}), NULL)"
-    return _rows(name, "integral", "timestamp", form=form, fails=f"(NOT {inside})")
+    fails = Failure(f"(NOT {inside})", FailureCause.TIME_OUT_OF_RANGE)
+    return _rows(name, "integral", "timestamp", form=form, fails=fails)
 
 
 _TEXT = [
@@ -163,7 +172,8 @@ _ARRAYS = [
     *_rows("get", "array int", "element"),
     *_rows("try_element_at", "array index", "element"),
     *_rows("element_at", "array index", "element",
-           form="try_element_at({0}, {1})", fails="abs({1}) > size({0})"),
+           form="try_element_at({0}, {1})",
+           fails=Failure("abs({1}) > size({0})", FailureCause.NO_SUCH_ELEMENT)),
 ]  # fmt: skip
 _EITHER = [
     *_rows("greatest least", "common common common*", "common", eager=True),

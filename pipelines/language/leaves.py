@@ -17,6 +17,7 @@ from medusa_core.errors import Refused
 from pipelines.language import coercion
 from pipelines.language.compiled_terms import Term, strict
 from pipelines.language.constants import literal_type, quote
+from pipelines.language.failure_causes import Failure, FailureCause
 from pipelines.language.functions import suggestion, within_years
 from pipelines.language.scope import Scope, article
 
@@ -203,23 +204,27 @@ def number_suffix(node: exp.Expr) -> str:
 TIME_ALONE = "^[^0-9A-Za-z]*([Tt]|[0-9]{1,2}:)"
 
 
-def _tried_cast(inner: Term, target: str) -> tuple[str, str]:
-    """A cast that is NULL where it fails; and the condition, over what is there, that it does."""
+def _tried_cast(inner: Term, target: str) -> tuple[str, Failure]:
+    """A cast that is NULL where it fails; and the failure, over what is there, that it does."""
     sql = f"try_cast({inner.sql} AS {target})"
     if inner.type == "binary":
         sql = f"try_validate_utf8(CAST({inner.sql} AS {target}))"
-    elif target in ("date", "timestamp"):
+        return sql, Failure(f"{sql} IS NULL", FailureCause.INVALID_UTF8)
+    if inner.type == "string" and target not in ("date", "timestamp"):
+        return sql, Failure(f"{sql} IS NULL", FailureCause.INVALID_TEXT)
+    if target in ("date", "timestamp"):
         if coercion.is_decimal(inner.type):
             # Spark wraps around in silence: 1E30 seconds may be any time at all.
             sql = f"IF(abs(CAST({inner.sql} AS DOUBLE)) < 1E12D, {sql}, NULL)"
         elif inner.type == "string" and target == "timestamp":
             # Text with a time alone would take its date from the clock.
             sql = f"IF({inner.sql} RLIKE '{TIME_ALONE}', NULL, {sql})"
-        return within_years(sql, target)
-    elif inner.type == "double" and coercion.is_decimal(target):
+        return within_years(sql, target, is_text=inner.type == "string")
+    fails = f"{sql} IS NULL"
+    if inner.type == "double" and coercion.is_decimal(target):
         # Spark's cast of NaN and infinity to a decimal is NULL, not an error.
-        return sql, f"({sql} IS NULL AND abs({inner.sql}) <= {DOUBLE_MAX})"
-    return sql, f"{sql} IS NULL"
+        fails = f"({fails} AND abs({inner.sql}) <= {DOUBLE_MAX})"
+    return sql, Failure(fails, FailureCause.OVERFLOW)
 
 
 def _temporal_hint(left: Term, right: Term) -> str:

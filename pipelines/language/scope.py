@@ -32,10 +32,10 @@ def finished(scope: Scope, term: Term) -> Compiled:
         raise scope.refused("is NULL of no type: write cast(NULL AS bigint)")
     if coercion.is_array(term.type):
         raise scope.refused("is an array, which no column can be: use array_join or size")
-    if len(term.sql) + len(term.error or "") > SQL_LENGTH_MAX:
+    if len(term.sql) + len(term.failure.condition if term.failure else "") > SQL_LENGTH_MAX:
         raise scope.refused("is too long when compiled: split it over two boxes")
     return Compiled(
-        sql=term.sql, type=term.type, error=term.error, tolerance_only=term.tolerance_only
+        sql=term.sql, type=term.type, failure=term.failure, tolerance_only=term.tolerance_only
     )
 
 

@@ -7,8 +7,9 @@ from abc import abstractmethod
 from sqlglot import exp
 
 from pipelines.language import coercion
-from pipelines.language.compiled_terms import Term, either, only_if, strict
+from pipelines.language.compiled_terms import Term, strict
 from pipelines.language.constants import not_a_like_pattern, quote
+from pipelines.language.failure_causes import Failure, FailureCause, first_of, only_if
 from pipelines.language.leaves import Leaves, number_suffix
 from pipelines.language.scope import article
 
@@ -158,8 +159,18 @@ class Operators(Leaves):
             nullable = left.nullable or right.nullable
             return strict(sql, type_, (left, right), last_first=sign in "/%", nullable=nullable)
         sql = f"{try_form}({left.sql}, {right.sql})"
-        fails = None if tried else f"{sql} IS NULL"
-        return strict(sql, type_, (left, right), fails=fails, last_first=sign in "/%")
+        failed, zero = f"{sql} IS NULL", f"{right.sql} = 0"
+        if not divides:
+            fails = Failure(failed, FailureCause.OVERFLOW)
+        elif fits_always:
+            fails = Failure(failed, FailureCause.DIVISION_BY_ZERO)
+        else:
+            fails = Failure.of_either(
+                failed, zero, FailureCause.DIVISION_BY_ZERO, FailureCause.OVERFLOW
+            )
+        return strict(
+            sql, type_, (left, right), fails=None if tried else fails, last_first=sign in "/%"
+        )
 
     def whole_division(self, left: Term, right: Term) -> Term:
         """`left div right`: whole numbers only, a bigint."""
@@ -171,11 +182,11 @@ class Operators(Leaves):
         plain = f"({left.sql} div {right.sql})"
         if right.is_constant and right.constant not in (0, -1):
             return strict(plain, "bigint", (left, right), nullable=left.nullable)
-        fails = f"{right.sql} = 0"
+        fails = Failure(f"{right.sql} = 0", FailureCause.DIVISION_BY_ZERO)
         if "bigint" in (left.type, right.type):
             least = f"({left.sql} = -9223372036854775808L AND {right.sql} = -1)"
-            fails = f"({fails} OR {least})"
-        sql = f"IF({fails}, NULL, {plain})"
+            fails = first_of(fails, Failure(least, FailureCause.OVERFLOW)) or fails
+        sql = f"IF({fails.condition}, NULL, {plain})"
         return strict(sql, "bigint", (left, right), fails=fails, last_first=True)
 
     def bitwise(self, node: exp.Expr, sign: str) -> Term:
@@ -207,7 +218,7 @@ class Operators(Leaves):
         return Term(
             sql=f"({left.sql} {word} {right.sql})",
             type="boolean",
-            error=either(left.error, only_if(goes_on, right.error)),
+            failure=first_of(left.failure, only_if(goes_on, right.failure)),
             nullable=left.nullable or right.nullable,
             tolerance_only=left.tolerance_only or right.tolerance_only,
         )
@@ -227,7 +238,7 @@ class Operators(Leaves):
         return Term(
             sql=sql,
             type="boolean",
-            error=inner.error,
+            failure=inner.failure,
             nullable=False,
             tolerance_only=inner.tolerance_only and not exact,
         )
@@ -255,12 +266,12 @@ class Operators(Leaves):
     def choice(self, pairs: list[tuple[Term, Term]], otherwise: Term | None) -> Term:
         """The value of the first test that is true, else `otherwise` (None: NULL)."""
         results = [value for _, value in pairs] + ([otherwise] if otherwise else [])
-        error = otherwise.error if otherwise else None
+        failure = otherwise.failure if otherwise else None
         for test, value in reversed(pairs):
-            error = either(
-                test.error,
-                only_if(f"{test.sql} IS TRUE", value.error),
-                only_if(f"{test.sql} IS NOT TRUE", error),
+            failure = first_of(
+                test.failure,
+                only_if(f"{test.sql} IS TRUE", value.failure),
+                only_if(f"{test.sql} IS NOT TRUE", failure),
             )
         whens = " ".join(f"WHEN {test.sql} THEN {value.sql}" for test, value in pairs)
         last = f" ELSE {otherwise.sql}" if otherwise else ""
@@ -268,7 +279,7 @@ class Operators(Leaves):
         return Term(
             sql=f"CASE {whens}{last} END",
             type=self.common(results, "the branches of CASE or IF"),
-            error=error,
+            failure=failure,
             nullable=otherwise is None or any(r.nullable for r in results),
             tolerance_only=any(p.tolerance_only for p in parts),
         )
@@ -298,7 +309,7 @@ class Operators(Leaves):
         return Term(
             sql=f"({above} AND {below})",
             type="boolean",
-            error=either(first.error, only_if(f"({above}) IS NOT FALSE", second.error)),
+            failure=first_of(first.failure, only_if(f"({above}) IS NOT FALSE", second.failure)),
             nullable=any(t.nullable for t in (subject, low, high)),
             tolerance_only=any(t.tolerance_only for t in (subject, low, high)),
         )
@@ -336,7 +347,10 @@ class Operators(Leaves):
             f"get({array.sql}, {index.sql})",
             coercion.element_of(array.type),
             (array, index),
-            fails=f"({index.sql} < 0 OR {index.sql} >= size({array.sql}))",
+            fails=Failure(
+                f"({index.sql} < 0 OR {index.sql} >= size({array.sql}))",
+                FailureCause.NO_SUCH_ELEMENT,
+            ),
         )
 
 

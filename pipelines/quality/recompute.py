@@ -45,11 +45,14 @@ from pipelines.quality.transpiled import (
     duckdb_type,
     floor_mod,
     quoted_name,
+    quoted_text,
 )
 
 DUCKDB = "DuckDB"
 SPARK = "Spark"
+UNKNOWN_CAUSE = "cause not known: computed by Spark"
 _FAILS, _CASE, _WINDOW = "_fails", "_case", "_window"
+_NO_REASON = "CAST(NULL AS VARCHAR)"
 
 Records = Callable[[str, Columns, Sequence[Range]], pa.Table]
 """Reads a source's records: its name, its columns, and the ranges that are needed."""
@@ -85,7 +88,7 @@ class Recomputation:
 
     `columns` are those of every port, derived from the sources' columns. `engines`: box -> the
     engine that computed it, and why it was not DuckDB; `failed`: box -> records or groups that it
-    failed on.
+    failed on, by the column and the cause (UNKNOWN_CAUSE, where Spark computed it).
     """
 
     network: Network
@@ -93,7 +96,7 @@ class Recomputation:
     batch: SparkBatch
     columns: Mapping[Port, Columns] = field(init=False)
     engines: dict[str, str] = field(default_factory=dict)
-    failed: dict[str, int] = field(default_factory=dict)
+    failed: dict[str, Mapping[str, int]] = field(default_factory=dict)
     _tables: dict[Port, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -129,6 +132,7 @@ class Recomputation:
         inputs = [self.network.port(reference, box.name) for reference in inputs_of(box)]
         tables = [self._table(port) for port in inputs]
         given, made = [self.columns[input_] for input_ in inputs], self.columns[port]
+        failed: Mapping[str, int]
         try:
             statements = _Statements.of(box, given, made)
         except NotTranspiled as reason:
@@ -136,7 +140,7 @@ class Recomputation:
             found = self.batch(box, given[0], made, self._read(inputs[0]))
             for each, rows in found.ports.items():
                 self._put(each, rows)
-            failed = found.failed
+            failed = {UNKNOWN_CAUSE: found.failed} if found.failed else {}
         else:
             self.engines[box.name] = DUCKDB
             failed = self._run(statements, tables)
@@ -150,8 +154,8 @@ class Recomputation:
         make_table(self._connection, table, rows, self.columns[port])
         return table
 
-    def _run(self, statements: _Statements, inputs: list[str]) -> int:
-        """Compute a box from the tables of its inputs; how many records or groups it failed on."""
+    def _run(self, statements: _Statements, inputs: list[str]) -> Mapping[str, int]:
+        """Compute a box from the tables of its inputs; what it failed on, by the reason."""
         own = f"b{len(self.engines)}"
         names = {f"in{at}": table for at, table in enumerate(inputs)}
         for suffix, sql in statements.steps.items():
@@ -160,10 +164,12 @@ class Recomputation:
         for port, sql in statements.ports.items():
             self._tables[port] = table = f"t{len(self._tables)}"
             self._connection.execute(f"CREATE TEMP TABLE {table} AS {sql.format(own=own, **names)}")
-        failed = 0
+        failed: dict[str, int] = {}
         for suffix in statements.steps:
-            counted = f"SELECT count(*) FROM {own}{suffix} WHERE {_FAILS}"
-            failed += self._connection.execute(counted).fetchall()[0][0]
+            counted = f"SELECT {_FAILS}, count(*) FROM {own}{suffix} GROUP BY ALL ORDER BY ALL"
+            for reason, count in self._connection.execute(counted).fetchall():
+                if reason is not None:
+                    failed[reason] = failed.get(reason, 0) + count
             self._connection.execute(f"DROP TABLE {own}{suffix}")
         return failed
 
@@ -172,8 +178,8 @@ class Recomputation:
 class _Statements:
     """A box as SQL over tables {in0}, {in1}, …: a query for each port.
 
-    `steps` are tables {own}… that the box needs before, each with a column that says which of its
-    records or groups the box failed on.
+    `steps` are tables {own}… that the box needs before, each with a column that says why the box
+    failed on a record or group: NULL if it did not.
     """
 
     ports: Mapping[Port, str]
@@ -202,14 +208,17 @@ class _Statements:
 
 def _filter(box: Filter, given: Columns) -> _Statements:
     transpiler = ScalarTranspiler({c.name: c for c in given})
-    whens = []
-    for at, text in enumerate(box.cases.values()):
+    whens, reasons = [], []
+    for at, (port, text) in enumerate(box.cases.items()):
         case = transpiler.transpile(parse(text, "expression"))
         if case.fails:
-            whens.append(f"WHEN {case.fails} THEN -1")
+            whens.append(f"WHEN {case.fails} IS NOT NULL THEN -1")
+            reasons.append(f"WHEN {case.fails} IS NOT NULL THEN {_reason(port, case.fails)}")
         whens.append(f"WHEN {case.sql} THEN {at}")
+        reasons.append(f"WHEN {case.sql} THEN NULL")
     chosen = f"CASE {' '.join(whens)} ELSE {len(box.cases)} END"
-    tried = f"SELECT *, {_braces(chosen)} AS {_CASE}, {_CASE} < 0 AS {_FAILS} FROM {{in0}}"
+    fails = f"CAST(CASE {' '.join(reasons)} END AS VARCHAR)"
+    tried = f"SELECT *, {_braces(chosen)} AS {_CASE}, {_braces(fails)} AS {_FAILS} FROM {{in0}}"
     listed = _listed(given)
     ports = {
         Port(box.name, port): f"SELECT {listed} FROM {{own}}tried WHERE {_CASE} = {at}"
@@ -221,22 +230,26 @@ def _filter(box: Filter, given: Columns) -> _Statements:
 def _map(box: Map, given: Columns, made: Columns) -> _Statements:
     transpiler = ScalarTranspiler({c.name: c for c in given})
     values = {n: transpiler.transpile(parse(t, "expression")) for n, t in box.columns.items()}
-    fails = any_of(*(value.fails for value in values.values()))
+    fails = _first_reason({name: value.fails for name, value in values.items()})
     rows = f"SELECT {_values(values, made)}, {quoted_name(STIME)} FROM"
     if fails is None:
         return _Statements({Port(box.name): f"{rows} {{in0}}"})
     tried = f"SELECT *, {_braces(fails)} AS {_FAILS} FROM {{in0}}"
-    rows = f"{rows} {{own}}tried WHERE NOT {_FAILS}"
+    rows = f"{rows} {{own}}tried WHERE {_FAILS} IS NULL"
     return _Statements({Port(box.name): rows}, {"tried": tried})
 
 
 def _aggregate(box: Aggregate, given: Columns, made: Columns) -> _Statements:
     transpiler = AggregateTranspiler({c.name: c for c in given})
-    values = {n: transpiler.transpile(parse(t, "expression")) for n, t in box.columns.items()}
-    unusable = any_of(*dict.fromkeys(transpiler.record_fails)) or "false"
+    values, of_records = {}, {}
+    for name, text in box.columns.items():
+        known = len(transpiler.record_fails)
+        values[name] = transpiler.transpile(parse(text, "expression"))
+        of_records[name] = any_of(*transpiler.record_fails[known:])
+    unusable = _first_reason(of_records) or _NO_REASON
     tried = f"SELECT *, {_braces(unusable)} AS {_FAILS} FROM {{in0}}"
     group = [quoted_name(name) for name in box.group_by]
-    lost = any_of(*(value.fails for value in values.values())) or "false"
+    lost = _first_reason({name: value.fails for name, value in values.items()}) or _NO_REASON
     parts = (
         f"{_WINDOW} AS {quoted_name('window_start')}",
         *group,
@@ -246,7 +259,7 @@ def _aggregate(box: Aggregate, given: Columns, made: Columns) -> _Statements:
     )
     by = ", ".join((_WINDOW, *group))
     grouped = f"SELECT {', '.join(parts)} FROM ({_windows(box)}) GROUP BY {by}"
-    rows = f"SELECT {_listed(made)} FROM {{own}}grouped WHERE NOT {_FAILS}"
+    rows = f"SELECT {_listed(made)} FROM {{own}}grouped WHERE {_FAILS} IS NULL"
     return _Statements({Port(box.name): rows}, {"tried": tried, "grouped": grouped})
 
 
@@ -258,7 +271,7 @@ def _windows(box: Aggregate) -> str:
     start = f"{last} - n.range * {box.advance_us}"
     return (
         f"SELECT r.*, {start} AS {_WINDOW} FROM {{own}}tried AS r, range({windows}) AS n "
-        f"WHERE NOT {_FAILS} AND {start} + {box.size_us} > {stime}"
+        f"WHERE {_FAILS} IS NULL AND {start} + {box.size_us} > {stime}"
     )
 
 
@@ -289,6 +302,16 @@ def _join(box: Join, left: Columns, right: Columns) -> _Statements:
         "anti": rows("NULL", certain, without),
     }[box.how]
     return _Statements({Port(box.name): sql})
+
+
+def _reason(column: str, fails: str) -> str:
+    """Why a box fails: the column and the cause, in SQL."""
+    return f"{quoted_text(f'column {column}: ')} || {fails}"
+
+
+def _first_reason(fails: Mapping[str, str | None]) -> str | None:
+    """Why a box fails: the first of its columns that does, and why; None if none can."""
+    return any_of(*(_reason(name, failure) for name, failure in fails.items() if failure))
 
 
 def _values(values: Mapping[str, Transpiled], columns: Sequence[Column]) -> str:

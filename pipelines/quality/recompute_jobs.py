@@ -41,7 +41,7 @@ class Recomputed:
     rows: pa.Table | None = None
     reason: str = ""
     engines: Mapping[str, str] = field(default_factory=dict)
-    failed: Mapping[str, int] = field(default_factory=dict)
+    failed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 def recompute_streams(

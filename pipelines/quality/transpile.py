@@ -34,9 +34,12 @@ from pipelines.quality.spark_types import (
 )
 from pipelines.quality.transpile_casts import as_type, cast_to, constant, instant
 from pipelines.quality.transpiled import (
+    BY_ZERO,
+    OVERFLOW,
     NotTranspiled,
     Transpiled,
     any_of,
+    because,
     duckdb_type,
     provided,
     quoted_name,
@@ -148,15 +151,16 @@ class Transpiler(ABC):
             x, y = as_type(left, DOUBLE).sql, as_type(right, DOUBLE).sql
             if sign not in "/%":
                 return strict(f"({x} {sign} {y})", type_, (left, right))
-            sql, fails = f"({x} {sign} nullif({y}, 0.0::DOUBLE))", f"{y} = 0"
+            sql, fails = f"({x} {sign} nullif({y}, 0.0::DOUBLE))", because((f"{y} = 0", BY_ZERO))
         elif sign == "%":
             # What -1 leaves is 0; the least number by -1 would be too great before.
             sql = f"CAST({left.sql}::HUGEINT % nullif({right.sql}::HUGEINT, 0) AS "
-            sql, fails = f"{sql}{duckdb_type(type_)})", f"{right.sql} = 0"
+            sql = f"{sql}{duckdb_type(type_)})"
+            fails = because((f"{right.sql} = 0", BY_ZERO))
         else:
             sql = f"TRY_CAST({left.sql}::HUGEINT {sign} {right.sql}::HUGEINT AS "
             sql = f"{sql}{duckdb_type(type_)})"
-            fails = f"{sql} IS NULL"
+            fails = because((f"{sql} IS NULL", OVERFLOW))
         return strict(sql, type_, (left, right), fails=None if tried else fails,
                       last_first=sign in "/%")  # fmt: skip
 
@@ -177,14 +181,16 @@ class Transpiler(ABC):
     def integer_division(self, left: Transpiled, right: Transpiled) -> Transpiled:
         quotient = f"{left.sql}::HUGEINT // nullif({right.sql}, 0)::HUGEINT"
         sql = f"TRY_CAST({quotient} AS BIGINT)"
-        return strict(sql, BIGINT, (left, right), fails=f"{sql} IS NULL", last_first=True)
+        fails = because((f"{right.sql} = 0", BY_ZERO), (f"{sql} IS NULL", OVERFLOW))
+        return strict(sql, BIGINT, (left, right), fails=fails, last_first=True)
 
     def negative(self, node: exp.Expr) -> Transpiled:
         inner = self.transpile(node)
         if not inner.type.is_integral:
             return strict(f"(-{inner.sql})", inner.type, (inner,))
         sql = f"TRY_CAST(-({inner.sql}::HUGEINT) AS {duckdb_type(inner.type)})"
-        return strict(sql, inner.type, (inner,), fails=f"{sql} IS NULL")
+        fails = because((f"{sql} IS NULL", OVERFLOW))
+        return strict(sql, inner.type, (inner,), fails=fails)
 
     # comparison and logic
 

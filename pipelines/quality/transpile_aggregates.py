@@ -16,9 +16,11 @@ from pipelines.quality.spark_types import BIGINT, DIGITS_MAX, DOUBLE, INT, Spark
 from pipelines.quality.stored_rows import STIME
 from pipelines.quality.transpile_functions import ScalarTranspiler
 from pipelines.quality.transpiled import (
+    OVERFLOW,
     NotTranspiled,
     Transpiled,
     any_of,
+    because,
     duckdb_type,
     provided,
     quoted_name,
@@ -30,7 +32,7 @@ _HALF = 2**32
 class AggregateTranspiler(ScalarTranspiler):
     """Transpiles expressions over aggregates and the columns of the group.
 
-    `record_fails` collects the conditions under which a record cannot be aggregated.
+    `record_fails` collects the failures of records, which cannot be aggregated.
     """
 
     def __init__(self, columns: Mapping[str, Column]) -> None:
@@ -120,7 +122,7 @@ class _Group:
         sql = f"TRY_CAST({total} AS BIGINT)"
         if x == INT and not self.call.is_distinct:
             return Transpiled(sql=sql, type=BIGINT)
-        fails = f"({total} IS NOT NULL AND {sql} IS NULL)"
+        fails = because((f"{total} IS NOT NULL AND {sql} IS NULL", OVERFLOW))
         return Transpiled(sql=sql, type=BIGINT, fails=fails)
 
     def average(self) -> Transpiled:

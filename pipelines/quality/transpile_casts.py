@@ -22,11 +22,14 @@ from pipelines.quality.spark_types import (
     SparkType,
 )
 from pipelines.quality.transpiled import (
+    BEYOND_YEARS,
     DAY_US,
     FIRST_US,
     LAST_US,
+    OVERFLOW,
     NotTranspiled,
     Transpiled,
+    because,
     duckdb_type,
     floor_div,
     quoted_text,
@@ -114,7 +117,7 @@ def cast_to(value: Transpiled, target: SparkType) -> Transpiled:
 def _tried_cast(value: Transpiled, target: SparkType) -> Transpiled:
     """A cast that fails where the value does not fit."""
     sql = f"TRY_CAST({value.sql} AS {duckdb_type(target)})"
-    return strict(sql, target, (value,), fails=f"{sql} IS NULL")
+    return strict(sql, target, (value,), fails=because((f"{sql} IS NULL", OVERFLOW)))
 
 
 def timestamp_of_count(value: Transpiled, unit_us: int) -> Transpiled:
@@ -122,7 +125,7 @@ def timestamp_of_count(value: Transpiled, unit_us: int) -> Transpiled:
     product = f"({value.sql}::HUGEINT * {unit_us})"
     inside = f"({product} BETWEEN {FIRST_US} AND {LAST_US})"
     sql = f"CAST(CASE WHEN {inside} THEN {product} END AS BIGINT)"
-    return strict(sql, TIMESTAMP, (value,), fails=f"NOT {inside}")
+    return strict(sql, TIMESTAMP, (value,), fails=because((f"NOT {inside}", BEYOND_YEARS)))
 
 
 def integer_of_double(value: Transpiled, target: SparkType) -> Transpiled:
@@ -137,4 +140,4 @@ def integer_of_double(value: Transpiled, target: SparkType) -> Transpiled:
         below = f"CASE WHEN {inside} AND {x} < {beyond}.0::DOUBLE THEN {x} END"
         most = f"CASE WHEN {x} = {beyond}.0::DOUBLE THEN {beyond - 1}::BIGINT END"
         whole = f"coalesce(CAST(trunc({below}) AS BIGINT), {most})"
-    return strict(whole, target, (value,), fails=f"NOT {inside}")
+    return strict(whole, target, (value,), fails=because((f"NOT {inside}", OVERFLOW)))

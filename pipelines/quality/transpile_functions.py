@@ -20,12 +20,15 @@ from pipelines.quality.transpile_casts import (
     timestamp_of_count,
 )
 from pipelines.quality.transpiled import (
+    BEYOND_YEARS,
     DAY_US,
     FIRST_DAY,
     LAST_DAY,
+    OVERFLOW,
     NotTranspiled,
     Transpiled,
     any_of,
+    because,
     duckdb_type,
     floor_div,
     floor_mod,
@@ -138,7 +141,7 @@ def by_rule(name: str, parts: tuple[Transpiled, ...], type_: SparkType) -> Trans
             return Transpiled(sql=sql, type=type_, fails=x.fails)
         case "abs", (x,) if type_.is_integral:
             sql = f"TRY_CAST(abs({x.sql}::HUGEINT) AS {duckdb_type(type_)})"
-            return strict(sql, type_, parts, fails=f"{sql} IS NULL")
+            return strict(sql, type_, parts, fails=because((f"{sql} IS NULL", OVERFLOW)))
         case "abs", (x,):
             return strict(f"abs({x.sql})", type_, parts)
         case "floor" | "ceil" | "ceiling", (x,):
@@ -206,14 +209,14 @@ def whole(name: str, part: Transpiled, type_: SparkType) -> Transpiled:
     near = Transpiled(sql=f"{name}({x})", type=DOUBLE)
     inside = f"({x} >= -{_BIGINT_BOUND} AND {x} < {_BIGINT_BOUND})"
     sql = f"(CASE WHEN {inside} THEN {integer_of_double(near, type_).sql} END)"
-    return strict(sql, type_, (part,), fails=f"NOT {inside}")
+    return strict(sql, type_, (part,), fails=because((f"NOT {inside}", OVERFLOW)))
 
 
 def date_of_count(days: str, parts: tuple[Transpiled, ...]) -> Transpiled:
     """A date from a number of days since 1970; it fails outside the years 1 to 9999."""
     inside = f"({days} BETWEEN {FIRST_DAY} AND {LAST_DAY})"
     sql = f"CAST(CASE WHEN {inside} THEN {days} END AS INTEGER)"
-    return strict(sql, DATE, parts, fails=f"NOT {inside}")
+    return strict(sql, DATE, parts, fails=because((f"NOT {inside}", BEYOND_YEARS)))
 
 
 def substring_index(text: Transpiled, mark: Transpiled, number: Transpiled) -> Transpiled:

@@ -1,4 +1,4 @@
-"""An expression in DuckDB: a value that never raises, and the condition under which Spark raises.
+"""An expression in DuckDB: a value that never raises, and why Spark raises, if it does.
 
 An expression is transpiled only if both engines are known to give it the same value for every
 record; else NotTranspiled is raised, and Spark computes its box. In DuckDB a date is its number of
@@ -31,6 +31,12 @@ FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 FIRST_US, LAST_US = FIRST_DAY * DAY_US, (LAST_DAY + 1) * DAY_US - 1
 
 
+BY_ZERO, OVERFLOW, BEYOND_YEARS = (
+    "division by zero", "overflow", "time outside the years 1 to 9999",
+)  # fmt: skip
+"""Why Spark raises on what is transpiled."""
+
+
 class NotTranspiled(Exception):
     """DuckDB may compute the expression differently; the message says which part of it."""
 
@@ -39,7 +45,7 @@ class NotTranspiled(Exception):
 class Transpiled:
     """DuckDB SQL that never raises, and its Spark type.
 
-    `fails` is a condition, never NULL, that is true iff Spark raises; None if Spark cannot.
+    `fails` is a text in SQL: why Spark raises, NULL where it does not; None if Spark cannot.
     `constant` is the value if it is written out.
     """
 
@@ -75,15 +81,21 @@ def quoted_text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def any_of(*conditions: str | None) -> str | None:
-    """The disjunction of conditions, of which None is false."""
-    given = [c for c in conditions if c is not None]
-    return f"({' OR '.join(given)})" if given else None
+def because(*causes: tuple[str, str]) -> str:
+    """A failure from conditions, each with its cause: the first that is true."""
+    whens = " ".join(f"WHEN {condition} THEN {quoted_text(cause)}" for condition, cause in causes)
+    return f"(CASE {whens} END)"
+
+
+def any_of(*failures: str | None) -> str | None:
+    """The first failure there is, of several; None is no failure."""
+    given = [f for f in failures if f is not None]
+    return f"coalesce({', '.join(given)})" if given else None
 
 
 def provided(condition: str, fails: str | None) -> str | None:
     """A failure that counts only if a condition is true."""
-    return None if fails is None else f"({condition} AND {fails})"
+    return None if fails is None else f"(CASE WHEN {condition} THEN {fails} END)"
 
 
 def fails_in_order(parts: Iterable[Transpiled]) -> str | None:
@@ -109,9 +121,8 @@ def strict(
     `last_first`: the last part is evaluated first, as in a division.
     """
     own = fails
-    for part in parts if fails else ():
+    for part in parts:
         own = provided(f"({part.sql}) IS NOT NULL", own)
-    own = own and f"coalesce({own}, false)"
     return Transpiled(
         sql=sql,
         type=type_,

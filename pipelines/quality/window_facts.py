@@ -45,7 +45,8 @@ class Facts:
     `columns` are those that the stream is declared with, `derived` those that it has by the
     oracle's rules, and `stored_types` the types that differ in its files from the declared ones.
     `stable` and `recomputed` hold final rows only. `failed` counts the records that a box failed on
-    in the recomputation, `quarantine` those of the stream and its sources in quarantine.
+    in the recomputation, by column and cause; `quarantine` those in quarantine that the stream and
+    its sources lack.
     `recalled_at` are the versions of the line that recalled final rows.
     """
 
@@ -59,7 +60,7 @@ class Facts:
     derived: tuple[Column, ...] = ()
     reason: str = ""
     engines: Mapping[str, str] = field(default_factory=dict)
-    failed: Mapping[str, int] = field(default_factory=dict)
+    failed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     bound_ms: int | None = None
     quarantine: Mapping[str, int] = field(default_factory=dict)
     recalled_at: frozenset[int] = frozenset()

@@ -70,7 +70,10 @@ class StreamFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantineFigures:
-    """The records in quarantine: how many in all, and by reason among the first so many."""
+    """The records in quarantine: how many in all, and by reason among the first so many.
+
+    `by_reason` counts a record for each stream that lacks it.
+    """
 
     count: int
     looked_at: int
@@ -143,7 +146,7 @@ def quarantine_figures(home: Home) -> QuarantineFigures:
     return QuarantineFigures(
         count=home.catalog.quarantine_count(),
         looked_at=len(records),
-        by_reason=Counter((r.stream, r.reason) for r in records),
+        by_reason=Counter((s, r.reason) for r in records for s in {r.stream, *r.outputs}),
         first=records[:FIRST_ROWS],
     )
 

@@ -225,9 +225,9 @@ def _quarantine(figures: Figures) -> Iterator[Markup]:
     yield table(["stream", "reason", "records"], [[*why, n] for why, n in reasons[:20]],
                 f"in quarantine: {counted(quarantine.count, 'record')}{seen}")  # fmt: skip
     yield table(
-        ["stream", "from", "position", "field", "reason", "content"],
+        ["stream", "from", "position", "field", "reason", "content", "outputs without it"],
         [[r.stream, Path(r.origin).name or r.origin, r.position if r.position is not None else "",
-          r.field, r.reason, r.content] for r in quarantine.first],
+          r.field, r.reason, r.content, ", ".join(r.outputs)] for r in quarantine.first],
         "the first of them",
     )  # fmt: skip
 

@@ -8,7 +8,8 @@ that has an Aggregate, a Join or a Function behind it is computed once and kept 
 Statement).
 
 Records on which an expression failed have a separate tag, for quarantine: the failed input record
-as JSON and which expression it was.
+as JSON, which expression it was and why. A failed record is in no output behind its box, whether
+the output uses the value or not. The cause is computed for failed records only.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from pipelines.language.check import (
     CheckedMap,
     CheckedNetwork,
 )
+from pipelines.language.failure_causes import Failure, FailureCause
 from pipelines.spark.distinct import SHARE, VALUE, in_shares, in_two_groupings
 from pipelines.storage.arrow_schema import STIME
 
@@ -72,14 +74,21 @@ class OutputShape:
 class FallibleBox:
     """A box that can fail: what it failed on comes out under a tag of its own.
 
-    `is_window`: it fails on groups of its windows, else on records that it reads.
+    `expressions` are those of the user by column (of a Filter: by port). `is_window`: it fails on
+    groups of its windows, else on records that it reads. The first slot has the number of the
+    failure, the second the row.
     """
 
     box: str
     tag: int
-    expressions: tuple[str, ...]
+    expressions: tuple[tuple[str, str], ...]
     slots: tuple[str, ...]
     is_window: bool
+
+    def failure(self, number: int) -> tuple[str, str, FailureCause]:
+        """The column, its expression and the cause that a number stands for."""
+        at, cause = divmod(number, len(FailureCause))
+        return *self.expressions[at], FailureCause(cause)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +140,7 @@ class _Compiler:
     reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
     statements: list[Statement] = field(default_factory=list)
     kept: set[str] = field(default_factory=set)
-    failures: list[tuple[str, str, tuple[str, ...], bool]] = field(default_factory=list)
+    failures: list[_FailedRows] = field(default_factory=list)
     filtered: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def compile(self) -> CompiledFragment:
@@ -237,9 +246,10 @@ class _Compiler:
             self._filter(name, case, columns, f"_case = {at}")
         if any(p.error for _, p in cases):
             failed = f"{box.name}FAILED"
-            self._add(failed, f"SELECT {columns}, -1 - _case AS {ERROR} FROM {case} "
+            number = _number_of("-1 - _case", [p.failure for _, p in cases])
+            self._add(failed, f"SELECT {columns}, {number} AS {ERROR} FROM {case} "
                       "WHERE _case < 0", case)  # fmt: skip
-            self._fails(box, failed, tuple(box.cases.values()))
+            self._fails(box, failed, tuple(box.cases.items()))
 
     def _filter(self, name: str, input_: str, columns: str, predicate: str) -> None:
         self._add(name, f"SELECT {columns} FROM {_where(input_, predicate)}", input_)
@@ -258,33 +268,30 @@ class _Compiler:
         tried = f"{box.name}TRIED"
         self._add(tried, f"SELECT *, CASE {whens} END AS {ERROR} FROM {input_}", input_)
         self._add(name, f"SELECT {columns}, {STIME} FROM {tried} WHERE {ERROR} IS NULL", tried)
-        behind = ", ".join((*_names(self._columns_behind(box)), STIME, ERROR))
-        failed = f"{box.name}FAILED"
-        self._add(failed, f"SELECT {behind} FROM {tried} WHERE {ERROR} IS NOT NULL", tried)
-        self._fails(box, failed, tuple(box.columns.values()))
+        self._add_failed(box, tried, [e.failure for _, e in expressions])
 
     def _add_aggregate(self, box: Aggregate, input_: str) -> None:
         checked = self.checked.boxes[box.name]
         assert isinstance(checked, CheckedAggregate)
-        expressions = checked.expressions
         good = self._add_records_of(box, checked, input_)
         window = f"{box.name}WINDOW"
         self._add(window, _windowed(box, good), good)
         group = ", ".join((WINDOW, *(f"`{g}`" for g in box.group_by)))
         values = [e.sql for _, e in checked.columns]
-        errors = [e.error or "FALSE" for _, e in checked.columns]
+        failures = [(at, e.failure) for at, (_, e) in enumerate(checked.columns) if e.failure]
+        numbered = [sql for at, f in failures for sql in (f.condition, _number(at, f))]
         whole = {c.name for c in self._columns_behind(box) if c.type in ("int", "bigint")}
         calls = [call for _, e in checked.columns for call in e.calls]
         rows, rewritten = self._count_distinct_first(
-            window, group, [*values, *errors], whole, calls
+            window, group, [*values, *numbered], whole, calls
         )
-        values, errors = rewritten[: len(values)], rewritten[len(values) :]
+        values, numbered = rewritten[: len(values)], rewritten[len(values) :]
         columns = [f"timestamp_micros({WINDOW}) AS `window_start`"]
         columns += [f"`{g}`" for g in box.group_by]
         columns += [f"{sql} AS `{n}`" for sql, (n, _) in zip(values, checked.columns, strict=True)]
         columns += [f"{WINDOW} + {box.size_us - 1}L AS {STIME}"]
-        can_fail = [bool(e.error) for _, e in checked.columns]
-        whens = _whens([e if can else None for e, can in zip(errors, can_fail, strict=True)])
+        pairs = zip(numbered[::2], numbered[1::2], strict=True)
+        whens = " ".join(f"WHEN {condition} THEN {number}" for condition, number in pairs)
         if whens:
             columns += [f"CASE {whens} END AS {ERROR}"]
         grouped = f"SELECT {', '.join(columns)} FROM {rows} GROUP BY {group}"
@@ -308,7 +315,7 @@ class _Compiler:
         self._add(name, f"SELECT {own} FROM {tried} WHERE {ERROR} IS NULL", tried)
         failed = f"{box.name}FAILED_GROUPS"
         self._add(failed, f"SELECT * FROM {tried} WHERE {ERROR} IS NOT NULL", tried)
-        self._fails(box, failed, expressions, is_window=True)
+        self._fails(box, failed, _by_column(checked), is_window=True)
 
     def _count_distinct_first(
         self,
@@ -350,14 +357,12 @@ class _Compiler:
         whens = _whens([e.record_error for _, e in checked.columns])
         if not whens:
             return input_
-        tried, good, failed = (f"{box.name}{part}" for part in ("TRIED", "GOOD", "FAILED"))
+        tried, good = f"{box.name}TRIED", f"{box.name}GOOD"
         self._add(tried, f"SELECT *, CASE {whens} END AS {ERROR} FROM {input_}", input_)
         columns = ", ".join((*_names(self._columns_behind(box)), STIME))
         self._add(good, f"SELECT {columns} FROM {tried} WHERE {ERROR} IS NULL", tried)
-        self._add(
-            failed, f"SELECT {columns}, {ERROR} FROM {tried} WHERE {ERROR} IS NOT NULL", tried
-        )
-        self._fails(box, failed, checked.expressions)
+        self._add_failed(box, tried, [e.record_failure for _, e in checked.columns],
+                         _by_column(checked))  # fmt: skip
         return good
 
     def _add_join(self, box: Join, left: str, right: str) -> None:
@@ -378,6 +383,21 @@ class _Compiler:
         name = self._relation(Port(box.name))
         self._add(name, f"{sql} ON {keys} AND {within}", left, right)
 
+    def _add_failed(
+        self, box: Map | Aggregate, tried: str, failures: Sequence[Failure | None],
+        expressions: tuple[tuple[str, str], ...] | None = None,
+    ) -> None:  # fmt: skip
+        """The records that were tried and on which an expression failed."""
+        failed = f"{box.name}FAILED"
+        columns = ", ".join((*_names(self._columns_behind(box)), STIME))
+        number = _number_of(ERROR, failures)
+        self._add(
+            failed,
+            f"SELECT {columns}, {number} AS {ERROR} FROM {tried} WHERE {ERROR} IS NOT NULL",
+            tried,
+        )
+        self._fails(box, failed, expressions or tuple(box.columns.items()))
+
     def _add_function(self, box: Function, input_: str) -> None:
         name = self._relation(Port(box.name))
         sql = f"{self._with(input_)}SELECT * FROM {input_}"
@@ -389,10 +409,12 @@ class _Compiler:
         return self.checked.columns[self.fragment.network.port(box.input, box.name)]
 
     def _fails(
-        self, box: Filter | Map | Aggregate, relation: str, expressions: tuple[str, ...], *,
-        is_window: bool = False,
+        self, box: Filter | Map | Aggregate, relation: str,
+        expressions: tuple[tuple[str, str], ...], *, is_window: bool = False,
     ) -> None:  # fmt: skip
-        self.failures.append((box.name, relation, expressions, is_window))
+        columns = self.checked.columns[Port(box.name)] if is_window else self._columns_behind(box)
+        row = ", ".join((*_names(columns), STIME))
+        self.failures.append(_FailedRows(box.name, relation, row, expressions, is_window))
 
     # the tagged relation
 
@@ -409,12 +431,14 @@ class _Compiler:
             by_slot = dict(zip(shape.slots, _names(columns), strict=True))
             branch = branches.setdefault(relation, _Branch(relation, by_slot))
             branch.predicates[str(tag)] = predicates
-        for at, (box, relation, expressions, is_window) in enumerate(self.failures):
+        for at, failed in enumerate(self.failures):
             taken = slots.take(["int", "string"])
             tag = -1 - at
-            fallible.append(FallibleBox(box, tag, expressions, taken, is_window))
-            by_slot = {taken[0]: ERROR, taken[1]: f"to_json(struct({relation}.*))"}
-            branches[str(tag)] = _Branch(relation, by_slot, {str(tag): []})
+            fallible.append(
+                FallibleBox(failed.box, tag, failed.expressions, taken, failed.is_window)
+            )
+            by_slot = {taken[0]: ERROR, taken[1]: f"to_json(struct({failed.row}))"}
+            branches[str(tag)] = _Branch(failed.relation, by_slot, {str(tag): []})
         panes: list[PaneShape] = []
         for box in self.panes:
             columns = self.checked.columns[Port(box)]
@@ -439,6 +463,17 @@ class _Compiler:
             relation, predicate = self.filtered[relation]
             predicates.append(predicate)
         return relation, predicates
+
+
+@dataclass(frozen=True, slots=True)
+class _FailedRows:
+    """A relation of failed rows with the number of the failure; `row` lists their columns."""
+
+    box: str
+    relation: str
+    row: str
+    expressions: tuple[tuple[str, str], ...]
+    is_window: bool
 
 
 @dataclass
@@ -499,6 +534,27 @@ class _Slots:
 def _whens(errors: Sequence[str | None]) -> str:
     """WHEN branches that give the number of the first expression that failed; "" if none can."""
     return " ".join(f"WHEN {error} THEN {at}" for at, error in enumerate(errors) if error)
+
+
+def _number(at: int, failure: Failure) -> str:
+    """The number of a failure of the expression `at`, in SQL, for where it failed."""
+    first = at * len(FailureCause)
+    if isinstance(failure.cause, FailureCause):
+        return str(first + failure.cause)
+    return f"({first} + {failure.cause})"
+
+
+def _number_of(at: str, failures: Sequence[Failure | None]) -> str:
+    """The number of the failure in SQL, for rows on which the expression `at` failed."""
+    numbers = {n: _number(n, failure) for n, failure in enumerate(failures) if failure}
+    whens = " ".join(f"WHEN {n} THEN {number}" for n, number in numbers.items())
+    return f"CASE {at} {whens} END"
+
+
+def _by_column(checked: CheckedAggregate) -> tuple[tuple[str, str], ...]:
+    """The user's expressions of an Aggregate by column."""
+    names = (name for name, _ in checked.columns)
+    return tuple(zip(names, checked.expressions, strict=True))
 
 
 def _windowed(box: Aggregate, input_: str) -> str:

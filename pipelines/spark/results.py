@@ -24,6 +24,7 @@ from medusa_core.failure_rules import FailureRule, FailureRules
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from medusa_core.segments import SegmentFile
+from pipelines.language.failure_causes import FailureCause
 from pipelines.spark.compiler import TAG, CompiledFragment, FallibleBox, OutputShape
 from pipelines.storage.arrow_digests import digests_by_bucket
 from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema
@@ -141,26 +142,31 @@ def failed_records(target: Target, tagged: pa.Table) -> Iterator[QuarantinedReco
         mine = tagged.filter(pc.and_(mask, pc.less(tagged[STIME], positions.to_us)))
         rows = mine.select([STIME, *box.slots]).to_pylist()
         for row in sorted(rows, key=lambda r: (r[STIME], r[box.slots[1]] or "")):
-            output = rule.output_at(row[STIME])
-            if output in target.ranges:
+            if rule.output_at(row[STIME]) in target.ranges:
                 yield failed_record(
-                    box, output, box.box, row[STIME], row[box.slots[0]], row[box.slots[1]] or ""
+                    box, rule, box.box, row[STIME], row[box.slots[0]], row[box.slots[1]] or ""
                 )
 
 
 def failed_record(
-    box: FallibleBox, output: StreamName, origin: str, position_us: int, expression: int,
-    content: str,
-) -> QuarantinedRecord:  # fmt: skip
+    box: FallibleBox, rule: FailureRule, origin: str, position_us: int, number: int, content: str
+) -> QuarantinedRecord:
     """A failed row for quarantine; `origin` is the box as its network names it."""
+    column, expression, cause = box.failure(number)
     return QuarantinedRecord.of(
         content,
-        stream=output,
+        stream=rule.output_at(position_us),
         origin=f"box {origin}",
         position=position_us,
-        field=box.expressions[expression],
-        reason="the expression failed on this record",
+        field=expression,
+        reason=failure_reason(origin, column, cause),
+        outputs=rule.outputs,
     )
+
+
+def failure_reason(box: str, column: str, cause: FailureCause) -> str:
+    """Why a box failed on a record, as quarantine says it; of a Filter the column is a case."""
+    return f"column {column} of box {box}: {cause.phrase}"
 
 
 def write_in_driver(
@@ -216,7 +222,7 @@ def write_partition(target: Target, batches: Iterator[pa.RecordBatch]) -> Iterat
     rows += [
         {"tag": -1, "path": None, "size_bytes": None, "sha256": None, "rows": None,
          "detail": json.dumps([f.stream, f.origin, f.position, f.field, f.reason, f.content,
-                               f.size_bytes, f.sha256])}
+                               f.size_bytes, f.sha256, f.outputs])}
         for f in failed
     ]  # fmt: skip
     if rows:
@@ -257,11 +263,11 @@ def read_manifest(
     for row in manifest:
         tag, detail = int(str(row["tag"])), json.loads(str(row["detail"]))
         if tag < 0:
-            stream, origin, position, field, reason, content, size_bytes, hashed = detail
+            stream, origin, position, field, reason, content, size_bytes, hashed, outputs = detail
             failed.append(
                 QuarantinedRecord(stream=stream, origin=origin, position=position, field=field,
                                   reason=reason, content=content, size_bytes=size_bytes,
-                                  sha256=hashed)
+                                  sha256=hashed, outputs=tuple(outputs))
             )  # fmt: skip
             continue
         files[tag].append(

@@ -219,17 +219,16 @@ class SharedJob:
                 rule.positions(step.step.range) for step, rule in zip(steps, rules, strict=True)
             ]
             rows = [self._of_member(box, row) for row in mine.to_pylist()]
-            for number, at_us, expression, content in sorted(rows):
+            for number, at_us, failure, content in sorted(rows):
                 part = positions[number]
                 if part is not None and part.holds(at_us):
-                    output = rules[number].output_at(at_us)
                     found.setdefault(number, []).append(
-                        failed_record(box, output, own[number], at_us, expression, content)
+                        failed_record(box, rules[number], own[number], at_us, failure, content)
                     )
         return found
 
     def _of_member(self, box: FallibleBox, row: Mapping[str, object]) -> tuple[int, int, int, str]:
-        """Whose record failed: step, event time, expression, content without the number."""
+        """Whose record failed: step, event time, failure, content without the number."""
         content = str(row[box.slots[1]])
         # In a text of the record a quote has a backslash before it.
         found = re.search(rf'(?<!\\)"{self._shape.member}":(\d+),?', content)

@@ -55,6 +55,7 @@ CREATE TABLE medusa.quarantine (
     quarantined_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     size_bytes     bigint,
     sha256         text,
+    outputs        text[] COLLATE "C" NOT NULL DEFAULT '{}',
     CONSTRAINT quarantine_hash_is_whole CHECK (sha256 ~ '^[0-9a-f]{64}$' AND size_bytes >= 0)
 );
 COMMENT ON TABLE medusa.quarantine IS 'Records that could not be used, where from and why.';
@@ -63,6 +64,9 @@ COMMENT ON COLUMN medusa.quarantine.position IS 'A line of the file, a row, or a
 COMMENT ON COLUMN medusa.quarantine.size_bytes IS
     'Length of the whole record; content has its first 1,024 bytes. NULL: not known.';
 COMMENT ON COLUMN medusa.quarantine.sha256 IS 'Hash of the whole record; NULL: not known.';
+COMMENT ON COLUMN medusa.quarantine.outputs IS
+    'All outputs that lack a record on which a box failed; none: no box failed on it, or it is older '
+    'than this column.';
 
 CREATE TABLE medusa.quarantine_retry (
     quarantine_id bigint PRIMARY KEY REFERENCES medusa.quarantine,

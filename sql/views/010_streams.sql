@@ -32,7 +32,7 @@ COMMENT ON VIEW medusa_api.lineage IS
 
 CREATE VIEW medusa_api.quarantine WITH (security_invoker = true) AS
 SELECT quarantine_id, stream, origin, position, field, reason, content, commit_id, quarantined_at,
-    size_bytes, sha256
+    size_bytes, sha256, outputs
 FROM medusa.quarantine;
 COMMENT ON VIEW medusa_api.quarantine IS 'Records that could not be used.';
 

@@ -8,6 +8,7 @@ import pytest
 
 from medusa_core.commits import QuarantinedRecord
 from medusa_core.errors import Refused
+from medusa_core.names import StreamName
 from pipelines.catalog.interface import Catalog
 from tests.catalog import building as a
 
@@ -64,6 +65,23 @@ def test_records_are_counted_in_all_and_of_a_stream(catalog: Catalog) -> None:
     write_quarantine(catalog, WHOLE, a.a_bad_record())
     assert (catalog.quarantine_count(), catalog.quarantine_count(a.SRC)) == (2, 2)
     assert catalog.quarantine_count(a.SUMS) == 0
+
+
+def test_a_record_that_several_outputs_lack_is_found_under_each_and_counted_once(
+    catalog: Catalog,
+) -> None:
+    both = replace(a.a_bad_record("overflow"), stream=a.SRC, outputs=(a.SUMS, StreamName("more")))
+    write_quarantine(catalog, WHOLE, both)
+    assert catalog.quarantined() == (WHOLE, both)
+    assert [e.record for e in catalog.quarantine_entries(a.SUMS)] == [both]
+    assert [e.record for e in catalog.quarantine_entries(StreamName("more"))] == [both]
+    assert [e.record for e in catalog.quarantine_entries(a.SRC)] == [WHOLE, both]
+    assert (catalog.quarantine_count(), catalog.quarantine_count(a.SUMS)) == (2, 1)
+    reasons = [(q.stream, q.reason, q.records) for q in catalog.quarantine_reasons()]
+    assert reasons == [
+        ("more", "overflow", 1), (a.SRC, "late", 1), (a.SRC, "overflow", 1),
+        (a.SUMS, "overflow", 1),
+    ]  # fmt: skip
 
 
 def test_a_repaired_record_is_marked_with_the_batch_it_landed_with(catalog: Catalog) -> None:

@@ -86,6 +86,31 @@ def test_a_record_before_every_window_is_reported_by_the_step_that_holds_it() ->
     assert fragment.needed(StreamName("result"), part) == {READINGS: part}
 
 
+def test_a_failure_names_all_outputs_behind_the_box_and_no_others() -> None:
+    """Also those of other fragments; the first of its own fragment reports it."""
+    boxes = (
+        Map(name="share", input="readings", columns={"n": "1 / n"}),
+        Map(name="other", input="readings", columns={"n": "1 / n"}),
+        windows("summed", "share", "20s"),
+        Union(name="both", inputs=("share", "other")),
+        Map(name="far", input="summed", columns={"n": "n"}, fragment="later"),
+    )
+    outputs = {"others": "other", "far_ones": "far", "joined": "both", "shares": "share"}
+    network = Network(
+        name="example",
+        sources=(Source(name="readings", columns={"at_us": "bigint", "n": "int"}, time="at_us"),),
+        boxes=boxes,
+        outputs=tuple(Output(name=name, input=input_) for name, input_ in outputs.items()),
+    )
+    fragment = fragments_of(network, {box.name for box in boxes})[0]
+    rules = failure_rules(fragment)
+    assert rules.of("share", is_window=False).outputs == ("far_ones", "joined", "shares")
+    assert rules.of("other", is_window=False).outputs == ("others", "joined")
+    assert rules.of("summed", is_window=True).outputs == ("far_ones",)
+    assert rules.of("share", is_window=False).output_at(5 * S) == "joined"
+    assert rules.of("other", is_window=False).output_at(5 * S) == "others"
+
+
 @dataclass(frozen=True)
 class Case:
     """A chain of boxes, its outputs, and steps over event time for one or more outputs each."""

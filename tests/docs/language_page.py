@@ -65,7 +65,7 @@ def result_of(function: Scalar) -> str:
 def notes_of(function: Scalar) -> str:
     """What is special about a function: it may fail on a record, or has inexact digits."""
     notes = []
-    if function.form is not None and function.fails != "":
+    if function.fails is not None:
         notes.append("may fail")
     if function.tolerance_only:
         notes.append("inexact")

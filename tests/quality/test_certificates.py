@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,42 @@ def test_records_that_fail_in_a_box_are_counted_by_both(both_engines: Checked) -
     write_quarantine = [e for e in entries if e.origin == "box split"]
     assert write_quarantine
     assert failed == {"split": len(write_quarantine)}
+
+
+@pytest.mark.long(quick=True)
+def test_both_say_the_same_of_why_a_box_failed(both_engines: Checked) -> None:
+    outcome = both_engines.run()
+    because = certificate(outcome, "shouts", Suite.CONVERGED).figures["failed_because"]
+    reasons = Counter(
+        (e.origin.removeprefix("box "), e.reason.replace(f" of {e.origin}", ""))
+        for e in both_engines.home.catalog.quarantined()
+    )
+    assert (
+        Counter(
+            {
+                (box, reason): count
+                for box, found in because.items()
+                for reason, count in found.items()
+            }
+        )
+        == reasons
+    )
+    assert {"column odd: division by zero", "column n: overflow"} == {why for _, why in reasons}
+
+
+@pytest.mark.long(quick=True)
+def test_a_certificate_counts_what_its_stream_lacks_also_where_another_is_named_first(
+    both_engines: Checked,
+) -> None:
+    outcome = both_engines.run()
+    for stream in ("shouts", "mean_speeds", "odd_ones"):
+        lacking = [
+            entry for entry in both_engines.home.catalog.quarantined()
+            if stream in entry.outputs
+        ]  # fmt: skip
+        assert lacking
+        figures = certificate(outcome, stream, Suite.COMPLETE).figures
+        assert figures["in_quarantine"] == {stream: len(lacking)}
 
 
 def test_a_window_inside_a_bucket_is_refused_with_the_nearest_bounds(netmon: Checked) -> None:

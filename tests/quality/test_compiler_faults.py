@@ -23,6 +23,7 @@ from medusa_core.network import Aggregate, Map, Network, Output, Source
 from pipelines.cli.main import main
 from pipelines.language import coercion, functions, leaves, sql_operators
 from pipelines.language.aggregates import Aggregates
+from pipelines.language.failure_causes import Failure, FailureCause
 from pipelines.language.sql_operators import Operators
 from pipelines.quality.check_run import Outcome
 from tests.quality.homes import SECOND_US, Checked, checked_home, found
@@ -128,12 +129,13 @@ def a_product_is_a_sum(patch: Patch) -> None:
 
 
 def upper_is_lower(patch: Patch) -> None:
-    wrong = replace(functions.SCALARS["upper"], form="lower({0})", fails="")
+    wrong = replace(functions.SCALARS["upper"], form="lower({0})")
     patch.setitem(functions.SCALARS, "upper", wrong)
 
 
 def a_text_that_is_not_a_number_does_not_fail(patch: Patch) -> None:
-    patch.setattr(leaves, "_tried_cast", lambda x, to: (f"try_cast({x.sql} AS {to})", "false"))
+    never = Failure("false", FailureCause.INVALID_TEXT)
+    patch.setattr(leaves, "_tried_cast", lambda x, to: (f"try_cast({x.sql} AS {to})", never))
 
 
 def the_first_record_is_the_last(patch: Patch) -> None:

@@ -86,7 +86,7 @@ def compare(both: Both, marked: list[str]) -> int:
     columns, listed = [], []
     for at, one in done.items():
         listed += [f"CAST({one.sql} AS {duckdb_type(one.type)}) AS v{at}",
-                   f"({one.fails or 'false'}) AS f{at}"]  # fmt: skip
+                   f"({one.fails or 'NULL'}) IS NOT NULL AS f{at}"]  # fmt: skip
         columns += [Column(f"v{at}", str(one.type)), Column(f"f{at}", "boolean")]
     selected = f"{STIME}, {', '.join(listed)} FROM timed ORDER BY {STIME}"
     made = arrow_of(connection.sql(f"SELECT {selected}"), tuple(columns))
@@ -250,11 +250,11 @@ def compare_aggregates(both: Both, texts: list[str]) -> None:
         ours_bad += transpiler.record_fails
         theirs_bad += written.arguments(tree)
         ours += [f"CAST({one.sql} AS {duckdb_type(one.type)}) AS v{at}",
-                 f"({one.fails or 'false'}) AS f{at}"]  # fmt: skip
+                 f"({one.fails or 'NULL'}) IS NOT NULL AS f{at}"]  # fmt: skip
         fails = raises([in_spark])
         theirs += [f"IF({fails}, NULL, {in_spark}) AS v{at}", f"{fails} AS f{at}"]
         columns += [Column(f"v{at}", str(one.type)), Column(f"f{at}", "boolean")]
-    bad = " OR ".join(ours_bad) or "false"
+    bad = " OR ".join(f"{fails} IS NOT NULL" for fails in ours_bad) or "false"
     grouped = f"{', '.join(ours)}, 0 AS {STIME} FROM timed WHERE NOT ({bad}) GROUP BY word"
     made = arrow_of(connection.sql(f"SELECT word, {grouped}"), tuple(columns))
     usable = f"NOT {raises(theirs_bad or ['0'])}"

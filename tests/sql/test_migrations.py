@@ -92,6 +92,10 @@ def baseline(tmp_path: Path) -> Path:
     edit(deploy, "f.starts_us IS DISTINCT FROM declared.starts_us", "false")
     edit(deploy, "inputs, outputs, starts_us)\n        VALUES", "inputs, outputs)\n        VALUES")
     edit(deploy, "declared.outputs,\n            declared.starts_us)", "declared.outputs)")
+    edit(folder / "views/010_streams.sql", "size_bytes, sha256, outputs", "size_bytes, sha256")
+    write_quarantine = folder / "functions/landing/write_quarantine.sql"
+    edit(write_quarantine, "size_bytes, sha256,\n        outputs)", "size_bytes, sha256)")
+    edit(write_quarantine, "r.sha256,\n        coalesce(r.outputs, '{}')", "r.sha256")
     edit(folder / "grants/owner.sql", "medusa_market.invitation,\n", "")
     edit(folder / "grants/job.sql", "medusa_market.invitation, ", "")
     for grants in ("owner", "job"):

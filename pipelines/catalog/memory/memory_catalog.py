@@ -431,7 +431,7 @@ class MemoryCatalog:
                     number=number, record=record, landed_as=transaction.get(tables.RETRIES, number)
                 )
                 for number, record in found
-                if stream in (None, record.stream)
+                if stream in (None, record.stream, *record.outputs)
                 and number > after
                 and (numbers is None or number in numbers)
             )[:limit]
@@ -443,7 +443,7 @@ class MemoryCatalog:
 
         def call(transaction: Transaction) -> int:
             records = transaction.rows(tables.QUARANTINE).values()
-            return sum(stream in (None, record.stream) for record in records)
+            return sum(stream in (None, record.stream, *record.outputs) for record in records)
 
         return self.run(call)
 

@@ -66,7 +66,11 @@ def step_counts(transaction: Transaction) -> dict[Cause, int]:
 
 def quarantine_reasons(transaction: Transaction, limit: int | None) -> tuple[QuarantineReason, ...]:
     """See `Quarantine.quarantine_reasons`."""
-    counts = Counter((r.stream, r.reason) for r in transaction.rows(tables.QUARANTINE).values())
+    counts = Counter(
+        (stream, record.reason)
+        for record in transaction.rows(tables.QUARANTINE).values()
+        for stream in {record.stream, *record.outputs}
+    )
     found = [
         QuarantineReason(stream=stream, reason=reason, records=records)
         for (stream, reason), records in counts.items()

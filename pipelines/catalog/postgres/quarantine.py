@@ -17,7 +17,7 @@ class PostgresQuarantine(HomeDatabase, Quarantine):
 
     def quarantined(self, limit: int | None = None) -> tuple[QuarantinedRecord, ...]:
         """See `Quarantine.quarantined`."""
-        return tuple(QuarantinedRecord(**row) for row in self._rows("quarantined", limit=limit))
+        return tuple(map(rows.quarantined_of, self._rows("quarantined", limit=limit)))
 
     def quarantine_entries(
         self, stream: StreamName | None = None, *, after: int = 0,

@@ -197,6 +197,7 @@ def _quarantine(records: Iterable[QuarantinedRecord]) -> list[dict[str, Any]]:
             "content": r.content,
             "size_bytes": r.size_bytes,
             "sha256": r.sha256,
+            "outputs": list(r.outputs),
         }
         for r in records
     ]
@@ -206,7 +207,13 @@ def quarantine_entry_of(row: Row) -> QuarantineEntry:
     """A row of `quarantine_entries`."""
     fields = dict(row)
     number, landed_as = fields.pop("quarantine_id"), fields.pop("landed_as")
-    return QuarantineEntry(number=number, record=QuarantinedRecord(**fields), landed_as=landed_as)
+    return QuarantineEntry(number=number, record=quarantined_of(fields), landed_as=landed_as)
+
+
+def quarantined_of(row: Row) -> QuarantinedRecord:
+    """A row of `quarantined`."""
+    fields = dict(row)
+    return QuarantinedRecord(**{**fields, "outputs": tuple(fields["outputs"])})
 
 
 def producer_of(row: Row) -> Producer:

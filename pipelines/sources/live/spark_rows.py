@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from medusa_core.columns import Column
 from medusa_core.errors import Refused
 from pipelines.language.expressions import compile_expression
+from pipelines.language.failure_causes import FailureCause
 from pipelines.sources.live.lander import Piece
 from pipelines.sources.live.spark_feed import SparkFeed
 from pipelines.sources.recorded.bound_columns import Bound, bind_columns
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 CORRUPT = "_corrupt_record"
-FAILED = "the expression failed on this record"
 _FILE = "_metadata.file_path"
 _ORDER_OF_FILES = ("_metadata.file_modification_time", _FILE, "_metadata.file_block_start")
 _ORDERS = {"rate": ("value",), "kafka": ("timestamp", "topic", "partition", "offset")}
@@ -98,8 +98,8 @@ class SparkRows:
                     f"{column.type}: cast it"
                 )
             selected.append(f"CAST({compiled.sql} AS {column.type}) AS v{at}")
-            if compiled.error is not None:
-                selected.append(f"({compiled.error}) AS e{at}")
+            if compiled.failure is not None:
+                selected.append(f"{compiled.failure.number} AS e{at}")
                 failing.append(at)
             zone = target.source.time_zone
             bound.append(Bound(column=column, name=f"v{at}", zone=zone))
@@ -176,10 +176,12 @@ class SparkRows:
     def _problems(self, rows: pa.RecordBatch) -> dict[int, Problem]:
         problems: dict[int, Problem] = {}
         for at in self.failing:
-            has_failed = rows.column(f"e{at}").to_numpy(zero_copy_only=False)
+            causes = rows.column(f"e{at}")
+            has_failed = pc.is_valid(causes).to_numpy(zero_copy_only=False)
             name = self.bound[at].column.name
             for row in np.flatnonzero(has_failed).tolist():
-                problems.setdefault(row, Problem(name, FAILED))
+                cause = FailureCause(causes[row].as_py())
+                problems.setdefault(row, Problem(name, f"the expression failed: {cause.phrase}"))
         if self.has_corrupt:
             is_corrupt = pc.is_valid(rows.column("_corrupt")).to_numpy(zero_copy_only=False)
             problems |= {

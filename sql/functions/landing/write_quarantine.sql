@@ -11,13 +11,15 @@ BEGIN
             unknown USING ERRCODE = 'MD001';
     END IF;
     INSERT INTO medusa.quarantine
-        (stream, origin, position, field, reason, content, commit_id, batch_no, size_bytes, sha256)
+        (stream, origin, position, field, reason, content, commit_id, batch_no, size_bytes, sha256,
+        outputs)
     SELECT r.stream, r.origin, r.position, r.field, r.reason, r.content,
-        write_quarantine.commit_id, write_quarantine.batch_no, r.size_bytes, r.sha256
+        write_quarantine.commit_id, write_quarantine.batch_no, r.size_bytes, r.sha256,
+        coalesce(r.outputs, '{}')
     FROM ROWS FROM (jsonb_to_recordset(records) AS (stream text, origin text, position bigint,
-            field text, reason text, content text, size_bytes bigint, sha256 text))
+            field text, reason text, content text, size_bytes bigint, sha256 text, outputs text[]))
         WITH ORDINALITY
-        AS r (stream, origin, position, field, reason, content, size_bytes, sha256, i)
+        AS r (stream, origin, position, field, reason, content, size_bytes, sha256, outputs, i)
     ORDER BY r.i;
 END $$;
 COMMENT ON FUNCTION medusa.write_quarantine(jsonb, bigint, bigint) IS 'Write records to quarantine.';

@@ -172,7 +172,7 @@ def test_values_that_do_not_fit_are_quarantined_with_file_row_and_reason(watchin
         (str(file), 3, "", "is no record of the declared schema"),
         (str(file), 4, "ts_us", "has no time"),
         (str(file), 6, "orig_h", "holds a NUL byte"),
-        (str(file), 7, "resp_p", "the expression failed on this record"),
+        (str(file), 7, "resp_p", "the expression failed: division by zero"),
     ]
     assert watching.catalog.quarantined()[1].content == "oops"
 

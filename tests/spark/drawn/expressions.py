@@ -2,7 +2,7 @@
 
 Each pair is written by hand. `fails` is a DuckDB condition that is true for the records (of an
 aggregate: for the groups) on which the expression has no value and Medusa quarantines; it is never
-NULL.
+NULL. `why` is a text of DuckDB that says why, where it is true.
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ LEAST = {"int": -(2**31), "bigint": -(2**63)}
 
 EVENT_TIME = "_stime"
 
+BY_ZERO = "'division by zero'"
+OVERFLOW = "'overflow'"
+NO_NUMBER = "'text that cannot be cast'"
+
 
 @dataclass(frozen=True)
 class Expression:
@@ -40,6 +44,7 @@ class Expression:
     duck: str
     type: str
     fails: str | None = None
+    why: str = "''"
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,7 @@ class Aggregation:
     type: str
     record_fails: str | None = None
     group_fails: str | None = None
+    why: str = "''"
 
 
 def duck_type(type_: str) -> str:
@@ -76,8 +82,10 @@ def a_predicate(
     """
     forms: list[Expression] = []
 
-    def form(spark: str, duck: str | None = None, fails: str | None = None) -> None:
-        forms.append(Expression(spark, duck or spark, "boolean", fails))
+    def form(
+        spark: str, duck: str | None = None, fails: str | None = None, why: str = "''"
+    ) -> None:
+        forms.append(Expression(spark, duck or spark, "boolean", fails, why))
 
     for name in names_of(columns, "int", "bigint"):
         bound = random.randint(-3, 6)
@@ -89,7 +97,8 @@ def a_predicate(
             # Near the type's least number the subtraction fails as well.
             lost = f"({name} = 2 OR {name} < {LEAST[dict(columns)[name]] + 2})"
             safe = f"CASE WHEN {lost} THEN NULL ELSE trunc(12.0 / ({name} - 2)) > 1 END"
-            form(f"12 div ({name} - 2) > 1", safe, f"coalesce({lost}, FALSE)")
+            why = f"CASE WHEN {name} = 2 THEN {BY_ZERO} ELSE {OVERFLOW} END"
+            form(f"12 div ({name} - 2) > 1", safe, f"coalesce({lost}, FALSE)", why)
     for name in names_of(columns, "string"):
         form(f"{name} = 'a'")
         form(f"{name} in ('a', 'é', '7')")
@@ -97,7 +106,7 @@ def a_predicate(
         form(f"{name} is not null and {name} <> ''")
         if may_fail:
             duck = f"TRY_CAST({name} AS INTEGER) > 3"
-            form(f"cast({name} as int) > 3", duck, _no_number(name))
+            form(f"cast({name} as int) > 3", duck, _no_number(name), NO_NUMBER)
     for name in names_of(columns, "double"):
         form(f"{name} > 0.5D", f"{name} > 0.5::DOUBLE")
         form(f"{name} = 0.0D", f"{name} = 0.0::DOUBLE")
@@ -117,8 +126,11 @@ def a_scalar(random: Random, columns: Columns, *, may_fail: bool) -> Expression:
     """A value of one record."""
     forms: list[Expression] = []
 
-    def form(type_: str, spark: str, duck: str | None = None, fails: str | None = None) -> None:
-        forms.append(Expression(spark, duck or spark, type_, fails))
+    def form(
+        type_: str, spark: str, duck: str | None = None, fails: str | None = None,
+        why: str = "''",
+    ) -> None:  # fmt: skip
+        forms.append(Expression(spark, duck or spark, type_, fails, why))
 
     for name, type_ in columns:
         form(type_, name)
@@ -130,17 +142,25 @@ def a_scalar(random: Random, columns: Columns, *, may_fail: bool) -> Expression:
         form("bigint", f"cast({name} as bigint)", f"CAST({name} AS BIGINT)")
         if may_fail:
             duck = f"CASE WHEN {name} = 3 THEN NULL ELSE trunc(100.0 / ({name} - 3)) END"
-            form("bigint", f"100 div ({name} - 3)", duck, f"coalesce({name} = 3, FALSE)")
+            form("bigint", f"100 div ({name} - 3)", duck, f"coalesce({name} = 3, FALSE)", BY_ZERO)
             duck = f"CAST({name} AS BIGINT) * 1000000000"
             duck = f"CASE WHEN abs({name}) > 2 THEN NULL ELSE {duck} END"
-            form("int", f"{name} * 1000000000", duck, f"coalesce(abs({name}) > 2, FALSE)")
+            lost = f"coalesce(abs({name}) > 2, FALSE)"
+            form("int", f"{name} * 1000000000", duck, lost, OVERFLOW)
+            # Both operands fail on 3: the left one is evaluated first.
+            either = f"({name} = 3 OR abs({name}) > 2)"
+            total = f"trunc(100.0 / ({name} - 3)) + CAST({name} AS BIGINT) * 1000000000"
+            form("bigint", f"100 div ({name} - 3) + {name} * 1000000000",
+                 f"CASE WHEN {either} THEN NULL ELSE {total} END", f"coalesce({either}, FALSE)",
+                 f"CASE WHEN {name} = 3 THEN {BY_ZERO} ELSE {OVERFLOW} END")  # fmt: skip
     for name in names_of(columns, "string"):
         form("string", f"upper({name})")
         form("string", f"concat({name}, '!')", f"{name} || '!'")
         form("int", f"length({name})")
         form("boolean", f"{name} = 'a'")
         if may_fail:
-            form("int", f"cast({name} as int)", f"TRY_CAST({name} AS INTEGER)", _no_number(name))
+            form("int", f"cast({name} as int)", f"TRY_CAST({name} AS INTEGER)", _no_number(name),
+                 NO_NUMBER)  # fmt: skip
     for name in names_of(columns, "double"):
         form("double", f"- {name}")
         form("boolean", f"{name} > 1", f"{name} > 1::DOUBLE")
@@ -170,8 +190,8 @@ def an_aggregation(
         given = " AND ".join(c for c in (only_duck, *conditions) if c)
         return f" FILTER (WHERE {given})" if given else ""
 
-    def form(type_: str, spark: str, duck: str, **fails: str | None) -> None:
-        forms.append(Aggregation(spark, duck, type_, **fails))
+    def form(type_: str, spark: str, duck: str, *, why: str = "''", **fails: str | None) -> None:
+        forms.append(Aggregation(spark, duck, type_, **fails, why=why))
 
     any_column, any_type = random.choice(list(columns))
     other, other_type = random.choice(list(columns))
@@ -218,7 +238,7 @@ def an_aggregation(
         total = f"sum(CAST({name} AS HUGEINT)){where()}"
         lost = f"coalesce({total} NOT BETWEEN -9223372036854775808 AND 9223372036854775807, FALSE)"
         form("bigint", f"sum({name}){only}", f"CASE WHEN NOT {lost} THEN {total} END",
-             group_fails=lost)  # fmt: skip
+             group_fails=lost, why=OVERFLOW)  # fmt: skip
     for name in names_of(columns, DECIMAL):
         form("decimal(22,2)", f"sum({name}){only}", f"sum({name}){where()}")
     for name in names_of(columns, "int"):
@@ -228,10 +248,10 @@ def an_aggregation(
             lost = f"{name} = 3" + (f" AND coalesce({only_duck}, FALSE)" if only else "")
             form("bigint", f"sum(cast(100 div ({name} - 3) as int)){only}",
                  f"sum(trunc(100.0 / ({name} - 3))){where(f'{name} <> 3')}",
-                 record_fails=f"coalesce({lost}, FALSE)")  # fmt: skip
+                 record_fails=f"coalesce({lost}, FALSE)", why=BY_ZERO)  # fmt: skip
             form("double", f"count(*) / count(distinct {name})",
                  f"count(*)::DOUBLE / nullif(count(DISTINCT {name}), 0)",
-                 group_fails=f"count(DISTINCT {name}) = 0")  # fmt: skip
+                 group_fails=f"count(DISTINCT {name}) = 0", why=BY_ZERO)  # fmt: skip
     form(any_type, f"first({any_column}){only}",
          f"(list({any_column} ORDER BY {order}){where()})[1]")  # fmt: skip
     form(any_type, f"last({any_column}){only}",

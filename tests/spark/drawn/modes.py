@@ -211,8 +211,7 @@ class Trial:
             same = expected.of(ref, part.from_us, part.to_us)
             assert rows == same, self._difference(mode, f"stream {stream}", part, rows, same)
         boxes = [b.name.removesuffix(member) for b in fragment.boxes]
-        failed = Counter((box.removesuffix(member), f, at) for box, f, at in
-                         world.failed_of(result).elements())  # fmt: skip
+        failed = world.failed_of(result, member)
         same_failed = expected.failed_in(boxes, part.from_us, part.to_us)
         assert failed == same_failed, self._difference(
             mode, f"quarantine of {fragment.name}", part, failed, same_failed

@@ -1,8 +1,8 @@
 """The evaluation of a drawn network by DuckDB, over all records at once.
 
 Every relation becomes a table: the declared columns and `_stime`. What a box fails on is a row of
-the table `failed`: the box, the expression as the user wrote it, the event time, and whether it is
-a group of a window.
+the table `failed`: the box, the expression as the user wrote it, the reason, the event time, and
+whether it is a group of a window. The failure names all outputs that can be reached from the box.
 
 A failure is expected of the step that computes the first output row that needs the failed row. The
 oracle finds that row by following every reader of the box, window by window. What fails before
@@ -20,7 +20,13 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from tests.spark.drawn.expressions import EVENT_TIME, duck_type, one_zero
+from tests.spark.drawn.expressions import (
+    EVENT_TIME,
+    Aggregation,
+    Expression,
+    duck_type,
+    one_zero,
+)
 from tests.spark.drawn.spec import (
     SOURCE_COLUMNS,
     Aggregate,
@@ -35,8 +41,8 @@ from tests.spark.drawn.spec import (
 
 SECOND_US = 1_000_000
 Row = tuple[Any, ...]
-Failed = tuple[str, str, int]
-Failure = tuple[str, str, int, bool]
+Failed = tuple[str, str, str, frozenset[str], int]
+Failure = tuple[str, str, str, int, bool]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -53,11 +59,14 @@ class Expected:
         return Counter(row for row in self.rows[ref] if from_us <= row[-1] < to_us)
 
     def failed_in(self, boxes: Iterable[str], from_us: int, to_us: int) -> Counter[Failed]:
-        """What a step of a fragment of these boxes reports: box, expression, event time."""
+        """What a step of a fragment of these boxes reports.
+
+        Box, expression, reason, the outputs that lack the row, and event time.
+        """
         fragment = Reporting(self.net, frozenset(boxes))
         return Counter(
-            (box, field, at_us)
-            for box, field, at_us, is_window in self.failed
+            (box, field, reason, fragment.outputs_from(box), at_us)
+            for box, field, reason, at_us, is_window in self.failed
             if box in fragment.boxes
             and from_us <= fragment.reported_at(box, at_us, is_window) < to_us
         )
@@ -80,6 +89,15 @@ class Reporting:
         if isinstance(box, Aggregate):
             at_us = _first_end(box, at_us)
         return self._needed_at(name, at_us)
+
+    def outputs_from(self, name: str) -> frozenset[str]:
+        """The outputs that can be reached from a box, in this fragment or another."""
+        direct = {o for o, ref in self.net.outputs.items() if ref.partition(".")[0] == name}
+        readers = (
+            box.name for box in self.net.boxes
+            if name in (ref.partition(".")[0] for ref in _inputs(box))
+        )  # fmt: skip
+        return frozenset(direct.union(*map(self.outputs_from, readers)))
 
     def _needed_at(self, name: str, at_us: int) -> int:
         """The first output position that needs a row of a box."""
@@ -145,7 +163,8 @@ class Oracle:
         db = self._db
         db.execute("DROP SCHEMA IF EXISTS drawn CASCADE; CREATE SCHEMA drawn; USE drawn")
         db.execute(
-            "CREATE TABLE failed (box VARCHAR, field VARCHAR, at_us BIGINT, is_window BOOLEAN)"
+            "CREATE TABLE failed (box VARCHAR, field VARCHAR, reason VARCHAR, at_us BIGINT, "
+            "is_window BOOLEAN)"
         )
         for source in net.sources:
             db.register("given", records[source])
@@ -161,9 +180,7 @@ class Oracle:
         }
         failed = db.execute("SELECT * FROM failed").fetchall()
         db.execute("USE main")
-        return Expected(
-            net, rows, [(box, f, at_us, is_window) for box, f, at_us, is_window in failed]
-        )
+        return Expected(net, rows, failed)
 
 
 def normalised(table: pa.Table) -> list[Row]:
@@ -209,58 +226,68 @@ def _text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def _fails(box: str, fields: Iterable[str], relation: str, *, is_window: bool = False) -> str:
+def _fails(
+    box: str, columns: Iterable[tuple[str, Expression | Aggregation]], relation: str, *,
+    is_window: bool = False,
+) -> str:  # fmt: skip
     """Put the rows of a relation with a number in `_failed` into the table of failures."""
-    listed = ", ".join(_text(field) for field in fields)
+    named = [(name, e.spark) for name, e in columns]
+    fields = ", ".join(_text(spark) for _, spark in named)
+    wheres = ", ".join(_text(f"column {name} of box {box}: ") for name, _ in named)
     return (
-        f"INSERT INTO failed SELECT {_text(box)}, [{listed}][_failed], {EVENT_TIME}, {is_window} "
+        f"INSERT INTO failed SELECT {_text(box)}, [{fields}][_failed], "
+        f"[{wheres}][_failed] || _why, {EVENT_TIME}, {is_window} "
         f"FROM {relation} WHERE _failed IS NOT NULL"
     )
 
 
 def _filter(net: Drawn, box: Filter) -> Iterable[str]:
     ports = [port for port, _ in box.cases] + ([box.otherwise] if box.otherwise else [])
-    whens = ""
+    whens = whys = ""
     for at, (_, predicate) in enumerate(box.cases):
+        whys += f" WHEN {at + 1} THEN {predicate.why}"
         if predicate.fails:
             whens += f" WHEN {predicate.fails} THEN {-1 - at}"
         whens += f" WHEN {predicate.duck} THEN {at}"
     columns = ", ".join(name for name, _ in net.relations[box.input])
     yield (
         f"CREATE OR REPLACE TABLE cased AS SELECT *, CASE{whens} ELSE {len(box.cases)} END "
-        f'AS _case, CASE WHEN _case < 0 THEN -_case END AS _failed FROM "{box.input}"'
+        f"AS _case, CASE WHEN _case < 0 THEN -_case END AS _failed, CASE _failed{whys} END AS _why "
+        f'FROM "{box.input}"'
     )
     for at, port in enumerate(ports):
         ref = f"{box.name}.{port}" if len(ports) > 1 else box.name
         yield (
             f'CREATE TABLE "{ref}" AS SELECT {columns}, {EVENT_TIME} FROM cased WHERE _case = {at}'
         )
-    yield _fails(box.name, (p.spark for _, p in box.cases), "cased")
+    yield _fails(box.name, box.cases, "cased")
 
 
-def _first_that_fails(conditions: Iterable[str | None]) -> str:
-    whens = [f"WHEN {c} THEN {at + 1}" for at, c in enumerate(conditions) if c]
-    return f"CASE {' '.join(whens)} END" if whens else "CAST(NULL AS INTEGER)"
+def _first_that_fails(conditions: Iterable[tuple[str | None, str]]) -> str:
+    """The number of the first condition that is true, as `_failed`, and its reason, as `_why`."""
+    given = [(at + 1, *pair) for at, pair in enumerate(conditions) if pair[0]]
+    if not given:
+        return "CAST(NULL AS INTEGER) AS _failed, '' AS _why"
+    numbers = " ".join(f"WHEN {c} THEN {at}" for at, c, _ in given)
+    whys = " ".join(f"WHEN {c} THEN {why}" for _, c, why in given)
+    return f"CASE {numbers} END AS _failed, CASE {whys} END AS _why"
 
 
 def _map(box: Map) -> Iterable[str]:
-    failed = _first_that_fails(e.fails for _, e in box.columns)
+    failed = _first_that_fails((e.fails, e.why) for _, e in box.columns)
     made = ", ".join(f"CAST({e.duck} AS {duck_type(e.type)}) AS {n}" for n, e in box.columns)
-    yield (f'CREATE OR REPLACE TABLE tried AS SELECT *, {failed} AS _failed FROM "{box.input}"')
+    yield f'CREATE OR REPLACE TABLE tried AS SELECT *, {failed} FROM "{box.input}"'
     yield (
         f'CREATE TABLE "{box.name}" AS SELECT {made}, {EVENT_TIME} FROM tried WHERE _failed IS NULL'
     )
-    yield _fails(box.name, (e.spark for _, e in box.columns), "tried")
+    yield _fails(box.name, box.columns, "tried")
 
 
 def _aggregate(net: Drawn, box: Aggregate) -> Iterable[str]:
     size, advance = box.size_s * SECOND_US, box.advance_s * SECOND_US
-    fields = [a.spark for _, a in box.columns]
-    record_failed = _first_that_fails(a.record_fails for _, a in box.columns)
-    yield (
-        f'CREATE OR REPLACE TABLE tried AS SELECT *, {record_failed} AS _failed FROM "{box.input}"'
-    )
-    yield _fails(box.name, fields, "tried")
+    record_failed = _first_that_fails((a.record_fails, a.why) for _, a in box.columns)
+    yield f'CREATE OR REPLACE TABLE tried AS SELECT *, {record_failed} FROM "{box.input}"'
+    yield _fails(box.name, box.columns, "tried")
     # The last window that holds a record starts at the greatest multiple of the advance that is not
     # behind it; the first one starts behind the record less the size.
     last = f"({EVENT_TIME} - (({EVENT_TIME} % {advance}) + {advance}) % {advance})"
@@ -276,15 +303,15 @@ def _aggregate(net: Drawn, box: Aggregate) -> Iterable[str]:
     # Within expressions a key is the group's own value, whichever of its rows it is read from.
     columns += [f"{key} AS {g}" for key, g in zip(keys, box.group_by, strict=True)]
     columns += [f"CAST({a.duck} AS {duck_type(a.type)}) AS {n}" for n, a in box.columns]
-    failed = _first_that_fails(a.group_fails for _, a in box.columns)
+    failed = _first_that_fails((a.group_fails, a.why) for _, a in box.columns)
     yield (
         f"CREATE OR REPLACE TABLE grouped AS SELECT {', '.join(columns)}, "
-        f"_window + {size - 1} AS {EVENT_TIME}, {failed} AS _failed FROM windowed "
+        f"_window + {size - 1} AS {EVENT_TIME}, {failed} FROM windowed "
         f"GROUP BY {grouped}"
     )
-    good = "SELECT * EXCLUDE (_failed) FROM grouped WHERE _failed IS NULL"
+    good = "SELECT * EXCLUDE (_failed, _why) FROM grouped WHERE _failed IS NULL"
     yield f'CREATE TABLE "{box.name}" AS {good}'
-    yield _fails(box.name, fields, "grouped", is_window=True)
+    yield _fails(box.name, box.columns, "grouped", is_window=True)
 
 
 def _join(box: Join) -> Iterable[str]:

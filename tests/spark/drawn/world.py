@@ -156,9 +156,18 @@ class World:
             assert again == dict(one.buckets)
             yield one.stream, Counter(normalised(table.drop_columns([BUCKET])))
 
-    def failed_of(self, result: StepResult) -> Counter[Failed]:
-        """What was quarantined: box, expression, event time."""
+    def failed_of(self, result: StepResult, member: str = "") -> Counter[Failed]:
+        """What was quarantined: box, expression, reason, outputs without it, event time.
+
+        Names are without the suffix of a member.
+        """
         return Counter(
-            (q.origin.removeprefix("box "), q.field or "", q.position or 0)
+            (
+                q.origin.removeprefix("box ").removesuffix(member),
+                q.field,
+                q.reason.replace(f"{member}: ", ": "),
+                frozenset(output.removesuffix(member) for output in q.outputs),
+                q.position or 0,
+            )
             for q in result.quarantine
         )
