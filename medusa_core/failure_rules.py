@@ -43,7 +43,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from medusa_core.fragments import Fragment, Stage, stages_of
+from medusa_core.fragments import Fragment, Stages, merged, stages_of
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from medusa_core.network import Aggregate, Box, Join, inputs_of
@@ -54,7 +54,7 @@ class Route:
     """A path from a row to an output: the windows and Joins on it, in this order."""
 
     output: StreamName
-    stages: tuple[Stage, ...] = ()
+    stages: Stages = ()
 
     def first_need_us(self, position_us: int) -> int:
         """The first position of the output that needs a row at this position."""
@@ -116,11 +116,14 @@ def failure_rules(fragment: Fragment) -> FailureRules:
         from_box[port.owner].append(Route(output))
     into: dict[str, tuple[Route, ...]] = {}
     for box in reversed(fragment.boxes):
-        routes = sorted(dict.fromkeys(from_box[box.name]), key=lambda r: outputs[r.output])
+        ways = ((route.output, (), route.stages) for route in from_box[box.name])
+        routes = [Route(output, stages) for output, stages in merged(ways)]
+        routes.sort(key=lambda route: outputs[route.output])
         from_box[box.name] = routes
         into[box.name] = ()
         for reference, stages in zip(inputs_of(box), stages_of(box), strict=True):
-            through = tuple(Route(route.output, stages + route.stages) for route in routes)
+            ways = ((route.output, stages, route.stages) for route in routes)
+            through = tuple(Route(output, found) for output, found in merged(ways))
             # The boxes that can fail have one input.
             into[box.name] += through
             port = fragment.network.port(reference, box.name)

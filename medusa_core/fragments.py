@@ -6,9 +6,9 @@ stream with a name of its own, kept in the catalog like any other. Fragments for
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 from medusa_core.errors import Refused
 from medusa_core.frozen import freeze
@@ -91,8 +91,28 @@ class _Side:
 Stage: TypeAlias = _Size | _Side
 """What lies between the rows that a box gives and those of one of its inputs, in event time."""
 
+Stages: TypeAlias = tuple[Stage, ...]
+K = TypeVar("K")
 
-def stages_of(box: Box) -> tuple[tuple[Stage, ...], ...]:
+
+def merged(ways: Iterable[tuple[K, Stages, Stages]]) -> Iterator[tuple[K, Stages]]:
+    """Ways of two parts each, without those that differ by the Joins that they begin with alone.
+
+    Joins in a row are one reach, and reaches before the same stages are one, their hull: a chain of
+    Joins of a stream with itself would have as many ways as there are choices of sides.
+    """
+    found: dict[tuple[K, Stages], Reach] = {}
+    for key, first, rest in ways:
+        stages, reach = first + rest, Reach(0, 0)
+        while stages and isinstance(stages[0], _Side):
+            reach, stages = reach.then(stages[0].reach), stages[1:]
+        known = found.get((key, stages))
+        found[key, stages] = reach if known is None else known.hull(reach)
+    for (key, stages), reach in found.items():
+        yield key, stages if reach == Reach(0, 0) else (_Side(reach), *stages)
+
+
+def stages_of(box: Box) -> tuple[Stages, ...]:
     """For each input of a box, in order, the stage that its rows pass: one or none."""
     match box:
         case Aggregate():
@@ -110,7 +130,7 @@ class _Path:
     """
 
     stream: StreamName
-    stages: tuple[Stage, ...] = ()
+    stages: Stages = ()
     waits: bool = False
 
     def behind(self, part: Range) -> Range | None:
@@ -156,12 +176,12 @@ class Fragment:
         behind: dict[str, tuple[_Path, ...]] = {}
         for box in self.boxes:
             waits = isinstance(box, Join) and box.waits
-            paths = (
-                _Path(path.stream, stages + path.stages, waits or path.waits)
+            ways = (
+                ((path.stream, waits or path.waits), stages, path.stages)
                 for reference, stages in zip(inputs_of(box), stages_of(box), strict=True)
                 for path in self._paths_from(self.network.port(reference, box.name), behind)
             )
-            behind[box.name] = tuple(dict.fromkeys(paths))
+            behind[box.name] = tuple(_Path(key[0], found, key[1]) for key, found in merged(ways))
         found = {name: self._paths_from(port, behind) for name, port in self.outputs.items()}
         object.__setattr__(self, "_paths", found)
 

@@ -66,6 +66,14 @@ class Reach:
         """The range of the input that the output positions in `part` need."""
         return Range(part.from_us - self.last_us, part.to_us - self.first_us)
 
+    def hull(self, other: Reach) -> Reach:
+        """The positions that need the row by this reach, by the other, or in between."""
+        return Reach(min(self.first_us, other.first_us), max(self.last_us, other.last_us))
+
+    def then(self, other: Reach) -> Reach:
+        """The positions that need it by way of the positions that need it by the other."""
+        return Reach(self.first_us + other.first_us, self.last_us + other.last_us)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
@@ -149,12 +157,8 @@ class Join:
             case "inner":
                 return of_pairs
             case "left":
-                return _hull(of_pairs[0], certain[0]), _hull(of_pairs[1], certain[1])
+                return of_pairs[0].hull(certain[0]), of_pairs[1].hull(certain[1])
         return certain
-
-
-def _hull(one: Reach, other: Reach) -> Reach:
-    return Reach(min(one.first_us, other.first_us), max(one.last_us, other.last_us))
 
 
 def check_join(box: Join) -> None:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medusa_core.errors import Refused
+from medusa_core.failure_rules import failure_rules
 from medusa_core.fragments import Fragment, end_of, fragments_of
 from medusa_core.grid import Range, parse_offset_us
 from medusa_core.joins import KINDS, Join
@@ -133,6 +134,20 @@ def test_a_stream_may_be_joined_with_itself() -> None:
     itself = (a_join(right="bids"),)
     (fragment,) = fragments_of(replace(network, sources=network.sources[:1], boxes=itself))
     assert fragment.needed(RESULT, seconds(100, 110)) == {BIDS: seconds(90, 110)}
+
+
+def test_a_chain_of_joins_of_a_stream_with_itself_needs_one_range() -> None:
+    chain = [a_join(name="met0", right="bids", within=("-5s", "10s"))]
+    chain += [
+        a_join(name=f"met{at}", left=f"met{at - 1}", right=f"met{at - 1}") for at in range(1, 40)
+    ]
+    network = a_network(a_join())
+    outputs = (Output(name="result", input="met39"),)
+    (fragment,) = fragments_of(
+        replace(network, sources=network.sources[:1], boxes=tuple(chain), outputs=outputs)
+    )
+    assert fragment.needed(RESULT, seconds(1_000, 1_010)) == {BIDS: seconds(600, 1_010)}
+    assert failure_rules(fragment).of("met0", is_window=True).routes
 
 
 @pytest.mark.parametrize(

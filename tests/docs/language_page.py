@@ -19,7 +19,7 @@ from tests.docs.pages import DOCS
 PAGE = DOCS / "language.md"
 KINDS = (
     network.Network, network.Source, network.Filter, network.Map, network.Union,
-    network.Aggregate, network.Function, network.Output,
+    network.Aggregate, network.Join, network.Function, network.Output,
 )  # fmt: skip
 COLUMNS = {
     name: Column(name, type_)
@@ -114,6 +114,8 @@ def declared_fields(kind: type) -> list[tuple[str, str, str]]:
     for field in fields(kind):
         if field.init:
             default = "" if field.default is MISSING else f"`{shown(field.default)}`"
+            if field.default_factory is not MISSING:
+                default = f"`{shown(field.default_factory())}`"
             found.append((f"`{field.name}`", f"`{shown_type(str(field.type))}`", default))
     return found
 

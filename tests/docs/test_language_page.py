@@ -25,6 +25,7 @@ from tests.docs.language_page import (
     with_parts,
 )
 from tests.docs.pages import page
+from tests.replaying import Replayer
 
 PAGE = page("language")
 BEFORE, _, AGGREGATE_PART = PAGE.partition("\n## Aggregate functions\n")
@@ -94,11 +95,36 @@ def test_the_example_compiles_to_the_columns_of_the_page(example: Network) -> No
         ("mean_km", "double"),
         ("newest_kind", "string"),
     ]
+    assert [(c.name, c.type) for c in checked.columns_of_output("refunds_of_trips")] == [
+        ("user", "string"),
+        ("fee", "decimal(10,2)"),
+        ("refund", "decimal(10,2)"),
+    ]
     assert {type(box).__name__ for box in example.boxes} == {kind.__name__ for kind in KINDS} - {
         "Network",
         "Source",
         "Output",
     }
+
+
+def test_the_join_of_the_example_gives_each_trip_with_its_refund_or_without(
+    example: Network, replayer: Replayer
+) -> None:
+    """Two refunds of ann's first trip; one came an hour and a second after ben's."""
+    inputs = {}
+    for name, lines in (
+        ("trips", ["at_ms,user,km,fee", "0,ann,5,2.00", "60000,ben,30,9.00"]),
+        ("refunds", ["at_ms,account,amount", "1000,ann,0.50", "2000,ann,0.25", "3661000,ben,9.00"]),
+    ):
+        path = replayer.folder / f"{name}.csv"
+        path.write_text("\n".join(lines) + "\n")
+        inputs[name] = [path]
+    export = replayer.folder / "export"
+    with replayer.home() as home:
+        replayer.run(home, example, inputs, export=export)
+    assert (export / "refunds_of_trips.csv").read_text().splitlines() == [
+        "user,fee,refund", "ann,1.00,0.25", "ann,1.00,0.50", "ben,9.00,",
+    ]  # fmt: skip
 
 
 def test_the_function_of_the_example_takes_and_returns_a_frame(
