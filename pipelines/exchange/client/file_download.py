@@ -17,15 +17,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from functools import partial
 from hashlib import sha256
+from http import HTTPStatus
 from pathlib import Path
 from typing import ParamSpec, TypeVar
-
-import httpx
 
 from medusa_core.errors import Unavailable
 from medusa_core.names import Participant
 from medusa_core.segments import SegmentFile
 from pipelines.base.files import PART_PREFIX, PART_SUFFIX, FileLock, rename, sync_file
+from pipelines.exchange.client.http_client import Response
 from pipelines.exchange.client.partner_link import (
     DOWNLOADS_MAX,
     SILENT_S,
@@ -166,9 +166,9 @@ async def _end_of(writing: asyncio.Future[None] | None) -> None:
         writing.result()
 
 
-def _continues(response: httpx.Response, first: int) -> bool:
+def _continues(response: Response, first: int) -> bool:
     """Whether a response is the part of a file from a byte on."""
-    is_part = response.status_code == httpx.codes.PARTIAL_CONTENT
+    is_part = response.status == HTTPStatus.PARTIAL_CONTENT
     return is_part and response.headers.get("content-range", "").startswith(f"bytes {first}-")
 
 
