@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from bench.exchange.homes import BETA
+from bench.exchange.homes import ALPHA, BETA
 from medusa_core.exchange import LineNews
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer, SegmentFile
@@ -90,15 +90,22 @@ class Reader:
         listener = notification_listener(self._session, self._links)
         try:
             while not self._is_ended.is_set():
+                is_watched = self._is_watched()
                 while self._importer.poll(_complain):
                     self._is_settled.clear()
-                self._is_settled.set()
+                    is_watched = self._is_watched()
+                if is_watched:
+                    self._is_settled.set()
                 listener.wait(POLL_MS)
         finally:
             listener.close()
 
+    def _is_watched(self) -> bool:
+        """Whether alpha says which lines have news; before, all of them are requested in turn."""
+        return self._session.exchange.line_marks(ALPHA) is not None
+
     def settle(self) -> None:
-        """Return when nothing is left to import."""
+        """Return when nothing is left to import, and the long poll has answered."""
         self._is_settled.clear()
         self._is_settled.wait()
 

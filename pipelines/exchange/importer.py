@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
@@ -53,6 +53,9 @@ FILES_AT_ONCE = 64
 FILES_S = 1.0
 """Time in a poll after which no further files are waited for: over a slow link news with many files
 comes in several polls, and the loop keeps its bounds meanwhile."""
+
+LOOK_AGAIN_S = 1.0
+"""For how long what was read of the own home is used, while all partners say what has news."""
 
 SEGMENT_MS = 5.0
 """What a segment costs to import, before any has been."""
@@ -126,6 +129,8 @@ class Importer:
         self._failed: set[tuple[StreamName, Producer]] = set()
         self._paths_ms: Mapping[StreamName, int] = {}
         self._read_s = 0.0
+        self._statuses: tuple[ImportStatus, ...] | None = None
+        self._quiet_marks: Mapping[Participant, Marks | None] = {}
         self._room_ends_s: float | None = None
         self._files_end_s = 0.0
         self._segment_ms = SEGMENT_MS
@@ -145,10 +150,12 @@ class Importer:
         moved = 0
         away: set[Participant] = set()
         stopped: set[tuple[StreamName, Producer]] = set()
-        statuses = self._catalog.imports()
-        self._read_s = self._now_s()
-        marks: dict[Participant, Marks | None] = {}
-        self._files_end_s = self._read_s + FILES_S
+        statuses, is_fresh = self._read_statuses()
+        marks = {p: self._line_marks(p) for p in {s.producer.participant for s in statuses}}
+        if not is_fresh and self._is_quiet(marks):
+            return 0
+        self._statuses = None
+        self._files_end_s = self._now_s() + FILES_S
         for status in statuses:
             if status.producer.participant in away:
                 continue
@@ -191,8 +198,43 @@ class Importer:
                 # Also without news: what was the matter with the line is over.
                 self._failed.discard((status.stream, status.producer))
                 on_import(_imported(status, segments, None))
+        is_watched = bool(marks) and all(known is not None for known in marks.values())
+        if is_watched and not moved and self._are_seen(statuses, marks):
+            self._statuses, self._quiet_marks = statuses, marks
+        if is_fresh:
+            # Where partners say what has news, the next poll is soon, and acknowledges what came.
+            after = self._catalog.imports() if moved and not is_watched else statuses
+            self._acknowledge_all(statuses, after, away, stopped)
+        return moved
+
+    def _read_statuses(self) -> tuple[tuple[ImportStatus, ...], bool]:
+        """The lines and how far each is here, and whether that was read just now."""
+        if self._statuses is not None and self._now_s() < self._read_s + LOOK_AGAIN_S:
+            return self._statuses, False
+        self._statuses = None
+        statuses = self._catalog.imports()
+        self._read_s = self._now_s()
+        return statuses, True
+
+    def _is_quiet(self, marks: Mapping[Participant, Marks | None]) -> bool:
+        """Whether no partner has said anything since a poll that found nothing."""
+        before = self._quiet_marks
+        return all(known is not None and known is before.get(p) for p, known in marks.items())
+
+    def _are_seen(
+        self, statuses: Iterable[ImportStatus], marks: Mapping[Participant, Marks | None]
+    ) -> bool:
+        """Whether all that the partners say is here."""
+        found = ((status, self._mark(status, marks)) for status in statuses)
+        return all(mark is not None and self._is_seen(status, mark) for status, mark in found)
+
+    def _acknowledge_all(
+        self, statuses: Iterable[ImportStatus], after: Iterable[ImportStatus],
+        away: Set[Participant], stopped: Set[tuple[StreamName, Producer]],
+    ) -> None:  # fmt: skip
+        """Acknowledge the lines as they are `after` a poll that has begun with `statuses`."""
         before = {(s.stream, s.producer): s for s in statuses}
-        for status in self._catalog.imports() if moved else statuses:
+        for status in after:
             if status.reader.is_import:
                 # What came just now is compared with other producers before it is called safe.
                 earlier = before.get((status.stream, status.producer), status)
@@ -200,14 +242,11 @@ class Importer:
             is_stopped = (status.stream, status.producer) in stopped
             if status.producer.participant not in away and not is_stopped:
                 self._acknowledge(status)
-        return moved
 
-    def _mark(self, status: ImportStatus, marks: dict[Participant, Marks | None]) -> str | None:
+    @staticmethod
+    def _mark(status: ImportStatus, marks: Mapping[Participant, Marks | None]) -> str | None:
         """The mark of a line's news at its partner; None if it is not known."""
-        partner = status.producer.participant
-        if partner not in marks:
-            marks[partner] = self._line_marks(partner)
-        known = marks[partner]
+        known = marks[status.producer.participant]
         return None if known is None else known.get((status.stream, status.producer.replica))
 
     def _is_seen(self, status: ImportStatus, mark: str) -> bool:

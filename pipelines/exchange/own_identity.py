@@ -40,11 +40,12 @@ class OwnIdentity:
     def __init__(self, directory: Path, participant: Participant) -> None:
         self._directory = directory
         self._participant = participant
+        self._key_path = key_path(directory, participant)
 
     def mark(self) -> object:
         """What changes with the key; cheaper to find than the key."""
         try:
-            return os.stat(key_path(self._directory, self._participant)).st_mtime_ns
+            return os.stat(self._key_path).st_mtime_ns
         except OSError:
             return None
 

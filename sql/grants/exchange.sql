@@ -6,8 +6,9 @@ GRANT USAGE ON SCHEMA medusa, medusa_market TO :"role";
 
 GRANT SELECT ON medusa.home, medusa.schema_file, medusa.schema_migration, medusa.schema_version TO
     :"role";
-GRANT EXECUTE ON FUNCTION medusa.acknowledge_as, medusa.published_file, medusa.published_news,
-    medusa.published_progress, medusa.published_streams, medusa.to_ms TO :"role";
+GRANT EXECUTE ON FUNCTION medusa.acknowledge_as, medusa.published_file, medusa.published_files,
+    medusa.published_news, medusa.published_progress, medusa.published_streams, medusa.to_ms TO
+    :"role";
 GRANT EXECUTE ON FUNCTION medusa.shared_changes, medusa.shared_segments, medusa.shared_table,
     medusa.shared_version_at, medusa.shared_versions TO :"role";
 GRANT EXECUTE ON FUNCTION medusa_market.deliver_envelopes, medusa_market.issue_token,

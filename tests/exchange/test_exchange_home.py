@@ -106,6 +106,9 @@ def test_a_partner_reads_the_news_that_this_home_has(granted: ExchangeHome, urls
 def test_a_partner_finds_a_file_by_its_hash(granted: ExchangeHome) -> None:
     found = granted.published_file(BETA, HASHES[a.SUMS])
     assert found == a.a_file(2, "sums.parquet", HASHES[a.SUMS])
+    assert granted.published_files(BETA, [HASHES[a.SUMS]]) == (found,)
+    with pytest.raises(Refused, match="65 files cannot be sent together"):
+        granted.published_files(BETA, [HASHES[a.SUMS]] * 65)
 
 
 @pytest.mark.parametrize(
@@ -122,12 +125,14 @@ def test_what_is_not_granted_is_not_there(granted: ExchangeHome, partner: str, s
     assert granted.acknowledge(who, wide) == may
     if name in HASHES:
         assert (granted.published_file(who, HASHES[name]) is not None) == may
+        assert len(granted.published_files(who, ["", HASHES[name]])) == may
 
 
 def test_a_file_of_no_segment_and_a_hash_of_no_file_are_not_there(granted: ExchangeHome) -> None:
     """A landed file may hold records of several streams, of which one is granted."""
     for digest in (LANDED, hash_of("other"), "", HASHES[a.SUMS].upper(), "%"):
         assert granted.published_file(BETA, digest) is None
+        assert granted.published_files(BETA, [digest]) == ()
 
 
 @pytest.mark.parametrize("replica", long_but(1, [-1, 1, 2**31 - 1], quick=True))
@@ -218,6 +223,7 @@ def test_no_other_role_calls_in_the_name_of_a_partner(urls: HomeUrls, role: str)
         "medusa.published_streams('beta')",
         "medusa.published_progress('beta')",
         "medusa.published_file('beta', '')",
+        "medusa.published_files('beta', '{}')",
         "medusa.published_news('beta', 'sums', 0, 0, 1)",
         "medusa.acknowledge_as('beta', 'sums', 0, 1, 0)",
         "medusa_market.deliver_envelopes('beta', '[]')",

@@ -95,6 +95,33 @@ def test_imported_files_are_acknowledged_and_complete(
     assert exchange.acknowledged == {ONE: 2 * WIDTH_US}
 
 
+def test_the_own_home_is_read_once_a_second_while_partners_say_that_nothing_happens(
+    alpha: Writer, beta: Writer, exchange: Told, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = []
+    real = reader.catalog.imports
+    monkeypatch.setattr(reader.catalog, "imports", lambda: reads.append(reader.now_s) or real())
+    reader.marks = {(stream, 0): "0" for stream in (ONE, TWO, THREE)}
+    for _ in range(3):
+        reader.poll()
+    before = len(reads)
+    for reader.now_s in (0.3, 0.6, 0.9):
+        reader.poll()
+    assert len(reads) == before
+    reader.now_s = 1.0
+    reader.poll()
+    assert len(reads) == before + 1
+
+    alpha.commit(ONE, [alpha.file("one/a.parquet", b"a")])
+    reader.marks = {**reader.marks, (ONE, 0): "1"}
+    assert [one.stream for one in reader.poll()] == [ONE]
+    assert len(reads) == before + 1, "news is requested at once"
+    assert ONE not in exchange.acknowledged
+    reader.poll()
+    assert len(reads) == before + 2
+    assert exchange.acknowledged[ONE] == WIDTH_US
+
+
 def test_only_lines_whose_marks_have_changed_are_requested(
     alpha: Writer, exchange: Told, reader: Reader
 ) -> None:

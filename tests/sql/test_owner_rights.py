@@ -34,7 +34,7 @@ PROGRAMS = (
     "take_envelopes", "take_envelope", "write_audit", "take_offer", "take_answer", "apply_round",
     "make_offer", "give_answer", "tidy_partners", "resume_delivery", "begin_market",
     "charge", "found_home", "issue_token", "token_holder",
-    "deliver_envelopes", "published_news", "published_file", "acknowledge_as",
+    "deliver_envelopes", "published_news", "published_file", "published_files", "acknowledge_as",
     "add_recipient", "note_recipient_usage", "recipient_of", "shared_segments", "shared_table",
 )  # fmt: skip
 """What a participant's program does: by hand it would be forged."""

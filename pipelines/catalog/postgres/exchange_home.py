@@ -128,6 +128,13 @@ class ExchangeHome(HomeDatabase):
         found = self._value("published_file", partner=partner, sha256=sha256)
         return None if found is None else SegmentFile(**found)
 
+    def published_files(
+        self, partner: Participant, hashes: Sequence[str]
+    ) -> tuple[SegmentFile, ...]:
+        """The files with these hashes, in their order, that there are for this partner."""
+        found = self._value("published_files", partner=partner, hashes=list(hashes))
+        return tuple(SegmentFile(**one) for one in found or ())
+
     def acknowledge(self, partner: Participant, acknowledgement: Acknowledgement) -> bool:
         """Move the partner's hold; False: the stream is not there for this partner."""
         return bool(

@@ -12,20 +12,28 @@ import asyncio
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from functools import partial
 from hashlib import sha256
+from http import HTTPStatus
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-import httpx
-
-from medusa_core.errors import Unavailable
+from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
+from medusa_core.protocol.file_batches import BatchReader, batch_bytes, write_files
 from medusa_core.segments import SegmentFile
-from pipelines.base.files import PART_PREFIX, PART_SUFFIX, FileLock, rename, sync_file
+from pipelines.base.files import (
+    PART_PREFIX,
+    PART_SUFFIX,
+    FileLock,
+    atomic_file,
+    rename,
+    sync_file,
+)
+from pipelines.exchange.client.http_client import Response
 from pipelines.exchange.client.partner_link import (
     DOWNLOADS_MAX,
     SILENT_S,
@@ -78,17 +86,57 @@ class Downloads:
                     await self._run(part.name, target)
                 except _OtherBytes:
                     await self._run(part.remove)
-                    raise Unavailable(
-                        f"partner {partner} sends other bytes than it announced for the file with "
-                        f"SHA-256 {file.sha256[:12]}…: call its operator"
-                    ) from None
+                    raise _other_bytes(partner, file) from None
                 finally:
                     part.close()
         except OSError as error:
-            raise Unavailable(
-                f"copy {target} could not be written ({error.strerror}): free space or mend the "
-                "folder; it is tried again"
-            ) from error
+            raise _not_written(target, error) from error
+
+    async def download_batch(
+        self, link: PartnerLink, partner: Participant, files: Mapping[SegmentFile, Path]
+    ) -> set[SegmentFile]:
+        """Make copies of small files in one request; those that were made, which may be few.
+
+        Each is synced, its folder is not yet. Raises Refused if the partner sends what was not
+        requested, and Unavailable if it sends other bytes than announced, or a copy cannot be
+        written. A partner that does not answer is no error: the files are missing.
+        """
+        writes: list[asyncio.Future[SegmentFile]] = []
+        try:
+            async with link.downloads:
+                await self._receive_batch(link, partner, files, writes)
+        finally:
+            found = await asyncio.gather(*writes, return_exceptions=True)
+        for one in found:
+            if isinstance(one, BaseException):
+                raise one
+        return {one for one in found if isinstance(one, SegmentFile)}
+
+    async def _receive_batch(
+        self, link: PartnerLink, partner: Participant, files: Mapping[SegmentFile, Path],
+        writes: list[asyncio.Future[SegmentFile]],
+    ) -> None:  # fmt: skip
+        """Begin to write each file as it arrives."""
+        by_hash = {file.sha256: file for file in files}
+        sizes = {digest: file.size_bytes for digest, file in by_hash.items()}
+        body, is_answered = write_files(list(sizes)), False
+        try:
+            async with link.streamed("POST", "/v1/files", body=body, silent_s=SILENT_S) as response:
+                is_answered = True
+                reader, rate, received = BatchReader(sizes), MinimumRate(link), 0
+                async for piece in link.pieces(response, batch_bytes(sizes.values())):
+                    received += len(piece)
+                    rate.check(received)
+                    for digest, content in reader.take(piece):
+                        file = by_hash[digest]
+                        writing = self._started(_write, partner, file, content, files[file])
+                        writes.append(writing)
+        except Unavailable:
+            pass
+        except Refused:
+            if is_answered:
+                raise
+            # It is an older Medusa, which sends no batches.
 
     async def _opened(self, target: Path, file: SegmentFile) -> _PartFile:
         """The part file; closed if the request is cancelled while it is being read."""
@@ -166,10 +214,46 @@ async def _end_of(writing: asyncio.Future[None] | None) -> None:
         writing.result()
 
 
-def _continues(response: httpx.Response, first: int) -> bool:
+def _continues(response: Response, first: int) -> bool:
     """Whether a response is the part of a file from a byte on."""
-    is_part = response.status_code == httpx.codes.PARTIAL_CONTENT
+    is_part = response.status == HTTPStatus.PARTIAL_CONTENT
     return is_part and response.headers.get("content-range", "").startswith(f"bytes {first}-")
+
+
+def _write(partner: Participant, file: SegmentFile, content: bytes, target: Path) -> SegmentFile:
+    """Write a copy, synced, if the content has the announced hash."""
+    if sha256(content).hexdigest() != file.sha256:
+        raise _other_bytes(partner, file)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _check_room(target.parent, file, file.size_bytes)
+        with atomic_file(target, syncs_folder=False, mode=FILE_MODE) as opened:
+            opened.write(content)
+    except OSError as error:
+        raise _not_written(target, error) from error
+    return file
+
+
+def _check_room(folder: Path, file: SegmentFile, size_bytes: int) -> None:
+    if size_bytes > shutil.disk_usage(folder).free - FREE_BYTES_MIN:
+        raise Unavailable(
+            f"there is no room for a file of {file.size_bytes} bytes in {folder}: free space; it "
+            "is tried again"
+        )
+
+
+def _other_bytes(partner: Participant, file: SegmentFile) -> Unavailable:
+    return Unavailable(
+        f"partner {partner} sends other bytes than it announced for the file with SHA-256 "
+        f"{file.sha256[:12]}…: call its operator"
+    )
+
+
+def _not_written(target: Path, error: OSError) -> Unavailable:
+    return Unavailable(
+        f"copy {target} could not be written ({error.strerror}): free space or mend the folder; it "
+        "is tried again"
+    )
 
 
 class _OtherBytes(Exception):
@@ -183,7 +267,7 @@ class _PartFile:
         self.file = file
         target.parent.mkdir(parents=True, exist_ok=True)
         self._folder = target.parent
-        self._check_room(file.size_bytes)
+        _check_room(target.parent, file, file.size_bytes)
         self._path, self._lock = _locked(target, file.sha256)
         with ExitStack() as failed:
             failed.callback(self._lock.close)
@@ -216,7 +300,7 @@ class _PartFile:
 
     def write(self, pieces: Sequence[bytes]) -> None:
         """Append received bytes; Unavailable if too little room is left, also by other files."""
-        self._check_room(sum(map(len, pieces)))
+        _check_room(self._folder, self.file, sum(map(len, pieces)))
         for piece in pieces:
             self._opened.write(piece)
             self._digest.update(piece)
@@ -225,13 +309,6 @@ class _PartFile:
         if self._unsynced >= SYNCED_BYTES:
             self._unsynced = 0
             sync_file(self._opened)
-
-    def _check_room(self, size_bytes: int) -> None:
-        if size_bytes > shutil.disk_usage(self._folder).free - FREE_BYTES_MIN:
-            raise Unavailable(
-                f"there is no room for a file of {self.file.size_bytes} bytes in {self._folder}: "
-                "free space; it is tried again"
-            )
 
     def name(self, target: Path) -> None:
         """Give the file, which is complete, the target's name."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import replace
 from enum import Enum
@@ -20,6 +20,7 @@ from medusa_core.errors import Diverged, MedusaError, Unavailable
 from medusa_core.exchange import LineNews
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.protocol import call_documents as calls
+from medusa_core.protocol.file_batches import BATCH_BYTES_MAX, FILE_BYTES_MAX, batch_bytes
 from medusa_core.protocol.news_documents import NEWS_BYTES_MAX, check_page, read_news
 from medusa_core.restart import RestartPolicy
 from medusa_core.segments import Producer, SegmentFile
@@ -56,6 +57,9 @@ INLINE_BYTES_MAX = 64 << 10
 
 WATCH_RETRIES = RestartPolicy(back_off_ms=1_000, back_off_ms_max=30_000)
 """Pauses after requests for progress that failed."""
+
+BATCH_FILES = 16
+"""Small files that are requested together."""
 
 LOOKUPS_MAX = 64
 """Names of hosts that may be resolved at once."""
@@ -147,21 +151,33 @@ class HttpsExchange:
         self.fetch_all(partner, {file: target})
 
     def fetch_all(self, partner: Participant, files: Mapping[SegmentFile, Path]) -> None:
-        """See `Exchange.fetch_all`: `DOWNLOADS_MAX` at a time."""
+        """See `Exchange.fetch_all`: `DOWNLOADS_MAX` at a time, small files in batches."""
+
+        async def download_some(link: PartnerLink, some: Sequence[SegmentFile]) -> None:
+            targets = {file: files[file] for file in some}
+            made = await self._downloads.download_batch(link, partner, targets)
+            self.links.note_answer(partner)
+            for _ in made:
+                self.links.note_file(partner)
+            # Each of the others alone: it is continued where it broke off, or says what is wrong.
+            await _all_of(download(link, file, files[file]) for file in some if file not in made)
 
         async def download(link: PartnerLink, file: SegmentFile, target: Path) -> None:
             await self._downloads.download(link, partner, file, target)
             self.links.note_answer(partner)
             self.links.note_file(partner)
 
-        async def all_of(link: PartnerLink) -> None:
-            copied = (download(link, file, target) for file, target in files.items())
-            # What arrives is kept, also if another one fails.
-            for found in await asyncio.gather(*copied, return_exceptions=True):
-                if isinstance(found, BaseException):
-                    raise found
+        async def all_files(link: PartnerLink) -> None:
+            batches = batches_of(files)
+            in_batches = {file for batch in batches for file in batch}
+            await _all_of(
+                [
+                    *(download_some(link, batch) for batch in batches),
+                    *(download(link, f, to) for f, to in files.items() if f not in in_batches),
+                ]
+            )
 
-        self._run(partner, all_of, kind=CallKind.FILE)
+        self._run(partner, all_files, kind=CallKind.FILE)
 
     def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,
                     limit_ms: int, path_ms: int) -> None:  # fmt: skip
@@ -421,6 +437,32 @@ class HttpsExchange:
         await asyncio.gather(*others, return_exceptions=True)
         for link in self._links.values():
             await link.close()
+
+
+async def _all_of(calls: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Wait for all of them; what arrives is kept, also if another one fails."""
+    for found in await asyncio.gather(*calls, return_exceptions=True):
+        if isinstance(found, BaseException):
+            raise found
+
+
+def batches_of(files: Iterable[SegmentFile]) -> list[list[SegmentFile]]:
+    """Small files, as they are requested together: also one alone, which needs no part file.
+
+    A batch is much smaller than it may be: while one is written, others are sent.
+    """
+    batches: list[list[SegmentFile]] = []
+    known: set[str] = set()
+    for file in files:
+        # Of two names of one content the second is requested by itself.
+        if file.size_bytes > FILE_BYTES_MAX or file.sha256 in known:
+            continue
+        known.add(file.sha256)
+        is_full = not batches or len(batches[-1]) >= BATCH_FILES
+        if is_full or batch_bytes(f.size_bytes for f in (*batches[-1], file)) > BATCH_BYTES_MAX:
+            batches.append([])
+        batches[-1].append(file)
+    return batches
 
 
 def _marks_of(content: bytes) -> LineMarks:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from medusa_core.errors import Unavailable
@@ -42,9 +43,9 @@ class PartnerAddresses:
         """Where a partner's server is; Unavailable if that, or its key, is unknown."""
         known = self._partner(partner)
         if known.url is not None:
-            return PartnerAddress(url=known.url, public_key=known.public_key, pin=known.pin)
+            return _address(known.url, known.public_key, known.pin)
         server = read_address(self._directory, partner)
-        return PartnerAddress(url=server.url, public_key=known.public_key, pin=server.pin)
+        return _address(server.url, known.public_key, server.pin)
 
     def _partner(self, partner: Participant) -> KnownPartner:
         # Without a lock, so that nobody waits for another one's query: two at once find the same.
@@ -64,3 +65,9 @@ class PartnerAddresses:
                 f"{partner} is not known in this home, or was removed: run medusa apply, or join "
                 "it with medusa partner"
             ) from None
+
+
+@lru_cache(maxsize=256)
+def _address(url: str, public_key: bytes, pin: str | None) -> PartnerAddress:
+    """The address, checked once: it is found for each request."""
+    return PartnerAddress(url=url, public_key=public_key, pin=pin)

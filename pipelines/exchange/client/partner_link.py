@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import http.client
 import os
 import re
 import secrets
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from http.cookiejar import CookieJar, DefaultCookiePolicy
+from http import HTTPStatus
 from typing import Any, Protocol
-from urllib.parse import urlsplit
-
-import httpx
+from urllib.parse import urlencode, urlsplit
 
 from medusa_core.errors import MedusaError, Refused, Unavailable
 from medusa_core.names import Participant
@@ -36,7 +35,13 @@ from medusa_core.protocol.introductions import INTRODUCTION, Introduction
 from medusa_core.protocol.invitations import Joining, write_joining
 from medusa_core.protocol.problems import read_problem
 from pipelines.base import clock
-from pipelines.exchange.client.network_streams import Transport
+from pipelines.exchange.client.http_client import (
+    BrokenConnection,
+    HttpClient,
+    NotConnected,
+    Response,
+    Silence,
+)
 from pipelines.exchange.server_certificates import pin_of, pinned_context, public_context
 from pipelines.exchange.signed_introductions import verified_introduction
 from pipelines.homes.exchange_addresses import is_loopback
@@ -94,7 +99,8 @@ class ClientIdentity(Protocol):
         """By which others know this participant."""
 
 
-SENT_S = "medusa_sent_s"
+JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
 READ_TIMING = re.compile(r"(?:^|,) *read;dur=([0-9]{1,9})(?=$|[,;. ])")
 
 Learn = Callable[[bytes, Introduction], object]
@@ -135,7 +141,7 @@ class Received:
     """
 
     content: bytes
-    headers: httpx.Headers
+    headers: Mapping[str, str]
     read_s: float
 
 
@@ -152,8 +158,8 @@ class PartnerLink:
         self._partner = partner
         self._identity = identity
         self._learn = learn
-        self._client: httpx.AsyncClient | None = None
-        self._old: list[httpx.AsyncClient] = []
+        self._client: HttpClient | None = None
+        self._old: list[HttpClient] = []
         self._token: str | None = None
         self._token_renews_s = self._token_ends_s = 0.0
         self._token_mark: object = None
@@ -231,10 +237,7 @@ class PartnerLink:
                     secret=secret,
                 )
                 body = write_joining(joining)
-                headers = {"Content-Type": "application/json"}
-                async with client.stream(
-                    "POST", "/v1/partners", content=body, headers=headers
-                ) as response:
+                async with _answered(client, "POST", "/v1/partners", JSON, body) as response:
                     await self._check(response)
 
     @asynccontextmanager
@@ -242,7 +245,7 @@ class PartnerLink:
         self, method: str, path: str, *, query: Mapping[str, str | int] | None = None,
         body: bytes | None = None, headers: Mapping[str, str] | None = None,
         seconds_max: float = RESPONSE_S, silent_s: float | None = None,
-    ) -> AsyncIterator[httpx.Response]:  # fmt: skip
+    ) -> AsyncIterator[Response]:  # fmt: skip
         """A successful response; its body is still to come, see `pieces`.
 
         Raises as `request` does if the response does not begin in time. `silent_s`: time
@@ -250,22 +253,22 @@ class PartnerLink:
         """
         sent = dict(headers or {})
         if body is not None:
-            sent["Content-Type"] = "application/json"
+            sent["Content-Type"] = JSON
             self._sent += len(body)
 
-        def made(client: httpx.AsyncClient, token: str) -> httpx.Request:
-            return client.build_request(
-                method, path, params=query, content=body,
+        async def send(client: HttpClient, token: str) -> Response:
+            return await client.send(
+                method, path, query=query, content=body,
                 headers={**sent, "Authorization": f"Bearer {token}"},
-                timeout=httpx.Timeout(None, connect=CONNECT_S, read=silent_s),
+                connect_s=CONNECT_S, silent_s=silent_s,
             )  # fmt: skip
 
         self._open += 1
-        response: httpx.Response | None = None
+        response: Response | None = None
         try:
             async with self.in_time(seconds_max):
                 with self._errors():
-                    response = await self._response(made)
+                    response = await self._response(send)
             yield response
         finally:
             self._open -= 1
@@ -279,24 +282,21 @@ class PartnerLink:
                     if self._is_retired:
                         await self.close()
 
-    async def pieces(self, response: httpx.Response, bytes_max: int) -> AsyncIterator[bytes]:
+    async def pieces(self, response: Response, bytes_max: int) -> AsyncIterator[bytes]:
         """The body as it arrives; Unavailable where it ends early or is not as requested.
 
         Its length must be announced: a body in chunks would cost for each of them, and they may be
         of one byte.
         """
-        if response.status_code == httpx.codes.NO_CONTENT:
-            with self._errors():
-                # To its end, which is here: else the connection is closed, not used again.
-                await response.aread()
+        if response.status == HTTPStatus.NO_CONTENT:
             return
         length = response.headers.get("content-length", "")
-        is_coded = {"content-encoding", "transfer-encoding"} & set(response.headers)
+        is_coded = {"content-encoding", "transfer-encoding"} & response.headers.keys()
         if is_coded or not length.isdecimal():
             raise self.unavailable("its response is encoded, or announces no length")
         if len(length) > len(str(bytes_max)) or int(length) > bytes_max:
             raise self.unavailable(f"its response has more than {bytes_max} bytes")
-        parts = response.aiter_raw()
+        parts = response.pieces()
         while True:
             with self._errors():
                 part = await anext(parts, None)
@@ -322,9 +322,7 @@ class PartnerLink:
 
     # Inside
 
-    async def _response(
-        self, made: Callable[[httpx.AsyncClient, str], httpx.Request]
-    ) -> httpx.Response:
+    async def _response(self, send: Callable[[HttpClient, str], Awaitable[Response]]) -> Response:
         if self._token is None:
             self.is_refused = False  # another one is requested, if the server is reached
         for attempts_left in (2, 1, 0):
@@ -332,10 +330,8 @@ class PartnerLink:
             token = None
             try:
                 token = await self._access_token(client)
-                request = made(client, token)
-                request.extensions[SENT_S] = clock.monotonic_s()
-                response = await client.send(request, stream=True)
-            except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
+                response = await send(client, token)
+            except BrokenConnection as error:
                 # The server may have closed an idle connection, or renewed its certificate with
                 # the same key. Every call may be repeated.
                 if not attempts_left:
@@ -348,7 +344,7 @@ class PartnerLink:
                     self._forget(client)
                 continue
             try:
-                if response.status_code != httpx.codes.UNAUTHORIZED or not attempts_left:
+                if response.status != HTTPStatus.UNAUTHORIZED or not attempts_left:
                     await self._check(response)
                     return response
             except BaseException:
@@ -364,7 +360,7 @@ class PartnerLink:
         if self._token == token:
             self._token = None
 
-    async def _access_token(self, client: httpx.AsyncClient) -> str:
+    async def _access_token(self, client: HttpClient) -> str:
         async with self._token_lock:
             mark = self._identity.mark()
             is_of_present_key = mark == self._token_mark
@@ -385,14 +381,15 @@ class PartnerLink:
             self._token_ends_s = now_s + issued.lifetime_s
             return issued.token
 
-    async def _request_token(self, client: httpx.AsyncClient) -> calls.AccessToken:
+    async def _request_token(self, client: HttpClient) -> calls.AccessToken:
         form = {
             "grant_type": GRANT_TYPE,
             "client_assertion_type": ASSERTION_TYPE,
             "client_assertion": self._assertion(),
             "introduction": self._identity.introduction(),
         }
-        async with client.stream("POST", "/v1/token", data=form) as response:
+        body = urlencode(form).encode()
+        async with _answered(client, "POST", "/v1/token", FORM, body) as response:
             await self._check(response)
             return calls.read_token(await self._content(response, calls.SMALL_BYTES_MAX))
 
@@ -402,9 +399,9 @@ class PartnerLink:
         now_ms = int(clock.wall_s() * 1_000)
         return self._identity.sign(claims_of(self._reader, audience, nonce, now_ms))
 
-    async def _hear(self, client: httpx.AsyncClient) -> Introduction:
+    async def _hear(self, client: HttpClient) -> Introduction:
         """What the partner says of itself; what is new of it is stored."""
-        async with client.stream("GET", "/v1/introduction") as response:
+        async with _answered(client, "GET", "/v1/introduction") as response:
             await self._check(response)
             content = await self._content(response, INTRODUCTION.bytes_max)
         signed = INTRODUCTION.read(content)["introduction"]
@@ -417,24 +414,16 @@ class PartnerLink:
                 await asyncio.to_thread(self._learn, known, found)
         return found
 
-    async def _connected(self) -> httpx.AsyncClient:
+    async def _connected(self) -> HttpClient:
         async with self._client_lock:
             if self._client is None:
                 self._client = self._client_with(await self._tls())
             return self._client
 
-    def _client_with(self, context: ssl.SSLContext) -> httpx.AsyncClient:
-        return httpx.AsyncClient(
-            base_url=self.address.url,
-            transport=Transport(context, CONNECTIONS_MAX, _tcp_options()),
-            headers={"Accept-Encoding": "identity", "User-Agent": "medusa"},
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
-            timeout=httpx.Timeout(None, connect=CONNECT_S),
-            trust_env=False,
-            follow_redirects=False,
-        )
+    def _client_with(self, context: ssl.SSLContext) -> HttpClient:
+        return HttpClient(self.address.url, context, CONNECTIONS_MAX, _tcp_options())
 
-    def _forget(self, client: httpx.AsyncClient) -> None:
+    def _forget(self, client: HttpClient) -> None:
         """Make new connections from now on; those of the client that are open end by themselves."""
         if self._client is client:
             self._client = None
@@ -456,10 +445,13 @@ class PartnerLink:
     async def _check_other_pin(self, context: ssl.SSLContext, pin: str) -> None:
         """Raise Unavailable unless the partner has signed that its certificate has this key."""
         # Nothing secret is sent: not even who this is.
-        async with self._client_with(context) as client:
-            with suppress(MedusaError, httpx.HTTPError):
+        client = self._client_with(context)
+        try:
+            with suppress(MedusaError, BrokenConnection, NotConnected):
                 if (await self._hear(client)).pin == pin:
                     return
+        finally:
+            await client.aclose()
         raise Unavailable(
             f"the server at {self.address.url} is not partner {self._partner}'s: its key is "
             "not the one that is pinned; call the partner's operator"
@@ -478,15 +470,15 @@ class PartnerLink:
             writer.transport.abort()
         return found or b""
 
-    async def _check(self, response: httpx.Response) -> None:
+    async def _check(self, response: Response) -> None:
         """Raise the error that an unsuccessful response reports."""
-        if response.status_code >= httpx.codes.MULTIPLE_CHOICES:
+        if response.status >= HTTPStatus.MULTIPLE_CHOICES:
             content = b""
             with suppress(Unavailable):
                 content = await self._content(response, calls.SMALL_BYTES_MAX)
-            raise read_problem(content, response.status_code, self._partner)
+            raise read_problem(content, response.status, self._partner)
 
-    async def _content(self, response: httpx.Response, bytes_max: int) -> bytes:
+    async def _content(self, response: Response, bytes_max: int) -> bytes:
         content, parts = bytearray(), self.pieces(response, bytes_max)
         rate = MinimumRate(self)
         while True:
@@ -511,12 +503,25 @@ class PartnerLink:
             raise self.unavailable(_reason(_cause(error))) from error
 
 
-def _read_s(response: httpx.Response, received_s: float) -> float:
+@asynccontextmanager
+async def _answered(
+    client: HttpClient, method: str, path: str, form: str | None = None, body: bytes | None = None
+) -> AsyncIterator[Response]:
+    """The response to a request without a token; `form`: the media type of the body."""
+    headers = {} if form is None else {"Content-Type": form}
+    response = await client.send(method, path, headers=headers, content=body, connect_s=CONNECT_S)
+    try:
+        yield response
+    finally:
+        await response.aclose()
+
+
+def _read_s(response: Response, received_s: float) -> float:
     """When the partner read its home for a response, or earlier: what `Server-Timing` says.
 
     A partner that claims more than has passed counts as one that has read at the end.
     """
-    sent_s: float = response.request.extensions[SENT_S]
+    sent_s = response.sent_s
     found = READ_TIMING.search(response.headers.get("server-timing", ""))
     return sent_s if found is None else min(sent_s + int(found[1]) / 1_000, received_s)
 
@@ -539,13 +544,26 @@ def is_answering(url: str, seconds_max: float) -> bool:
 
     Nothing secret is sent, and any answer will do: the certificate is not looked at.
     """
+    parts = urlsplit(url)
+    connection: http.client.HTTPConnection
+    if parts.scheme == "https":
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        connection = http.client.HTTPSConnection(
+            parts.hostname or "", parts.port, timeout=seconds_max, context=context
+        )
+    else:
+        connection = http.client.HTTPConnection(
+            parts.hostname or "", parts.port, timeout=seconds_max
+        )
     try:
-        with httpx.stream(
-            "GET", f"{url}/v1/health", verify=False, trust_env=False, timeout=seconds_max
-        ):
-            return True
-    except (httpx.HTTPError, httpx.InvalidURL):
+        connection.request("GET", f"{parts.path.rstrip('/')}/v1/health")
+        connection.getresponse()
+    except (OSError, http.client.HTTPException, ValueError):
         return False
+    finally:
+        connection.close()
+    return True
 
 
 def _cause(error: BaseException) -> BaseException:
@@ -565,6 +583,8 @@ def _reason(cause: BaseException) -> str:
             return "its host is not known"
         case OSError(errno=int(number)):
             return os.strerror(number)
-        case httpx.ConnectTimeout() | TimeoutError():
+        case NotConnected() | TimeoutError():
             return f"it cannot be connected to in {CONNECT_S:g} s"
+        case Silence():
+            return "it sends nothing any more"
     return str(cause) or type(cause).__name__

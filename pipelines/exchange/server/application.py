@@ -14,7 +14,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, ParamSpec, Protocol, TypeVar
@@ -25,7 +26,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from medusa_core.errors import MedusaError, Refused
+from medusa_core.errors import MedusaError, Refused, Unavailable
 from medusa_core.exchange import LineNews
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.protocol import call_documents as calls
@@ -35,6 +36,14 @@ from medusa_core.protocol.envelope_documents import (
     ENVELOPES_BYTES_MAX,
     read_envelopes,
     write_deliveries,
+)
+from medusa_core.protocol.file_batches import (
+    BATCH_BYTES_MAX,
+    FILE_BYTES_MAX,
+    HEAD_BYTES,
+    REQUEST_BYTES_MAX,
+    frame_head,
+    read_files,
 )
 from medusa_core.protocol.introductions import INTRODUCTION, Introduction
 from medusa_core.protocol.invitations import hash_of_secret, read_joining
@@ -62,8 +71,10 @@ from pipelines.exchange.server.request_parts import (
     text_of,
 )
 from pipelines.exchange.server.responses import (
+    FILE_BATCH,
     PARQUET,
     LimitedResponse,
+    batch_response,
     document_response,
     file_response,
     opened_file,
@@ -77,6 +88,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 JSON = "application/json"
+LOOK_S = 0.5
+"""For how long a look at a home counts in which nothing has happened since; so much later a grant
+that was given or taken is seen."""
 
 NO_TOKEN = "there is no valid access token: request one"
 TOO_LARGE = "the body is too large: send less"
@@ -104,6 +118,11 @@ class PublishingHome(AccessRecords, Protocol):
     def published_file(self, partner: Participant, sha256: str) -> SegmentFile | None:
         """The file with a hash; None: none for this partner."""
 
+    def published_files(
+        self, partner: Participant, hashes: Sequence[str]
+    ) -> tuple[SegmentFile, ...]:
+        """The files with these hashes, in their order, that there are for this partner."""
+
     def acknowledge(self, partner: Participant, acknowledgement: calls.Acknowledgement) -> bool:
         """Move the partner's hold; False: the stream is not there for this partner."""
 
@@ -127,8 +146,22 @@ class ServerIdentity(Protocol):
 class Progress(Protocol):
     """What happens in the home."""
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether it hears of everything that happens."""
+
     def next(self) -> asyncio.Event:
         """What is set when something happens from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """The lines that a partner may read: as long as nothing `happens`, and until `ends_s`."""
+
+    happens: asyncio.Event
+    ends_s: float
+    key: str
+    content: bytes
 
 
 class _Problem(Exception):
@@ -171,6 +204,7 @@ class ExchangeServer:
         self._limits = limits or ServerLimits()
         self._identity = identity
         self._tokens = AccessTokens(home, identity.audiences)
+        self._looks: dict[Participant, _Look] = {}
         self._budgets = PartnerBudgets(self._limits)
         self._call = self._budgets.call
         partners_calls: tuple[tuple[str, str, PartnerCall], ...] = (
@@ -178,6 +212,7 @@ class ExchangeServer:
             ("GET", "/v1/progress", self._lines),
             ("GET", "/v1/news", self._news),
             ("GET", "/v1/files/{sha256}", self._file),
+            ("POST", "/v1/files", self._batch),
             ("POST", "/v1/acknowledgements", self._acknowledge),
             ("POST", "/v1/envelopes", self._deliver),
             ("GET", "/v1/health", self._health),
@@ -257,7 +292,7 @@ class ExchangeServer:
             self._links.note_failure(partner, _sentence(error), LinkState.REACHABLE)
             raise
         took_s = clock.monotonic_s() - began_s - getattr(request.state, "waited_s", 0.0)
-        is_file = response.media_type == PARQUET
+        is_file = response.media_type in (PARQUET, FILE_BATCH)
         self._links.note_answer(partner, took_s=None if is_file else took_s)
         if isinstance(response, LimitedResponse):
             response.on_sent = lambda sent: self._links.note_bytes(partner, sent=sent)
@@ -331,14 +366,23 @@ class ExchangeServer:
 
     async def _lines(self, request: Request, partner: Participant) -> Response:
         async def look() -> tuple[str, bytes]:
-            published = self._home.published_progress
-            lines = await self._call(partner, _read, request, published, partner)
-            content = calls.write_progress(lines)
-            return sha256(content).hexdigest(), content
+            happens, now_s = self._progress.next(), clock.monotonic_s()
+            last = self._looks.pop(partner, None)
+            # A partner asks again with each answer: most often nothing has happened meanwhile.
+            if last is None or last.happens is not happens or now_s > last.ends_s:
+                content = await self._call(partner, self._read_lines, request, partner)
+                last = _Look(happens, now_s + LOOK_S, sha256(content).hexdigest(), content)
+            if self._progress.is_connected and len(last.content) <= calls.SMALL_BYTES_MAX:
+                self._looks[partner] = last
+            return last.key, last.content
 
         given = numbers_of(request, wait_numbers(self._limits))
         key, content = await self._changed(request, given["wait_ms"], look)
         return document_response(content, JSON, {"ETag": f'"{key}"'})
+
+    def _read_lines(self, request: Request, partner: Participant) -> bytes:
+        lines = _read(request, self._home.published_progress, partner)
+        return calls.write_progress(lines)
 
     async def _news(self, request: Request, partner: Participant) -> Response:
         given = numbers_of(request, news_numbers(self._limits))
@@ -413,6 +457,38 @@ class ExchangeServer:
         """The file with a hash, opened; None: none for this partner."""
         file = self._home.published_file(partner, digest)
         return None if file is None else (file, opened_file(self._storage / file.path, file))
+
+    async def _batch(self, request: Request, partner: Participant) -> Response:
+        hashes = read_files(await self._body(request, partner, REQUEST_BYTES_MAX))
+        with self._budgets.memory(partner, BATCH_BYTES_MAX):
+            frames = await self._call(partner, self._read_frames, partner, hashes)
+        for _ in frames:
+            self._links.note_file(partner)
+
+        async def is_allowed() -> bool:
+            # A partner that was removed meanwhile receives no more of it.
+            return await self._partner(request) is not None
+
+        return batch_response(b"".join(frames), is_allowed)
+
+    def _read_frames(self, partner: Participant, hashes: Sequence[str]) -> list[bytes]:
+        """The small files with these hashes, each with its head, up to the size of a batch.
+
+        One that is damaged here is left out: a request for it alone says so.
+        """
+        frames: list[bytes] = []
+        left = BATCH_BYTES_MAX
+        for file in self._home.published_files(partner, hashes):
+            size = file.size_bytes
+            if size > FILE_BYTES_MAX or size + HEAD_BYTES > left:
+                continue
+            with suppress(Unavailable, OSError):
+                with opened_file(self._storage / file.path, file) as opened:
+                    content = opened.read(size)
+                if len(content) == size:
+                    frames.append(frame_head(file.sha256, size) + content)
+                    left -= len(frames[-1])
+        return frames
 
     async def _acknowledge(self, request: Request, partner: Participant) -> Response:
         body = await self._body(request, partner, calls.SMALL_BYTES_MAX)

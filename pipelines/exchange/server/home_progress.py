@@ -19,6 +19,9 @@ LOOK_AGAIN_MS = 500
 """Without a connection to the home, the requests are woken this often, and once more after a
 connection was made."""
 
+REST_MS = 60_000
+"""How long the thread waits with a connection."""
+
 
 class HomeProgress:
     """Wakes the requests of one event loop whenever the home notifies.
@@ -65,7 +68,8 @@ class HomeProgress:
         listener = NotificationListener([self._url], listener_io)
         try:
             while not readable([ended], 0):
-                has_happened = listener.wait(LOOK_AGAIN_MS)
+                # What is connected is readable when it notifies or breaks: no need to look.
+                has_happened = listener.wait(REST_MS if self.is_connected else LOOK_AGAIN_MS)
                 self.is_connected = listener.hears_all
                 if has_happened and self._loop is not None:
                     with suppress(RuntimeError):  # the loop is closed

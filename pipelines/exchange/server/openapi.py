@@ -12,13 +12,14 @@ from medusa_core.protocol import call_documents as calls
 from medusa_core.protocol.assertions import ASSERTION_TYPE, GRANT_TYPE
 from medusa_core.protocol.document_fields import Document, IntegerField, Schema
 from medusa_core.protocol.envelope_documents import DELIVERIES, ENVELOPES
+from medusa_core.protocol.file_batches import BATCH_BYTES_MAX, FILE_BYTES_MAX, FILES
 from medusa_core.protocol.introductions import INTRODUCTION, SIGNED_INTRODUCTION
 from medusa_core.protocol.invitations import JOINING
 from medusa_core.protocol.news_documents import HASH, NEWS, REPLICA, STREAM, VERSION
 from medusa_core.protocol.problems import MEDIA_TYPE, PROBLEM, ProblemKind
 from pipelines.exchange.server.partner_budgets import ServerLimits
 from pipelines.exchange.server.request_parts import NumberParameter
-from pipelines.exchange.server.responses import PARQUET
+from pipelines.exchange.server.responses import FILE_BATCH, PARQUET
 
 JSON = "application/json"
 SEGMENTS_MAX = 1_024
@@ -26,6 +27,7 @@ DOCUMENTS = {
     "Acknowledgement": calls.ACKNOWLEDGEMENT,
     "Deliveries": DELIVERIES,
     "Envelopes": ENVELOPES,
+    "Files": FILES,
     "Health": calls.HEALTH,
     "Introduction": INTRODUCTION,
     "Joining": JOINING,
@@ -77,6 +79,7 @@ def openapi_document(limits: ServerLimits) -> dict[str, Any]:
             "/v1/progress": {"get": _progress(limits)},
             "/v1/news": {"get": _news(limits)},
             "/v1/files/{sha256}": {"get": _file()},
+            "/v1/files": {"post": _files()},
             "/v1/acknowledgements": {"post": _acknowledge()},
             "/v1/envelopes": {
                 "post": {
@@ -192,6 +195,20 @@ def _file() -> dict[str, Any]:
             "416": {"description": "the file ends before the requested bytes"},
             **_problems(),
         },
+    }
+
+
+def _files() -> dict[str, Any]:
+    content = {FILE_BATCH: {"schema": {"type": "string", "format": "binary"}}}
+    what = (
+        f"Files of {FILE_BYTES_MAX} bytes at most, {BATCH_BYTES_MAX} bytes together, one after the "
+        "other: the SHA-256 (32 bytes), the length (8 bytes, the most significant first), the "
+        "content. A file that is missing may be requested by itself."
+    )
+    return {
+        "summary": "Small files with these SHA-256, in one answer.",
+        "requestBody": _body("Files"),
+        "responses": {"200": {"description": what, "content": content}, **_problems()},
     }
 
 

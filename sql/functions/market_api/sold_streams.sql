@@ -1,6 +1,9 @@
 CREATE OR REPLACE FUNCTION medusa_api.sold_streams(partner text)
 RETURNS TABLE (stream text, contract text)
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
     SELECT c.stream, c.contract
     FROM medusa_api.contract_in_force AS c
     JOIN medusa.home AS h ON h.participant = c.provider
@@ -11,8 +14,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     JOIN medusa_api.contract_in_force AS c ON c.contract = d.contract AND c.payer = d.buyer
     JOIN medusa_market.contract_revision AS r ON r.revision = c.revision
     JOIN medusa.home AS h ON h.participant = c.provider
-    WHERE d.buyer = sold_streams.partner AND d.state = 'running' AND r.boxes IS NOT NULL
-$$;
+    WHERE d.buyer = sold_streams.partner AND d.state = 'running' AND r.boxes IS NOT NULL;
+END $$;
 COMMENT ON FUNCTION medusa_api.sold_streams(text) IS
     'The streams of this home that content contracts in force sell to a partner, and those of the '
     'boxes that it defined under them.';
