@@ -263,22 +263,28 @@ def closed(airflow: Airflow, settings: Settings, deployment: Deployment) -> Ran:
     return airflow.run("medusa_closed_windows", participants=["alpha"], length="5s")
 
 
-def test_windows_that_have_closed_are_partitions_and_one_of_them_is_certified(
-    airflow: Airflow, closed: Ran
-) -> None:
+@pytest.fixture(scope="module")
+def checked(airflow: Airflow, closed: Ran) -> Ran:
+    """The run that checked the first of them."""
     assert closed.state == "success", airflow.log.read_text()[-4_000:]
+    participant, stream, from_, to = closed.told("windows")[0].split("/")
+    return airflow.run(
+        "medusa_quality", participant=participant, stream=stream, **{"from": from_, "to": to}
+    )
+
+
+def test_windows_that_have_closed_are_partitions_and_one_of_them_is_certified(
+    closed: Ran, checked: Ran
+) -> None:
     keys = closed.told("windows")
     assert keys
     assert set(keys) <= set(closed.partitions)
-    participant, stream, from_, to = keys[0].split("/")
-    checked = airflow.run(
-        "medusa_quality", participant=participant, stream=stream, **{"from": from_, "to": to}
-    )
     assert checked.state == "success", checked
     assert checked.told("certify")["checks"] >= 3
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("checked")
 def test_a_window_that_has_been_certified_is_told_no_more(airflow: Airflow, closed: Ran) -> None:
     again = airflow.run("medusa_closed_windows", participants=["alpha"], length="5s")
     assert closed.told("windows")[0] not in (again.told("windows") or [])
