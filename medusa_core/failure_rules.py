@@ -116,14 +116,14 @@ def failure_rules(fragment: Fragment) -> FailureRules:
         from_box[port.owner].append(Route(output))
     into: dict[str, tuple[Route, ...]] = {}
     for box in reversed(fragment.boxes):
-        ways = ((route.output, (), route.stages) for route in from_box[box.name])
-        routes = [Route(output, stages) for output, stages in merged(ways)]
+        parts = ((route.output, (), route.stages) for route in from_box[box.name])
+        routes = [Route(output, stages) for output, stages in merged(parts)]
         routes.sort(key=lambda route: outputs[route.output])
         from_box[box.name] = routes
         into[box.name] = ()
         for reference, stages in zip(inputs_of(box), stages_of(box), strict=True):
-            ways = ((route.output, stages, route.stages) for route in routes)
-            through = tuple(Route(output, found) for output, found in merged(ways))
+            parts = ((route.output, stages, route.stages) for route in routes)
+            through = tuple(Route(output, found) for output, found in merged(parts))
             # The boxes that can fail have one input.
             into[box.name] += through
             port = fragment.network.port(reference, box.name)

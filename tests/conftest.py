@@ -40,12 +40,15 @@ os.environ.setdefault(
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m",
 )
 
+FEW = 20
+"""The examples that `make test` draws of a property that says no number."""
+
 # How long an example takes, to draw or to run, says more about the machine than about the code.
 # Who says no number of examples draws a hundred in `make test-long`.
 settings.register_profile(
     "medusa",
     deadline=None,
-    max_examples=examples(30, 100),
+    max_examples=examples(FEW, 100),
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("medusa")
@@ -79,9 +82,9 @@ def pytest_pycollect_makemodule(
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """A property that says no number of examples is a sweep."""
+    """A property that says no number of examples is a sweep, if more are drawn than otherwise."""
     drawn = getattr(getattr(item, "obj", None), "_hypothesis_internal_use_settings", None)
-    if drawn is not None and drawn.max_examples == settings.default.max_examples:
+    if drawn is not None and drawn.max_examples == settings.default.max_examples != FEW:
         item.add_marker(pytest.mark.sweep)
 
 

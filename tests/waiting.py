@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable
 
 LOOK_AGAIN_S = 0.01
-PAUSE_PER_LOOK, PAUSE_S_MAX = 5, 1.0
-"""The pause behind a look in times of the look, and its most: who logs in to look, looks rarely."""
+PAUSE_PER_LOOK, PAUSE_S_MAX = 5, 3.0
+"""The pause behind a look in times of the look, and its most: who logs in to look, looks
+rarely, and who starts a process to look leaves the CPU to what is waited for."""
 
 SECONDS_MAX = 120
 """A process starts in seconds; on a busy machine in many."""

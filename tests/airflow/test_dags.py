@@ -160,9 +160,14 @@ def test_deployed_and_supervised_participants_run(
         == {ALPHA, BETA},
         "both drive", STARTS_S_MAX,
     )  # fmt: skip
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("deployment")
+def test_what_runs_is_left_alone(airflow: Airflow, settings: Settings) -> None:
     again = airflow.run("medusa_supervise")
     assert again.state == "success"
-    assert len(jobs_of(settings)) == 2, "what runs is left alone"
+    assert len(jobs_of(settings)) == 2
 
 
 @pytest.mark.long
@@ -246,28 +251,43 @@ def test_a_drill_is_answered_healed_corrected_and_judged(
     assert run.told("judge", "_link_CertificateLink").startswith("/medusa/pages/quality/")
 
 
-@pytest.mark.usefixtures("deployment")
-def test_windows_that_have_closed_are_partitions_and_one_of_them_is_certified(
-    airflow: Airflow, settings: Settings
-) -> None:
+@pytest.fixture(scope="module")
+def closed(airflow: Airflow, settings: Settings, deployment: Deployment) -> Ran:
+    """The run that told of the windows of alpha that have closed."""
+
     def has_closed() -> bool:
         lines = windows_due(settings, ALPHA, length_us=WINDOW_US)
         return any(window.to_us - window.from_us == WINDOW_US for window in lines)
 
     until(has_closed, "alpha has landed for a whole window", STARTS_S_MAX)
-    run = airflow.run("medusa_closed_windows", participants=["alpha"], length="5s")
-    assert run.state == "success", airflow.log.read_text()[-4_000:]
-    keys = run.told("windows")
-    assert keys
-    assert set(keys) <= set(run.partitions)
-    participant, stream, from_, to = keys[0].split("/")
-    checked = airflow.run(
+    return airflow.run("medusa_closed_windows", participants=["alpha"], length="5s")
+
+
+@pytest.fixture(scope="module")
+def checked(airflow: Airflow, closed: Ran) -> Ran:
+    """The run that checked the first of them."""
+    assert closed.state == "success", airflow.log.read_text()[-4_000:]
+    participant, stream, from_, to = closed.told("windows")[0].split("/")
+    return airflow.run(
         "medusa_quality", participant=participant, stream=stream, **{"from": from_, "to": to}
     )
+
+
+def test_windows_that_have_closed_are_partitions_and_one_of_them_is_certified(
+    closed: Ran, checked: Ran
+) -> None:
+    keys = closed.told("windows")
+    assert keys
+    assert set(keys) <= set(closed.partitions)
     assert checked.state == "success", checked
     assert checked.told("certify")["checks"] >= 3
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("checked")
+def test_a_window_that_has_been_certified_is_told_no_more(airflow: Airflow, closed: Ran) -> None:
     again = airflow.run("medusa_closed_windows", participants=["alpha"], length="5s")
-    assert keys[0] not in (again.told("windows") or [])
+    assert closed.told("windows")[0] not in (again.told("windows") or [])
 
 
 @pytest.mark.long

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import Engine, create_engine, text
 
 from medusa_core.certificates import Suite
 from medusa_core.commits import Cause
@@ -95,36 +95,40 @@ def three(
         }
 
 
-def rows_of(delta: Running) -> list[Any]:
+@pytest.fixture
+def engine(three: dict[str, Running]) -> Iterator[Engine]:
+    """Logins to delta's database that are kept: it is looked at after each round."""
+    made = create_engine(catalog_url(three["delta"].home_session.url))
+    yield made
+    made.dispose()
+
+
+def rows_of(engine: Engine) -> list[Any]:
     """Every segment of the output that ever was: range, stability, age, what it lacked, its end."""
-    engine = create_engine(catalog_url(delta.home_session.url))
-    try:
-        with engine.connect() as connection:
-            return list(
-                connection.execute(
-                    text(
-                        "SELECT s.from_us, s.to_us, s.stability::text, s.age_ms, s.missing, "
-                        "s.end_version, s.version FROM medusa.segment AS s "
-                        "JOIN medusa.stream_producer AS p ON p.line_id = s.line_id "
-                        "WHERE p.stream = :stream ORDER BY s.from_us, s.version"
-                    ),
-                    {"stream": OUTPUT},
-                )
+    with engine.connect() as connection:
+        return list(
+            connection.execute(
+                text(
+                    "SELECT s.from_us, s.to_us, s.stability::text, s.age_ms, s.missing, "
+                    "s.end_version, s.version FROM medusa.segment AS s "
+                    "JOIN medusa.stream_producer AS p ON p.line_id = s.line_id "
+                    "WHERE p.stream = :stream ORDER BY s.from_us, s.version"
+                ),
+                {"stream": OUTPUT},
             )
-    finally:
-        engine.dispose()
+        )
 
 
 def now_and_window(delta: Running) -> tuple[int, int]:
     return delta.home_session.home.catalog.read_clock_ms(), HOUR_MS
 
 
-def tentative(delta: Running) -> list[Any]:
-    return [row for row in rows_of(delta) if row.stability == "tentative"]
+def tentative(engine: Engine) -> list[Any]:
+    return [row for row in rows_of(engine) if row.stability == "tentative"]
 
 
 def test_answers_keep_coming_within_the_bound_and_exactly_those_are_corrected(
-    three: dict[str, Running], spark: SparkSession
+    three: dict[str, Running], engine: Engine, spark: SparkSession
 ) -> None:
     alpha, delta = Participant("alpha"), three["delta"]
     folder, everybody = delta.home_session.home.directory, list(three.values())
@@ -136,12 +140,12 @@ def test_answers_keep_coming_within_the_bound_and_exactly_those_are_corrected(
     def is_stable_through(time_us: int) -> bool:
         # The turn after the last correction notes the state.
         states = [t.state for t in delta.home_session.home.catalog.transitions()]
-        is_corrected = all(row.end_version is not None for row in tentative(delta))
-        final_us = max(r.to_us for r in rows_of(delta) if r.stability == "stable")
+        is_corrected = all(row.end_version is not None for row in tentative(engine))
+        final_us = max(r.to_us for r in rows_of(engine) if r.stability == "stable")
         return final_us > time_us and is_corrected and states[-1] is State.STABLE
 
     # The first steps of a cold Spark are no promise's, nor what was landed while they were made.
-    rounds_until(everybody, lambda: stable() >= 2 and rows_of(delta)[-1].age_ms < X_MS // 2)
+    rounds_until(everybody, lambda: stable() >= 2 and rows_of(engine)[-1].age_ms < X_MS // 2)
     cut = LinkFaults(lost=(Lost(alpha, Participant("delta")), Lost(Participant("delta"), alpha)))
     # A machine that stands still for seconds keeps no bound, and only then is there another cut: an
     # answer that is late in every one of three cuts is a fault.
@@ -149,11 +153,11 @@ def test_answers_keep_coming_within_the_bound_and_exactly_those_are_corrected(
         for _ in range(CUTS_MAX):
             # What came in before a pause is answered after it: so old it may be.
             since_s = time.time() - X_MS / 1_000
-            before = len(tentative(delta))
+            before = len(tentative(engine))
             write_faults(folder, cut)
-            rounds_until(everybody, lambda before=before: len(tentative(delta)) >= before + 2)  # type: ignore[misc]
+            rounds_until(everybody, lambda before=before: len(tentative(engine)) >= before + 2)  # type: ignore[misc]
             gap_s = looks.greatest_gap_s(since_s)
-            lacking = tentative(delta)[before:]
+            lacking = tentative(engine)[before:]
             assert {tuple(row.missing) for row in lacking} == {("left",)}
             ages_ms = [row.age_ms for row in lacking]
             if max(ages_ms) <= X_MS:
@@ -175,7 +179,7 @@ def test_answers_keep_coming_within_the_bound_and_exactly_those_are_corrected(
 
     write_faults(folder, LinkFaults())
     rounds_until(everybody, lambda: is_stable_through(lacking[-1].to_us))
-    rows = rows_of(delta)
+    rows = rows_of(engine)
     superseded = {(r.from_us, r.to_us) for r in rows if r.end_version is not None}
     lacked = {(r.from_us, r.to_us) for r in rows if r.stability == "tentative"}
     assert superseded == lacked

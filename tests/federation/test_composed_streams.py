@@ -35,6 +35,7 @@ from pipelines.storage.csv_export import export_stream
 from tests.federation.building import Running, rounds_until, seated
 from tests.home_pool import home_pool
 from tests.replaying import Replayer, parquet_files
+from tests.sweeps import IS_LONG
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -285,9 +286,10 @@ def test_a_late_network_has_the_rows_from_its_start_on_that_it_had_from_the_orig
             export_stream(home.catalog, home.storage, stream, path)
             with path.open(newline="") as file:
                 found[name] = list(csv.DictReader(file))
-            outcome = run_checks(home, WindowRequest(stream=stream))
-            assert all(one.certificate.passed for one in outcome.found), name
-            assert any(one.certificate.suite is Suite.CONVERGED for one in outcome.found)
+            if IS_LONG:  # as another test certifies what is computed from the origin
+                outcome = run_checks(home, WindowRequest(stream=stream))
+                assert all(one.certificate.passed for one in outcome.found), name
+                assert any(one.certificate.suite is Suite.CONVERGED for one in outcome.found)
 
     def lies_at_us(row: dict[str, object]) -> int:
         return parse_time_us("window_start", str(row["window_start"])) + 20 * SECOND_US - 1

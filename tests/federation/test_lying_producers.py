@@ -113,6 +113,7 @@ class Liar:
             return cursor.fetchall()
 
 
+@pytest.mark.long
 def test_a_reader_of_spoilt_files_computes_its_other_streams_and_then_all(
     postgres_server: EmbeddedServer, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -150,36 +150,29 @@ def test_a_server_that_cannot_serve_is_reported_with_its_reason(settings: Settin
     assert "exchange server of alpha ended with exit code 4 (address" in log.read_text()
 
 
-def test_the_server_of_a_run_gets_no_login_but_its_own(settings: Settings) -> None:
-    assert "@" in (settings.catalog_url or ""), "the run is given an administrator's login"
-    secret = {"_SPARK_AUTH_SECRET": "a secret", "MEDUSA_FAILPOINT": "nowhere", "TOKEN": "of a sink"}
-    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
-        for name, value in secret.items():
-            patch.setenv(name, value)
-        started = stack.enter_context(running(settings))
-        beta = stack.enter_context(open_session(settings, BETA))
-        until(lambda: answers(beta), "alpha is served", START_S_MAX)
-        server = server_of(psutil.Process(started.pid))
-        assert server is not None
-        given = server.environ()
-        assert "@" not in given["MEDUSA_CATALOG_URL"]
-        assert not secret.keys() & given.keys()
-
-
 def test_no_process_of_a_run_gets_a_login_of_an_administrator_or_of_another_home(
     settings: Settings,
 ) -> None:
+    assert "@" in (settings.catalog_url or ""), "the run is given an administrator's login"
     logins = (settings.directory / "keys" / ALPHA / "logins").iterdir()
     secrets = {read.read_text().strip() for read in logins}
     secrets.add(make_url(settings.catalog_url or "").password or "")
     assert len(secrets) > 4
     assert all(secrets)
-    with running(settings, "--standby", participant=BETA) as started:
+    of_others = {"_SPARK_AUTH_SECRET": "a secret", "MEDUSA_FAILPOINT": "nowhere", "TOKEN": "a sink"}
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
+        for name, value in of_others.items():
+            patch.setenv(name, value)
+        started = stack.enter_context(running(settings, "--standby", participant=BETA))
         process = psutil.Process(started.pid)
         until(lambda: {"serve", "java"} <= set(kinds_of(process)), "its Spark runs", START_S_MAX)
-        for kind, child in kinds_of(process).items():
+        found = kinds_of(process)
+        for kind, child in found.items():
             given = f"{child.environ()} {child.cmdline()}"
             assert not any(secret in given for secret in secrets), kind
+        server = found["serve"].environ()
+    assert "@" not in server["MEDUSA_CATALOG_URL"], "it has its own login in a file"
+    assert not of_others.keys() & server.keys()
 
 
 def kinds_of(process: psutil.Process) -> dict[str, psutil.Process]:
