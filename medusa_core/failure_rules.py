@@ -110,8 +110,9 @@ def failure_rules(fragment: Fragment) -> FailureRules:
         from_box[port.owner].append(Route(output))
     into: dict[str, tuple[Route, ...]] = {}
     for box in reversed(fragment.boxes):
-        ways = ((route.output, (), route.stages) for route in from_box[box.name])
-        routes = [Route(output, stages) for output, stages in merged(ways)]
+        own: Stages = ()
+        given = ((route.output, own, route.stages) for route in from_box[box.name])
+        routes = [Route(output, stages) for output, stages in merged(given)]
         routes.sort(key=lambda route: outputs[route.output])
         from_box[box.name] = routes
         into[box.name] = ()
@@ -127,10 +128,10 @@ def failure_rules(fragment: Fragment) -> FailureRules:
     for box in fragment.boxes:
         if any(name in made or _makes_rows(fragment, name) for name in _boxes_read(box, fragment)):
             made.add(box.name)
-    own = FailureRule((Route(next(iter(outputs))),))
+    of_own_range = FailureRule((Route(next(iter(outputs))),))
     return FailureRules(
         of_records={
-            box.name: FailureRule(into[box.name]) if box.name in made else own
+            box.name: FailureRule(into[box.name]) if box.name in made else of_own_range
             for box in fragment.boxes
         },
         of_windows={name: FailureRule(tuple(routes)) for name, routes in from_box.items()},

@@ -68,7 +68,9 @@ def by_verified_jobs(trial: Trial) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(job_verification, "STEPS_PER_VERIFICATION", 1 if trial.is_thorough else 3)
         trial.one_after_the_other(trial.world(), "verified")
-    assert trial.taken["verified"] or trial.net.has_function, trial.id
+    # A fragment with a Join is planned for each step, so that there is nothing to verify.
+    is_prepared = trial.net.kind != "paired" and not trial.net.has_function
+    assert trial.taken["verified"] or not is_prepared, trial.id
 
 
 OVER_TABLES = Anew("handed over", ExecutionMode.HANDED_OVER)
@@ -174,13 +176,13 @@ def quick_drawings() -> Iterator[Drawing]:
     A joined one costs as much as three of any kind; one by shared jobs, as much as two.
     """
     seeds = {kind: iter(range(KINDS.index(kind), 1_000, len(KINDS))) for kind in KINDS}
-    prepared = {"any": 44, "foldable": 10, "distinct": 8, "sliding": 8, "joined": 2, "paired": 6}
+    prepared = {"any": 50, "foldable": 10, "distinct": 8, "sliding": 8, "joined": 2, "paired": 2}
     for kind, networks in prepared.items():
         for first in range(0, networks, NETWORKS):
             yield Drawing(next(seeds[kind]), min(NETWORKS, networks - first), by_prepared_jobs)
-    for kind, networks in (("any", 6), ("distinct", 3), ("paired", 2)):
+    for kind, networks in (("any", 6), ("distinct", 3), ("paired", 1)):
         yield Drawing(next(seeds[kind]), networks, by_shared_jobs)
-    for kind, networks in (("foldable", 3), ("joined", 1), ("paired", 2)):
+    for kind, networks in (("foldable", 3), ("joined", 1), ("paired", 1)):
         yield Drawing(next(seeds[kind]), networks, by_answers_and_corrections)
     yield Drawing(next(seeds["any"]), 3, by_verified_jobs)
     yield Drawing(next(seeds["function"]), 2, by_plans_in_turn)
