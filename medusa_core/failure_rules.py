@@ -117,8 +117,8 @@ def failure_rules(fragment: Fragment) -> FailureRules:
         from_box[box.name] = routes
         into[box.name] = ()
         for reference, stages in zip(inputs_of(box), stages_of(box), strict=True):
-            ways = ((route.output, stages, route.stages) for route in routes)
-            through = tuple(Route(output, found) for output, found in merged(ways))
+            longer = ((route.output, stages, route.stages) for route in routes)
+            through = tuple(Route(output, found) for output, found in merged(longer))
             # The boxes that can fail have one input.
             into[box.name] += through
             port = fragment.network.port(reference, box.name)
