@@ -116,14 +116,15 @@ def failure_rules(fragment: Fragment) -> FailureRules:
         from_box[port.owner].append(Route(output))
     into: dict[str, tuple[Route, ...]] = {}
     for box in reversed(fragment.boxes):
-        parts = ((route.output, (), route.stages) for route in from_box[box.name])
-        routes = [Route(output, stages) for output, stages in merged(parts)]
+        own: Stages = ()
+        given = ((route.output, own, route.stages) for route in from_box[box.name])
+        routes = [Route(output, stages) for output, stages in merged(given)]
         routes.sort(key=lambda route: outputs[route.output])
         from_box[box.name] = routes
         into[box.name] = ()
         for reference, stages in zip(inputs_of(box), stages_of(box), strict=True):
-            parts = ((route.output, stages, route.stages) for route in routes)
-            through = tuple(Route(output, found) for output, found in merged(parts))
+            longer = ((route.output, stages, route.stages) for route in routes)
+            through = tuple(Route(output, found) for output, found in merged(longer))
             # The boxes that can fail have one input.
             into[box.name] += through
             port = fragment.network.port(reference, box.name)

@@ -95,14 +95,14 @@ Stages: TypeAlias = tuple[Stage, ...]
 K = TypeVar("K")
 
 
-def merged(parts: Iterable[tuple[K, Stages, Stages]]) -> Iterator[tuple[K, Stages]]:
-    """Paths of two parts each, without those that differ by the Joins that they begin with alone.
+def merged(routes: Iterable[tuple[K, Stages, Stages]]) -> Iterator[tuple[K, Stages]]:
+    """Ways of two parts each, without those that differ by the Joins that they begin with alone.
 
     Joins in a row are one reach, and reaches before the same stages are one, their hull: a chain of
-    Joins of a stream with itself would have as many paths as there are choices of sides.
+    Joins of a stream with itself would have as many ways as there are choices of sides.
     """
     found: dict[tuple[K, Stages], Reach] = {}
-    for key, first, rest in parts:
+    for key, first, rest in routes:
         stages, reach = first + rest, Reach(0, 0)
         while stages and isinstance(stages[0], _Side):
             reach, stages = reach.then(stages[0].reach), stages[1:]
@@ -176,17 +176,17 @@ class Fragment:
         behind: dict[str, tuple[_Path, ...]] = {}
         for box in self.boxes:
             waits = isinstance(box, Join) and box.waits
-            parts = (
+            routes = (
                 ((path.stream, waits or path.waits), stages, path.stages)
                 for reference, stages in zip(inputs_of(box), stages_of(box), strict=True)
                 for path in self._paths_from(self.network.port(reference, box.name), behind)
             )
-            behind[box.name] = tuple(_Path(key[0], found, key[1]) for key, found in merged(parts))
+            behind[box.name] = tuple(_Path(key[0], found, key[1]) for key, found in merged(routes))
         found = {name: self._paths_from(port, behind) for name, port in self.outputs.items()}
         object.__setattr__(self, "_paths", found)
 
     def _paths_from(self, port: Port, behind: Mapping[str, tuple[_Path, ...]]) -> tuple[_Path, ...]:
-        """The paths from a port back to the inputs, each once, from those behind the boxes."""
+        """The ways from a port back to the inputs, each once, from those behind the boxes."""
         return (_Path(self.inputs[port]),) if port in self.inputs else behind[port.owner]
 
     @property

@@ -196,7 +196,7 @@ def _check_within(owner: str, within: object) -> None:
         if offset is None:
             raise Refused(
                 f"within of {owner} has no bound on one side: write two durations such as "
-                "('-5s', '10s'); a join cannot keep all rows"
+                "('-5s', '10s'); a join keeps no rows without limit"
             )
         try:
             offsets.append(parse_offset_us(offset))

@@ -81,8 +81,9 @@ class Evaluator:
                 )
             case Join():
                 network = self._fragment.network
-                left, right = (positions(network, port_) for port_ in self._ports[box.name])
-                return joined(box, *read, left, right)
+                left_at, right_at = (positions(network, port_) for port_ in self._ports[box.name])
+                left, right = read
+                return joined(box, left, right, left_at, right_at)
             case Map() | Function():
                 raise AssertionError(f"the simulated engine has no {type(box).__name__}")
         assert_never(box)
