@@ -76,8 +76,8 @@ class BatchReader:
                 length = int.from_bytes(self._arrived[first + _HASH_BYTES : begins], "big")
                 if self._missing.get(digest) != length:
                     raise Refused(
-                        f"a batch of files holds {length} bytes of {digest[:12]}… instead of "
-                        f"{self._missing.get(digest, 0)}: {TO_DO}"
+                        f"a batch has {length} bytes of the file with SHA-256 {digest[:12]}…, and "
+                        f"{self._missing.get(digest, 0)} are expected: {TO_DO}"
                     )
                 if len(self._arrived) < begins + length:
                     break

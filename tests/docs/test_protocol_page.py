@@ -85,7 +85,8 @@ def test_every_call_has_an_example_and_no_other_call_is_shown() -> None:
 @pytest.mark.parametrize("example", [*examples()], ids=lambda e: f"{e.method} {e.path}")
 def test_an_example_is_as_the_openapi_document_says(example: Example) -> None:
     responses = example.call["responses"]
-    if "204" in responses or "206" in responses:
+    is_document = "204" not in responses and "application/json" in responses["200"]["content"]
+    if not is_document:
         assert not example.answers
     else:
         (answer,) = example.answers

@@ -111,7 +111,7 @@ def test_two_fetches_of_one_file_both_end_with_it(tmp_path: Path, content: bytes
 @pytest.mark.long(quick=True)
 def test_files_are_received_side_by_side(tmp_path: Path, content: bytes) -> None:
     """No byte of a file is sent before all of them have been requested."""
-    contents = [content[:100_000] + bytes([number]) for number in range(DOWNLOADS_MAX)]
+    contents = [content[:300_000] + bytes([number]) for number in range(DOWNLOADS_MAX)]
     by_hash = {a_file(one).sha256: one for one in contents}
     all_requested = threading.Barrier(len(contents), timeout=60)
 
