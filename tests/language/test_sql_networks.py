@@ -169,16 +169,64 @@ def test_having_may_name_aggregates_that_are_not_selected_and_columns_that_are()
 
 
 def test_an_expression_of_the_group_is_a_map_before_the_aggregate() -> None:
-    text = """CREATE STREAM n AS SELECT window_start, upper(symbol) AS symbol, count(*) AS n
-        FROM TUMBLE(TABLE ticks, INTERVAL '60' SECOND) GROUP BY window_start, upper(symbol)"""
-    before, aggregate = boxes_of(text)
+    text = """CREATE STREAM n AS SELECT window_start, floor(size / 2) AS size, sum(size) AS total,
+            max(size) AS most, floor(size / 2) + 1 AS more
+        FROM TUMBLE(TABLE ticks, INTERVAL '60' SECOND)
+        GROUP BY window_start, floor(size / 2) HAVING floor(size / 2) > 0"""
+    before, aggregate, having, behind = boxes_of(text)
     assert isinstance(before, Map)
-    assert before.columns == {
-        "ts_us": "ts_us", "price": "price", "size": "size", "symbol": "upper(symbol)",
+    assert isinstance(behind, Map)
+    assert isinstance(having, Filter)
+    assert dict(before.columns) == {
+        "ts_us": "ts_us", "symbol": "symbol", "price": "price", "size": "size",
+        "group_1": "floor(size / 2)",
     }  # fmt: skip
     assert aggregate == Aggregate(
-        name="n", input="n_groups", size="60s", group_by=("symbol",), columns={"n": "count(*)"}
+        name="n_windows", input="n_groups", size="60s", group_by=("group_1",),
+        columns={"total": "sum(size)", "most": "max(size)"},
+    )  # fmt: skip
+    assert having.cases == {"yes": "group_1 > 0"}
+    assert behind.columns["size"] == "group_1"
+    assert behind.columns["more"] == "group_1 + 1"
+
+
+def test_a_name_in_group_by_is_a_column_before_it_is_one_that_is_selected() -> None:
+    text = """CREATE STREAM n AS SELECT window_start, {} AS {}, count(*) AS n
+        FROM TUMBLE(TABLE ticks, INTERVAL '60' SECOND) GROUP BY window_start, {}"""
+    aggregate, behind = boxes_of(text.format("lower(symbol)", "symbol", "symbol"))
+    assert isinstance(aggregate, Aggregate)
+    assert isinstance(behind, Map)
+    assert aggregate.group_by == ("symbol",)
+    assert behind.columns["symbol"] == "lower(symbol)"
+    aggregate, behind = boxes_of(text.format("symbol", "price", "symbol"))
+    assert isinstance(behind, Map)
+    assert behind.columns["price"] == "symbol"
+    before, aggregate = boxes_of(text.format("lower(symbol)", "s", "s"))
+    assert isinstance(before, Map)
+    assert before.columns["s"] == "lower(symbol)"
+
+
+def test_columns_that_are_named_as_keywords_stay_columns() -> None:
+    network = network_of_sql_text(
+        "CREATE SOURCE s (at STRING, `true` INT, `end` INT, date STRING) WITH (time = 'at');"
+        "CREATE STREAM o AS SELECT x.*, CASE WHEN `end` > 1 THEN 1 ELSE 2 END AS c FROM s AS x;"
+        "CREATE STREAM p AS SELECT max(`true`) AS `null`, max(cast(at AS date)) AS d, date "
+        "FROM TUMBLE(TABLE s, '1m') GROUP BY window_start, date",
+        "x.sql",
+        "x",
     )
+    assert columns_of(network, "o") == {
+        "at": "string", "true": "int", "end": "int", "date": "string", "c": "int",
+    }  # fmt: skip
+    assert columns_of(network, "p") == {"null": "int", "d": "date", "date": "string"}
+
+
+def test_queries_that_nothing_reads_make_no_boxes() -> None:
+    network = network_of("""CREATE STREAM n AS
+        WITH big AS (SELECT * FROM ticks WHERE size > 3), named AS (SELECT symbol FROM big)
+        SELECT * FROM big;
+        CREATE STREAM n_where AS SELECT symbol FROM ticks WHERE size > 4""")
+    assert [box.name for box in network.boxes] == ["n", "n_where_where", "n_where"]
 
 
 def test_a_call_may_have_the_name_of_a_column_that_it_reads_or_groups() -> None:
@@ -321,6 +369,22 @@ def test_columns_of_joined_tables_are_named_with_their_table() -> None:
     where = network.box("j_where_2")
     assert isinstance(where, Filter)
     assert where.cases == {"yes": "p_user IS NULL OR p_user <> user"}
+
+
+def test_a_name_without_a_table_is_the_only_column_of_that_name() -> None:
+    network = network_of_sql_text(
+        "CREATE SOURCE t (at STRING, k INT, fee INT) WITH (time = 'at');"
+        "CREATE SOURCE r (at STRING, k INT, fee INT, r_fee INT) WITH (time = 'at');"
+        "CREATE STREAM j AS SELECT r_fee, r.r_fee AS same, r.fee AS other FROM t JOIN r "
+        "ON (t.k = r.k AND r.stime BETWEEN t.stime AND t.stime + INTERVAL '1' HOUR)",
+        "j.sql",
+        "j",
+    )
+    join, behind = network.box("j_join"), network.box("j")
+    assert isinstance(join, Join)
+    assert isinstance(behind, Map)
+    columns = {name: join.columns[text] for name, text in behind.columns.items()}
+    assert columns == {"r_fee": "right.r_fee", "same": "right.r_fee", "other": "right.fee"}
 
 
 def test_a_joined_stream_is_grouped_through_a_view() -> None:

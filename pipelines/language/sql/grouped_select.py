@@ -22,7 +22,15 @@ from pipelines.language.sql.relations import (
     mapped,
 )
 from pipelines.language.sql.scopes import Scope
-from pipelines.language.sql.sql_text import Token, Tokens, key_of, written
+from pipelines.language.sql.sql_text import (
+    Token,
+    Tokens,
+    column_token,
+    end_of_brackets,
+    is_column_name,
+    key_of,
+    written,
+)
 from pipelines.language.sql.statements import Select, Window
 
 EVENT_TIME = "stime"
@@ -35,13 +43,10 @@ def grouped_select(select: Select, window: Window, scope: Scope, made: BoxList) 
     _check_time(window, relation, made)
     if select.where is not None:
         relation = filtered(made, relation, select.where, "where")
-    groups = _groups(select, made)
+    groups = _groups(select, relation, made)
+    _check_no_earlier_window(select, scope.relation, made)
     relation = _with_groups(groups, select, relation, made)
-    grouped = _Grouped(made, relation, tuple(groups), _size_us(window, made))
-    for item in select.items:
-        is_call = [token.kind for token in with_columns(item.tokens, written)] == ["column"]
-        if item.name and is_call and item.name not in (*groups, START):
-            grouped.names.setdefault(key_of(item.tokens), item.name)
+    grouped = _Grouped(made, relation, select, groups, _size_us(window, made))
     columns: dict[str, Tokens] = {}
     for item in select.items:
         if item.name is None:
@@ -53,16 +58,11 @@ def grouped_select(select: Select, window: Window, scope: Scope, made: BoxList) 
                 item.tokens[0],
                 f"column {item.name} is selected twice: write AS and another name behind one",
             )
-        is_group = item.name in groups and key_of(groups[item.name]) == key_of(item.tokens)
-        columns[item.name] = (
-            (replace(item.tokens[0], kind="column", text=item.name),)
-            if is_group
-            else grouped.expression(item.tokens)
-        )
+        columns[item.name] = grouped.expression(item.tokens)
     having = None
     if select.having is not None:
         aliases = {item.name: item.tokens for item in select.items if item.name}
-        having = grouped.expression(_with_aliases(select.having, aliases, relation))
+        having = grouped.expression(_with_aliases(select.having, aliases, scope.relation))
     result = grouped.aggregate(window, select.at)
     if having is not None:
         result = filtered(made, result, having, "having")
@@ -77,31 +77,74 @@ class _Grouped:
 
     made: BoxList
     relation: Relation
-    group_by: tuple[str, ...]
+    select: Select
+    groups: Mapping[str, Tokens]
     size_us: int
-    names: dict[str, str] = field(default_factory=dict)
-    """Key of a call -> the column that it is selected as."""
     calls: dict[str, Tokens] = field(default_factory=dict)
+    """Column of the Aggregate -> the call."""
 
     def expression(self, tokens: Tokens) -> Tokens:
         """An expression over the columns of the Aggregate."""
-        rest = with_columns(tokens, self._column_of)
+        rest = self._with_groups(with_columns(tokens, self._column_of))
         found: list[Token] = []
-        for token, behind in zip(rest, [*rest[1:], None], strict=True):
-            is_name = token.kind in ("word", "quoted") and (behind is None or behind.text != "(")
-            if is_name and token.name == END:
+        for index, token in enumerate(rest):
+            if not is_column_name(rest, index):
+                found.append(token)
+            elif token.name == END:
                 end = f"timestamp_micros(unix_micros({START}) + {self.size_us}L)"
-                found.append(replace(token, kind="word", text=end))
-                continue
-            is_grouped = token.name in (*self.group_by, START)
-            if is_name and token.name in self.relation.columns and not is_grouped:
-                raise self.made.text.refused(
-                    token,
-                    f"column {token.name} is neither grouped nor in an aggregate function: "
-                    f"add it to GROUP BY, or write max({token.name})",
-                )
-            found.append(token)
+                found.append(replace(token, kind="column", text=end))
+            elif token.name in self.relation.columns and token.name not in (*self.groups, START):
+                raise self._not_grouped(token)
+            else:
+                found.append(token)
         return found
+
+    def _with_groups(self, tokens: Tokens) -> Tokens:
+        """With the column of a group in the place of its expression: as a whole, or as a call."""
+        found: list[Token] = []
+        index = 0
+        while index < len(tokens):
+            end, name = self._group_at(tokens, index)
+            if name is None:
+                found.append(tokens[index])
+            else:
+                at = column_token(name, tokens[index].start, tokens[end - 1].end)
+                found.append(replace(at, kind="column"))
+            index = end
+        return found
+
+    def _group_at(self, tokens: Tokens, index: int) -> tuple[int, str | None]:
+        """The computed group that begins at a token and the index behind it; None if none does."""
+        for name, expression in self.groups.items():
+            end = index + len(expression)
+            if len(expression) == 1 and expression[0].name == name:
+                continue
+            if key_of(tokens[index:end]) != key_of(expression):
+                continue
+            is_call = expression[0].kind == "word" and (
+                len(expression) > 1 and end_of_brackets(expression, 1) == len(expression) - 1
+            )
+            is_whole = (index, end) == (0, len(tokens)) or (
+                index > 0 and end < len(tokens)
+                and (tokens[index - 1].text, tokens[end].text) == ("(", ")")
+            )  # fmt: skip
+            if is_call or is_whole:
+                return end, name
+        return index + 1, None
+
+    def _not_grouped(self, token: Token) -> Refused:
+        """The error for a column that is neither grouped nor in an aggregate function."""
+        hint = f"add it to GROUP BY, or write max({token.name})"
+        for item in self.select.items:
+            if item.name == token.name and aggregate_calls(item.tokens):
+                hint = f"write {written(item.tokens)}"
+        for name, expression in self.groups.items():
+            if len(expression) > 1 and any(part.name == token.name for part in expression):
+                hint = f"give `{written(expression)}` a name in SELECT, and write {name}"
+        return self.made.text.refused(
+            token,
+            f"column {token.name} is neither grouped nor in an aggregate function: {hint}",
+        )
 
     def aggregate(self, window: Window, at: Token) -> Relation:
         """The windows with all calls that were found, and a count if there are none."""
@@ -114,23 +157,49 @@ class _Grouped:
             input=self.relation.port,
             size=window.size,
             advance=window.advance,
-            group_by=self.group_by,
+            group_by=tuple(self.groups),
             columns={name: written(call) for name, call in self.calls.items()},
         )
         port = self.made.add(box, window.at, {n: call[0] for n, call in self.calls.items()})
-        return Relation(port=port, columns=(START, *self.group_by, *self.calls))
+        return Relation(port=port, columns=(START, *self.groups, *self.calls))
 
     def _column_of(self, call: Tokens) -> str:
-        key = key_of(call)
-        if key not in self.names:
-            self.names[key] = self._free(call[0].text.lower())
-        self.calls.setdefault(self.names[key], call)
-        return self.names[key]
+        """The column of a call: what it is selected as, or a name that nothing has."""
+        for name, known in self.calls.items():
+            if key_of(known) == key_of(call):
+                return column_token(name, 0, 0).text
+        names = [i.name for i in self.select.items if key_of(i.tokens) == key_of(call) and i.name]
+        free = [name for name in names if name not in (*self.groups, START, *self.calls)]
+        name = free[0] if free else self._free(call[0].text.lower())
+        self.calls[name] = call
+        return column_token(name, 0, 0).text
 
     def _free(self, stem: str) -> str:
-        """A column name that nothing has."""
-        taken = {START, *self.group_by, *self.names.values(), *self.relation.columns}
+        """A column name that nothing has, and that no expression of the SELECT names."""
+        taken = {START, *self.groups, *self.calls, *self.relation.columns, *_words(self.select)}
         return next(n for n in (f"{stem}_{i}" for i in range(1, 10_000)) if n not in taken)
+
+
+def _words(select: Select) -> set[str]:
+    """Every name that the SELECT uses, and those that it gives."""
+    parts = [*(item.tokens for item in select.items), select.having or (), select.where or ()]
+    names = {item.name for item in select.items if item.name}
+    return names | {token.name for part in parts for token in part}
+
+
+def _check_no_earlier_window(select: Select, relation: Relation, made: BoxList) -> None:
+    """Refuse window_start and window_end of the rows that are read, where the new ones are meant
+    elsewhere in the same SELECT."""
+    parts = [*([select.where] if select.where is not None else [])]
+    parts += [call for item in select.items for call in aggregate_calls(item.tokens)]
+    parts += aggregate_calls(select.having or ())
+    for token in (token for part in parts for token in part):
+        if token.name in (START, END) and token.name in relation.columns:
+            raise made.text.refused(
+                token,
+                f"{token.name} is a column of the table and of its windows: give the first another "
+                "name in a view",
+            )
 
 
 def _resolved(select: Select, scope: Scope, made: BoxList) -> Select:
@@ -167,8 +236,12 @@ def _size_us(window: Window, made: BoxList) -> int:
         raise made.text.refused(window.at, str(error)) from None
 
 
-def _groups(select: Select, made: BoxList) -> dict[str, Tokens]:
-    """Column of a group -> its expression; `window_start` must be there and is not among them."""
+def _groups(select: Select, relation: Relation, made: BoxList) -> dict[str, Tokens]:
+    """Column of a group -> its expression; `window_start` must be there and is not among them.
+
+    A name is a column of the table if it has one, else what SELECT gives that name to. An
+    expression gets a name that the table does not have, so that its columns stay what they are.
+    """
     if select.group_by is None:
         raise made.text.refused(
             select.at,
@@ -178,20 +251,29 @@ def _groups(select: Select, made: BoxList) -> dict[str, Tokens]:
     selected = {item.name: item.tokens for item in select.items if item.name}
     found: dict[str, Tokens] = {}
     is_by_window = False
-    for number, tokens in enumerate(select.group_by):
+    for tokens in select.group_by:
         if not tokens:
             raise made.text.refused(select.at, "a column of GROUP BY is empty: remove a comma")
         _check_group(tokens, made)
         is_name = len(tokens) == 1 and tokens[0].kind in ("word", "quoted")
         if is_name and tokens[0].name in (START, END):
             is_by_window = True
-        elif is_name:
-            name = tokens[0].name
-            expression = selected.get(name, tokens)
-            found[name] = tokens if aggregate_calls(expression) else expression
-        else:
-            same = [n for n, expression in selected.items() if key_of(expression) == key_of(tokens)]
-            found[same[0] if same else f"group_{number + 1}"] = tokens
+            continue
+        expression = tokens
+        if is_name and tokens[0].name not in relation.columns:
+            expression = selected.get(tokens[0].name, tokens)
+            _check_group(expression, made)
+        if len(expression) == 1 and expression[0].kind in ("word", "quoted"):
+            found[expression[0].name] = expression
+            continue
+        names = [n for n, given in selected.items() if key_of(given) == key_of(expression)]
+        taken = {START, END, *relation.columns, *found}
+        free = [name for name in names if name not in taken]
+        taken |= _words(select)
+        name = free[0] if free else next(
+            n for n in (f"group_{i}" for i in range(1, 10_000)) if n not in taken
+        )  # fmt: skip
+        found[name] = expression
     if not is_by_window:
         raise made.text.refused(
             select.group_by[0][0],
@@ -235,9 +317,8 @@ def _with_groups(
             raise made.text.refused(tokens[0], f"{name} is not a column: {near}")
     if not computed:
         return relation
-    kept = [name for name in relation.columns if name not in computed]
     columns: dict[str, Tokens] = {
-        name: (Token("word", name, select.at.start, select.at.end),) for name in kept
+        name: (column_token(name, select.at.start, select.at.end),) for name in relation.columns
     }
     return mapped(made, relation, columns | computed, select.at, "groups")
 

@@ -15,7 +15,7 @@ from medusa_core.network import Join
 from pipelines.language.sql.intervals import duration_of
 from pipelines.language.sql.relations import BoxList, Relation
 from pipelines.language.sql.scopes import Scope
-from pipelines.language.sql.sql_text import SqlText, Token, Tokens, written
+from pipelines.language.sql.sql_text import SqlText, Token, Tokens, end_of_brackets, written
 from pipelines.language.sql.statements import JoinedTables
 
 EVENT_TIME = "stime"
@@ -34,7 +34,7 @@ def joined(tables: JoinedTables, left: Scope, right: Scope, made: BoxList) -> Sc
             tables.at, f"both tables are named {of_left}: write AS and another name behind one"
         )
     found = _Condition(made.text, tables, {of_left: (LEFT, left), of_right: (RIGHT, right)})
-    for part in _conjuncts(tables.on):
+    for part in _conjuncts(_without_brackets(tables.on)):
         found.add(part)
     lo_us, hi_us = found.bounds(of_left, of_right)
     columns, names = _columns(tables, found.keys, left, right, of_right)
@@ -103,6 +103,10 @@ class _Condition:
 
     def add(self, part: Tokens) -> None:
         """One part between ANDs: an equality of columns, or a bound of times."""
+        if not part:
+            raise self.text.refused(
+                self.tables.at, "ON lacks a condition: write one behind it, or remove an AND"
+            )
         words = [token.upper for token in part]
         if "BETWEEN" in words:
             middle = words.index("BETWEEN")
@@ -137,6 +141,11 @@ class _Condition:
             raise self.text.refused(
                 self.tables.at, "a join of streams needs an interval of time, since it cannot "
                 f"keep all rows: write AND {EXAMPLE.format(left=left, right=right)}"
+            )  # fmt: skip
+        if self.lo_us > self.hi_us:
+            raise self.text.refused(
+                self.tables.at, "the interval of this join is empty: no event time is behind its "
+                "beginning and before its end"
             )  # fmt: skip
         return self.lo_us, self.hi_us
 
@@ -205,6 +214,13 @@ class _Condition:
             f"{right}.user, {EXAMPLE.format(left=left, right=right)}, and other conditions into "
             "WHERE, or into a view before the join",
         )
+
+
+def _without_brackets(tokens: Tokens) -> Tokens:
+    """A condition without the brackets around it as a whole."""
+    while tokens and tokens[0].text == "(" and end_of_brackets(tokens, 0) == len(tokens) - 1:
+        tokens = tokens[1:-1]
+    return tokens
 
 
 def _conjuncts(tokens: Tokens) -> list[Tokens]:

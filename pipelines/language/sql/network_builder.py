@@ -46,7 +46,7 @@ def network_of_statements(
 
     Raises Refused with line and column.
     """
-    parts = _Parts(text)
+    parts = _Parts(text, frozenset(statement.name.name for statement in statements))
     bucket: Mapping[str, str] = {}
     for number, statement in enumerate(statements):
         match statement:
@@ -80,6 +80,7 @@ class _Parts:
     """What the statements read so far have made."""
 
     text: SqlText
+    declared: frozenset[str]
     sources: list[Source] = field(default_factory=list)
     boxes: list[Box] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)
@@ -102,7 +103,7 @@ class _Parts:
 
     def add_stream(self, statement: CreateStream) -> None:
         name = self._new_name(statement.name)
-        taken = {box.name for box in self.boxes} | set(self.relations)
+        taken = {box.name for box in self.boxes} | self.declared
         made = BoxList(self.text, name, statement.options.get("fragment", MAIN), taken)
         relation = self._query(statement.query, self.relations, made)
         if statement.is_output and relation.is_source:

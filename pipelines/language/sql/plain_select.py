@@ -11,7 +11,7 @@ from pipelines.language.sql.relations import (
     mapped,
 )
 from pipelines.language.sql.scopes import Scope
-from pipelines.language.sql.sql_text import SqlText, Token, Tokens
+from pipelines.language.sql.sql_text import SqlText, Tokens, column_token
 from pipelines.language.sql.statements import JoinedTables, Select, Window, table_of
 
 
@@ -60,4 +60,4 @@ def _all(text: SqlText, scope: Scope, star: Tokens) -> dict[str, Tokens]:
         columns = scope.of_table(text, at)
     else:
         columns = {name: name for name in scope.relation.columns}
-    return {name: (Token("word", own, at.start, at.end),) for name, own in columns.items()}
+    return {name: (column_token(own, at.start, at.end),) for name, own in columns.items()}

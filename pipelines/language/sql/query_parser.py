@@ -48,6 +48,8 @@ class QueryParser(TokenCursor):
         if self.took("WITH"):
             while True:
                 name = self.name("the query")
+                if name.name in local:
+                    raise self.text.refused(name, f"{name.name} is declared twice: rename one")
                 self.expect("AS")
                 local[name.name] = self.query_in_brackets("the query")
                 if not self.took(","):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 from medusa_core.errors import Refused
-from medusa_core.network import Box, Filter, Map, check_box
-from pipelines.language.sql.sql_text import SqlText, Token, Tokens, written
+from medusa_core.names import NAME_LENGTH_MAX
+from medusa_core.network import Box, Filter, Map, check_box, inputs_of
+from pipelines.language.sql.sql_text import SqlText, Token, Tokens, column_token, written
 
 PORT = "yes"
 """The only port of a Filter that WHERE or HAVING makes."""
@@ -39,10 +41,11 @@ class BoxList:
 
     def name_of(self, clause: str) -> str:
         """The name of a box that a clause makes."""
-        name, number = f"{self.owner}_{clause}", 1
-        while name in self.taken:
-            number += 1
-            name = f"{self.owner}_{clause}_{number}"
+        for number in count(1):
+            ending = f"_{clause}" if number == 1 else f"_{clause}_{number}"
+            name = self.owner[: NAME_LENGTH_MAX - len(ending)] + ending
+            if name not in self.taken:
+                break
         self.taken.add(name)
         return name
 
@@ -60,6 +63,7 @@ class BoxList:
 
     def name_last(self, port: str) -> str:
         """Give the box of the result the name of the stream; one that others made keeps its own."""
+        self._keep(port)
         if port not in {box.name for box in self.boxes}:
             return port
         self.boxes = [
@@ -68,6 +72,14 @@ class BoxList:
         for owner, part in [key for key in self.places if key[0] == port]:
             self.places[self.owner, part] = self.places.pop((owner, part))
         return self.owner
+
+    def _keep(self, port: str) -> None:
+        """Leave out the boxes of queries that nothing reads."""
+        needed = {port}
+        for box in reversed(self.boxes):
+            if box.name in needed:
+                needed.update(inputs_of(box))
+        self.boxes = [box for box in self.boxes if box.name in needed]
 
 
 def filtered(made: BoxList, relation: Relation, condition: Tokens, clause: str) -> Relation:
@@ -90,7 +102,7 @@ def mapped(
 def renamed(made: BoxList, relation: Relation, names: Sequence[str], at: Token) -> Relation:
     """The same columns with other names, or with the same."""
     columns = {
-        name: (Token("word", column, at.start, at.end),)
+        name: (column_token(column, at.start, at.end),)
         for name, column in zip(names, relation.columns, strict=True)
     }
     return mapped(made, relation, columns, at, "columns")
@@ -98,5 +110,5 @@ def renamed(made: BoxList, relation: Relation, names: Sequence[str], at: Token) 
 
 def is_identity(columns: Mapping[str, Tokens], relation: Relation) -> bool:
     """Whether a Map would give what it reads."""
-    given: Iterable[str] = (written(tokens) for tokens in columns.values())
-    return tuple(columns) == relation.columns == tuple(given)
+    given = tuple(tokens[0].name if len(tokens) == 1 else "" for tokens in columns.values())
+    return tuple(columns) == relation.columns == given

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from medusa_core.suggest import did_you_mean
 from pipelines.language.sql.relations import Relation
-from pipelines.language.sql.sql_text import SqlText, Token, Tokens
+from pipelines.language.sql.sql_text import SqlText, Token, Tokens, column_token, is_column_name
 from pipelines.language.sql.statements import NamedTable, Subquery, Window
 
 
@@ -38,10 +38,7 @@ class Scope:
                 found.append(self._column(text, token, tokens[index + 2]))
                 index += 3
                 continue
-            is_call = index + 1 < len(tokens) and tokens[index + 1].text == "("
-            if token.kind in ("word", "quoted") and not is_call:
-                self._check_one(text, token)
-            found.append(token)
+            found.append(self._one(text, token) if is_column_name(tokens, index) else token)
             index += 1
         return found
 
@@ -50,10 +47,10 @@ class Scope:
         if column.name not in columns:
             near = did_you_mean(column.name, columns, f"it has {', '.join(columns)}")
             raise text.refused(column, f"{owner.text} has no column {column.text}: {near}")
-        return Token(column.kind, columns[column.name], owner.start, column.end)
+        return column_token(columns[column.name], owner.start, column.end)
 
-    def _check_one(self, text: SqlText, name: Token) -> None:
-        """Refuse a name that two tables have, unless it means the same column of both."""
+    def _one(self, text: SqlText, name: Token) -> Token:
+        """The column that a name without a table means; Refused if it is in two tables."""
         owners = [table for table, columns in self.tables.items() if name.name in columns]
         meant = {self.tables[table][name.name] for table in owners}
         if len(meant) > 1:
@@ -61,6 +58,9 @@ class Scope:
                 name, f"column {name.text} is in {' and '.join(owners)}: write "
                 f"{owners[0]}.{name.text}"
             )  # fmt: skip
+        if not owners and len(self.tables) > 1 and name.name in self.relation.columns:
+            raise text.refused(name, f"no table of this FROM has a column {name.text}")
+        return column_token(meant.pop(), name.start, name.end) if meant else name
 
 
 def scope_of(table: NamedTable | Subquery | Window, relation: Relation) -> Scope:

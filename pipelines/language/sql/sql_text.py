@@ -24,6 +24,13 @@ _TOKEN = re.compile(
 BRACKETS = (("(", "["), (")", "]"))
 """Those that open and those that close."""
 
+KEYWORDS = frozenset(
+    ("AND", "OR", "NOT", "AS", "CASE", "WHEN", "THEN", "ELSE", "END", "BETWEEN", "LIKE", "ILIKE",
+     "RLIKE", "IN", "IS", "DIV", "DISTINCT", "NULL", "TRUE", "FALSE", "INTERVAL", "FILTER", "WHERE",
+     "FROM", "CURRENT_DATE", "CURRENT_TIMESTAMP", "CURRENT_TIME", "CURRENT_USER")
+)  # fmt: skip
+"""Words of expressions that are no names of columns outside of back quotes."""
+
 DEPTH_MAX = 100
 """How many brackets may be open at a time."""
 
@@ -49,7 +56,8 @@ class Token:
     @property
     def name(self) -> str:
         """A name as Medusa knows it: SQL does not distinguish cases outside of back quotes."""
-        return self.text.strip("`") if self.kind == "quoted" else self.text.lower()
+        is_exact = self.kind in ("quoted", "column")
+        return self.text.strip("`") if is_exact else self.text.lower()
 
 
 Tokens = Sequence[Token]
@@ -102,9 +110,27 @@ class SqlText:
 def written(tokens: Tokens) -> str:
     """Tokens as text, with a space where there was one, or several, or a comment."""
     text = ""
-    for token, before in zip(tokens, [None, *tokens[:-1]], strict=True):
+    for token, before in zip(tokens, [None, *tokens][: len(tokens)], strict=True):
         text += (" " if before is not None and before.end < token.start else "") + token.text
     return text
+
+
+def column_token(name: str, start: int, end: int) -> Token:
+    """A column that is named in the place of what the file has from `start` to `end`."""
+    if name.upper() in KEYWORDS:
+        return Token("quoted", f"`{name}`", start, end)
+    return Token("word", name, start, end)
+
+
+def is_column_name(tokens: Tokens, index: int) -> bool:
+    """Whether a token can be the name of a column: no function, keyword, type or literal."""
+    token = tokens[index]
+    if token.kind == "quoted":
+        return True
+    behind = tokens[index + 1] if index + 1 < len(tokens) else None
+    is_marked = behind is not None and (behind.text in ("(", ".") or behind.kind == "string")
+    is_type = index > 0 and tokens[index - 1].upper == "AS"
+    return token.kind == "word" and token.upper not in KEYWORDS and not is_marked and not is_type
 
 
 def key_of(tokens: Tokens) -> str:

@@ -111,5 +111,7 @@ class StatementParser(QueryParser):
             if name not in known:
                 near = did_you_mean(name, known, f"there are {', '.join(known)}")
                 raise self.text.refused(part[0], f"{kind} has no option {name}: {near}")
+            if name in found:
+                raise self.text.refused(part[0], f"option {name} is given twice: remove one")
             found[name] = part[2].text[1:-1]
         return found

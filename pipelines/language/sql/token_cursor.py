@@ -119,7 +119,11 @@ class TokenCursor:
     def until(self, *words: str) -> Tokens:
         """The tokens before one of these words, a `;` or the end, brackets passed as a whole."""
         begin = self.index
-        while self.token is not None and self.upper() not in (*words, ";", ")"):
+        while self.token is not None:
+            before = self.tokens[self.index - 1].upper if self.index > begin else ""
+            is_part = (before, self.upper()) == ("DISTINCT", "FROM")  # IS DISTINCT FROM
+            if self.upper() in (*words, ";", ")") and not is_part:
+                break
             is_behind_value = self.index > begin and _ends_a_value(self.tokens[self.index - 1])
             if self.upper() in NOT_HERE and is_behind_value:
                 break
