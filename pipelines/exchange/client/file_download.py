@@ -98,8 +98,8 @@ class Downloads:
         """Make copies of small files in one request; those that were made, which may be few.
 
         Each is synced, its folder is not yet. Raises Refused if the partner sends what was not
-        requested, and Unavailable if it sends other bytes than announced, or a copy cannot be
-        written. A partner that does not answer is no error: the files are missing.
+        requested, and Unavailable if it does not answer, sends other bytes than announced, or a
+        copy cannot be written. What an answer that breaks off lacks is no error: it is missing.
         """
         writes: list[asyncio.Future[SegmentFile]] = []
         try:
@@ -132,7 +132,8 @@ class Downloads:
                         writing = self._started(_write, partner, file, content, files[file])
                         writes.append(writing)
         except Unavailable:
-            pass
+            if not is_answered:
+                raise
         except Refused:
             if is_answered:
                 raise

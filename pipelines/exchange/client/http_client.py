@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import suppress
 from urllib.parse import urlencode, urlsplit
 
 import h11
@@ -24,6 +25,10 @@ IDLE_S_MAX = 45.0
 """How long a connection without a request is kept: less than the server keeps it."""
 
 HEAD_BYTES_MAX = 64 << 10
+
+INFORMATIONAL_MAX = 8
+"""How many responses of 1xx may come before one."""
+
 _NO_CONTENT = 204
 _PORTS = {"http": 80, "https": 443}
 
@@ -172,15 +177,20 @@ class _Connection:
         return not (self.received.is_readable or self.transport.is_closing())
 
     async def write(self, content: bytes) -> None:
-        """Send; raises OSError if the connection broke."""
+        """Send; raises OSError if the connection was broken before.
+
+        A server may answer, and close, before it has read all: whether it has shows in the answer.
+        """
         if self.transport.is_closing():
             raise self.received.error or ConnectionResetError
         self.transport.write(content)
-        await self.received.until_writable()
+        with suppress(OSError):
+            await self.received.until_writable()
 
     async def read_head(self, head: h11.Connection, silent_s: float | None) -> h11.Response:
         """The head of the response; h11 holds what has arrived behind it."""
-        while True:
+        informational = 0
+        while informational <= INFORMATIONAL_MAX:
             event = head.next_event()
             if isinstance(event, h11.Response):
                 return event
@@ -189,8 +199,11 @@ class _Connection:
                 if not piece:
                     raise BrokenConnection("it has closed the connection")
                 head.receive_data(piece)
-            elif not isinstance(event, h11.InformationalResponse):
+            elif isinstance(event, h11.InformationalResponse):
+                informational += 1
+            else:
                 raise BrokenConnection("its answer is no response of HTTP/1.1")
+        raise BrokenConnection("it announces responses and sends none")
 
     async def take(self, silent_s: float | None) -> bytes:
         """What has arrived; nothing at the end. Raises OSError, and Silence."""
@@ -200,6 +213,8 @@ class _Connection:
             async with asyncio.timeout(silent_s):
                 return await self.received.take()
         except TimeoutError:
+            if self.received.error is not None:
+                raise  # TCP has given the connection up
             raise Silence from None
 
 

@@ -156,8 +156,8 @@ class HttpsExchange:
         async def download_some(link: PartnerLink, some: Sequence[SegmentFile]) -> None:
             targets = {file: files[file] for file in some}
             made = await self._downloads.download_batch(link, partner, targets)
-            self.links.note_answer(partner)
             for _ in made:
+                self.links.note_answer(partner)
                 self.links.note_file(partner)
             # Each of the others alone: it is continued where it broke off, or says what is wrong.
             await _all_of(download(link, file, files[file]) for file in some if file not in made)

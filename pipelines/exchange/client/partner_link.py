@@ -568,7 +568,8 @@ def is_answering(url: str, seconds_max: float) -> bool:
 
 def _cause(error: BaseException) -> BaseException:
     """The innermost error of a chain."""
-    deeper = error.__cause__ or error.__context__
+    context = None if error.__suppress_context__ else error.__context__
+    deeper = error.__cause__ or context
     return error if deeper is None else _cause(deeper)
 
 
