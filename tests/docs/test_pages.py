@@ -6,12 +6,9 @@ import os
 import re
 import shlex
 import shutil
-import signal
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +19,7 @@ from pipelines.cli.main import parser
 from tests.conftest import folder_on_memory
 from tests.docs.pages import DOCS, Block, blocks_of, difference, page
 from tests.sweeps import long_but
+from tests.terminals import terminal
 
 PAGES = ("own-query", "own-source", "operate", "recover", "drills", "sharing")
 """In the order in which they are read: the later ones go on with the projects of the first."""
@@ -79,21 +77,8 @@ def run_page(folder: Path, name: str) -> list[Ran]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MEDUSA_")}
     environment["PATH"] = f"{folder / 'bin'}:{environment['PATH']}"
     environment["PYTHONPATH"] = str(REPOSITORY)
-    bash = subprocess.Popen(
-        ["bash", "-c", "\n".join(script)],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    try:
+    with terminal("\n".join(script), folder, environment, is_read=True) as bash:
         out, _ = bash.communicate(timeout=SECONDS_MAX)
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(bash.pid, signal.SIGKILL)
     printed = out.split(f"{BLOCK}\n")[1:]
     assert len(printed) == len(blocks), out
     return [

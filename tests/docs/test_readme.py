@@ -20,6 +20,7 @@ from pipelines.base.settings import REPOSITORY
 from pipelines.homes.exchange_addresses import read_address
 from tests.conftest import folder_on_memory
 from tests.contracts.shipped import CONTRACTS, OWNERS
+from tests.terminals import terminal
 from tests.waiting import until
 
 START_S_MAX, RESULT_S_MAX = 300, 600
@@ -46,19 +47,13 @@ def environment() -> dict[str, str]:
 @contextmanager
 def typed(commands: str, folder: Path) -> Iterator[None]:
     """A terminal in which commands were typed, until the block ends."""
-    terminal = subprocess.Popen(
-        ["bash", "-c", f"{commands}\nwait"], cwd=folder, env=environment(), start_new_session=True
-    )
-    try:
-        yield
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(terminal.pid, signal.SIGTERM)
+    with terminal(f"{commands}\nwait", folder, environment()) as bash:
         try:
-            terminal.wait(60)
+            yield
         finally:
             with suppress(ProcessLookupError):
-                os.killpg(terminal.pid, signal.SIGKILL)
+                os.killpg(bash.pid, signal.SIGTERM)
+            bash.wait(60)
 
 
 def is_served(folder: Path, owner: str) -> bool:
