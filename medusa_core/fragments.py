@@ -89,7 +89,7 @@ class _Side:
 
 
 Stage: TypeAlias = _Size | _Side
-"""What lies between the rows that a box gives and those of one of its inputs, in event time."""
+"""How the event times of the rows of a box follow from those of one of its inputs."""
 
 Stages: TypeAlias = tuple[Stage, ...]
 K = TypeVar("K")

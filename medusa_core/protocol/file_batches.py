@@ -52,7 +52,7 @@ def batch_bytes(sizes: Iterable[int]) -> int:
 
 
 class BatchReader:
-    """Takes a batch apart as it arrives. `sizes`: SHA-256 -> announced size of what was requested.
+    """Splits a batch into files as it arrives. `sizes`: SHA-256 -> announced size of each request.
 
     It holds no more than one file and the piece that arrived last.
     """

@@ -6,8 +6,9 @@ aggregate function is a column of the Aggregate, and what is computed from them 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 from medusa_core.errors import Refused
 from medusa_core.grid import parse_duration_us
@@ -15,6 +16,7 @@ from medusa_core.network import Aggregate
 from medusa_core.suggest import did_you_mean
 from pipelines.language.sql.calls_in_select import aggregate_calls, with_columns
 from pipelines.language.sql.relations import (
+    EVENT_TIME,
     BoxList,
     Relation,
     filtered,
@@ -33,7 +35,6 @@ from pipelines.language.sql.sql_text import (
 )
 from pipelines.language.sql.statements import Select, Window
 
-EVENT_TIME = "stime"
 START, END = "window_start", "window_end"
 
 
@@ -177,7 +178,12 @@ class _Grouped:
     def _free(self, stem: str) -> str:
         """A column name that nothing has, and that no expression of the SELECT names."""
         taken = {START, *self.groups, *self.calls, *self.relation.columns, *_words(self.select)}
-        return next(n for n in (f"{stem}_{i}" for i in range(1, 10_000)) if n not in taken)
+        return _numbered(stem, taken)
+
+
+def _numbered(stem: str, taken: Set[str]) -> str:
+    """`stem_1`, or the first number that nothing has."""
+    return next(name for number in count(1) if (name := f"{stem}_{number}") not in taken)
 
 
 def _words(select: Select) -> set[str]:
@@ -269,10 +275,7 @@ def _groups(select: Select, relation: Relation, made: BoxList) -> dict[str, Toke
         names = [n for n, given in selected.items() if key_of(given) == key_of(expression)]
         taken = {START, END, *relation.columns, *found}
         free = [name for name in names if name not in taken]
-        taken |= _words(select)
-        name = free[0] if free else next(
-            n for n in (f"group_{i}" for i in range(1, 10_000)) if n not in taken
-        )  # fmt: skip
+        name = free[0] if free else _numbered("group", taken | _words(select))
         found[name] = expression
     if not is_by_window:
         raise made.text.refused(

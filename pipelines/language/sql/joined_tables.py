@@ -13,12 +13,11 @@ from medusa_core.errors import Refused
 from medusa_core.grid import parse_offset_us
 from medusa_core.network import Join
 from pipelines.language.sql.intervals import duration_of
-from pipelines.language.sql.relations import BoxList, Relation
+from pipelines.language.sql.relations import EVENT_TIME, BoxList, Relation
 from pipelines.language.sql.scopes import Scope
 from pipelines.language.sql.sql_text import SqlText, Token, Tokens, end_of_brackets, written
 from pipelines.language.sql.statements import JoinedTables
 
-EVENT_TIME = "stime"
 LEFT, RIGHT = "left", "right"
 EXAMPLE = (
     "{right}.stime BETWEEN {left}.stime - INTERVAL '5' SECOND AND {left}.stime + INTERVAL '5' "

@@ -12,15 +12,13 @@ from pipelines.language.sql.relations import (
 )
 from pipelines.language.sql.scopes import Scope
 from pipelines.language.sql.sql_text import SqlText, Tokens, column_token
-from pipelines.language.sql.statements import JoinedTables, Select, Window, table_of
+from pipelines.language.sql.statements import Select, table_of
 
 
 def plain_select(select: Select, scope: Scope, made: BoxList) -> Relation:
     """The rows that a SELECT gives; Refused with line and column."""
     relation, text = scope.relation, made.text
-    table = select.table
-    name = "(SELECT …)" if isinstance(table, Window | JoinedTables) else table_of(table)
-    example = f"TUMBLE(TABLE {name}, INTERVAL '1' MINUTE)"
+    example = f"TUMBLE(TABLE {table_of(select.table)}, INTERVAL '1' MINUTE)"
     for clause, tokens in (("GROUP BY", select.group_by), ("HAVING", select.having)):
         if tokens is not None:
             raise text.refused(

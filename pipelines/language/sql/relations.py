@@ -15,6 +15,10 @@ PORT = "yes"
 """The only port of a Filter that WHERE or HAVING makes."""
 
 
+EVENT_TIME = "stime"
+"""The event time of any row."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
     """Rows that a clause reads: the source or box that they come from, and their columns.

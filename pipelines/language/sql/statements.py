@@ -112,6 +112,6 @@ class CreateStream:
 Statement = CreateNetwork | CreateSource | CreateStream
 
 
-def table_of(table: NamedTable | Subquery) -> str:
+def table_of(table: Table) -> str:
     """A table as a sentence names it."""
     return table.name.name if isinstance(table, NamedTable) else "(SELECT …)"
