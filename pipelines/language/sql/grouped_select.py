@@ -182,7 +182,7 @@ class _Grouped:
 
 
 def _numbered(stem: str, taken: Set[str]) -> str:
-    """`stem_1`, or the first number that nothing has."""
+    """The stem with the first number behind it that nothing has."""
     return next(name for number in count(1) if (name := f"{stem}_{number}") not in taken)
 
 
