@@ -172,7 +172,7 @@ def _answer(
     if lacks.due_ms is None:
         waits = f"{names} missing and the policy is suspend"
         if lacks.waited_for:
-            waits = f"{', '.join(lacks.waited_for)} missing, which a join waits for"
+            waits = f"{', '.join(lacks.waited_for)} missing, and without it rows would be wrong"
         return Wait(of=fragment.fragment.id, because=DecisionReason(waits, numbers))
     if lacks.due_ms > now_ms:
         return Wait(

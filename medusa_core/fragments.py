@@ -14,6 +14,7 @@ from medusa_core.errors import Refused
 from medusa_core.frozen import freeze
 from medusa_core.grid import Range, ceil_us, floor_us
 from medusa_core.joins import Join, Reach
+from medusa_core.lookups import Lookup
 from medusa_core.names import FragmentName, StreamName
 from medusa_core.network import Aggregate, Box, Network, Port, inputs_of
 
@@ -62,12 +63,12 @@ class _Size:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One input of a Join: by how much its rows lie before the rows that need them."""
+    """One input of a Join or Lookup: by how much its rows lie before the rows that need them."""
 
     reach: Reach
 
     def behind(self, part: Range) -> Range:
-        """The range of the input whose rows the Join's rows in `part` need."""
+        """The range of the input whose rows the box's rows in `part` need."""
         return self.reach.behind(part)
 
     def ends_us(self, end_us: int) -> int:
@@ -117,16 +118,26 @@ def stages_of(box: Box) -> tuple[Stages, ...]:
     match box:
         case Aggregate():
             return ((_Size(box.size_us, box.advance_us),),)
-        case Join():
+        case Join() | Lookup():
             return tuple((_Side(reach),) for reach in box.reaches)
     return ((),) * len(inputs_of(box))
+
+
+def waits_of(box: Box) -> tuple[bool, ...]:
+    """For each input of a box, in order, whether rows made without it would be wrong."""
+    match box:
+        case Join():
+            return (box.waits, box.waits)
+        case Lookup():
+            return (False, True)
+    return (False,) * len(inputs_of(box))
 
 
 @dataclass(frozen=True, slots=True)
 class _Path:
     """A way from an output back to an input, and the stages on it in this order.
 
-    `waits`: one of them is a Join that is not computed without the input.
+    `waits`: one of them is a Join or Lookup that is not computed without the input.
     """
 
     stream: StreamName
@@ -175,10 +186,10 @@ class Fragment:
         freeze(self, "inputs", "outputs")
         behind: dict[str, tuple[_Path, ...]] = {}
         for box in self.boxes:
-            waits = isinstance(box, Join) and box.waits
+            sides = zip(inputs_of(box), stages_of(box), waits_of(box), strict=True)
             routes = (
                 ((path.stream, waits or path.waits), stages, path.stages)
-                for reference, stages in zip(inputs_of(box), stages_of(box), strict=True)
+                for reference, stages, waits in sides
                 for path in self._paths_from(self.network.port(reference, box.name), behind)
             )
             behind[box.name] = tuple(_Path(key[0], found, key[1]) for key, found in merged(routes))
@@ -229,7 +240,7 @@ class Fragment:
 
     @property
     def waited_for(self) -> frozenset[StreamName]:
-        """The inputs without which no answer is made: a Join waits for them (`Join.waits`)."""
+        """The inputs without which no answer is made: a box waits for them (`waits_of`)."""
         paths = (path for paths in self._paths.values() for path in paths)
         return frozenset(path.stream for path in paths if path.waits)
 

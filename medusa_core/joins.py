@@ -52,7 +52,7 @@ from medusa_core.suggest import did_you_mean
 
 INNER, LEFT, SEMI, ANTI = "inner", "left", "semi", "anti"
 KINDS = (INNER, LEFT, SEMI, ANTI)
-_REFERENCE = re.compile(r"(left|right)\.(\w+)")
+_SIDES = ("left", "right")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +125,7 @@ class Join:
     @property
     def keys(self) -> tuple[tuple[str, str], ...]:
         """The columns that are equal in a pair: of `left`, of `right`."""
-        sides = (key.partition("=") for key in self.on)
-        return tuple((a.strip(), (b if is_pair else a).strip()) for a, is_pair, b in sides)
+        return keys_of(self.on)
 
     @property
     def has_pairs(self) -> bool:
@@ -141,8 +140,7 @@ class Join:
     @property
     def references(self) -> Mapping[str, tuple[str, str]]:
         """The columns as given: name -> `left` or `right`, and the column there."""
-        found = {name: _REFERENCE.fullmatch(text.strip()) for name, text in self.columns.items()}
-        return {name: (match[1], match[2]) for name, match in found.items() if match}
+        return references_of(self.columns, _SIDES)
 
     @property
     def reaches(self) -> tuple[Reach, Reach]:
@@ -161,6 +159,21 @@ class Join:
         return certain
 
 
+def keys_of(on: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """The columns that `on` says are equal: of the first input, of the second."""
+    sides = (key.partition("=") for key in on)
+    return tuple((a.strip(), (b if is_pair else a).strip()) for a, is_pair, b in sides)
+
+
+def references_of(
+    columns: Mapping[str, str], sides: tuple[str, str]
+) -> Mapping[str, tuple[str, str]]:
+    """The columns that are written as `side.NAME`: name -> the side, and the column there."""
+    form = re.compile(rf"({'|'.join(sides)})\.(\w+)")
+    found = {name: form.fullmatch(text.strip()) for name, text in columns.items()}
+    return {name: (match[1], match[2]) for name, match in found.items() if match}
+
+
 def check_join(box: Join) -> None:
     """Refuse a Join whose own parameters cannot be, naming it."""
     owner = f"join {box.name}"
@@ -168,19 +181,13 @@ def check_join(box: Join) -> None:
         near = did_you_mean(str(box.how), KINDS, f"write {', '.join(KINDS)}")
         raise Refused(f"how of {owner} is {box.how!r}, which is not a kind of join: {near}")
     _check_within(owner, box.within)
-    _check_keys(owner, box)
-    for name, text in box.columns.items():
-        check_name(f"column of {owner},", name)
-        match = _REFERENCE.fullmatch(text.strip())
-        if match is None:
+    check_keys(owner, box.on)
+    check_references(owner, box.columns, _SIDES)
+    for name, (side, _) in box.references.items():
+        if side == "right" and not box.has_pairs:
             raise Refused(
-                f"column {name!r} of {owner} is {text!r}: write left.NAME or right.NAME, and "
-                "compute expressions in a map behind the join"
-            )
-        if match[1] == "right" and not box.has_pairs:
-            raise Refused(
-                f"column {name!r} of {owner} is {text!r}: a join with how={box.how!r} has columns "
-                "of left alone; write left.NAME, or how='inner' or 'left'"
+                f"column {name!r} of {owner} is {box.columns[name]!r}: a join with how={box.how!r} "
+                "has columns of left alone; write left.NAME, or how='inner' or 'left'"
             )
 
 
@@ -215,13 +222,28 @@ def _check_within(owner: str, within: object) -> None:
         )
 
 
-def _check_keys(owner: str, box: Join) -> None:
-    if not box.on:
+def check_keys(owner: str, on: tuple[str, ...]) -> None:
+    """Refuse keys that are missing, not written as a column or a pair of columns, or twice."""
+    if not on:
         raise Refused(f"{owner} has no keys: write on=('column',), the columns that are equal")
-    for text, (left, right) in zip(box.on, box.keys, strict=True):
+    keys = keys_of(on)
+    for text, (left, right) in zip(on, keys, strict=True):
         if text.count("=") > 1:
             raise Refused(f"{owner} has the key {text!r}: write 'column' or 'left = right'")
         for name in (left, right):
             check_name(f"key of {owner},", name)
-    if len(set(box.keys)) < len(box.keys):
-        raise Refused(f"{owner} has a key twice among {', '.join(box.on)}: name each once")
+    if len(set(keys)) < len(keys):
+        raise Refused(f"{owner} has a key twice among {', '.join(on)}: name each once")
+
+
+def check_references(owner: str, columns: Mapping[str, str], sides: tuple[str, str]) -> None:
+    """Refuse columns that are not `side.NAME` of one of the two sides."""
+    known = references_of(columns, sides)
+    for name, text in columns.items():
+        check_name(f"column of {owner},", name)
+        if name not in known:
+            first, second = sides
+            raise Refused(
+                f"column {name!r} of {owner} is {text!r}: write {first}.NAME or {second}.NAME, and "
+                f"compute expressions in a map behind the {owner.partition(' ')[0]}"
+            )

@@ -10,6 +10,7 @@ from medusa_core.network import (
     Filter,
     Function,
     Join,
+    Lookup,
     Map,
     Network,
     Source,
@@ -33,6 +34,8 @@ def describe_box(box: Box) -> str:
         case Join():
             lo, hi = box.within
             return f"Join {box.how} on {', '.join(box.on)}, within {lo} to {hi}"
+        case Lookup():
+            return f"Lookup {box.how} on {', '.join(box.on)}, at most {box.max_age} old"
         case Function():
             return "Function"
     assert_never(box)

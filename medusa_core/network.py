@@ -19,6 +19,8 @@ from medusa_core.frozen import freeze
 from medusa_core.grid import parse_duration_us, unit_near
 from medusa_core.joins import Join as Join
 from medusa_core.joins import check_join
+from medusa_core.lookups import Lookup as Lookup
+from medusa_core.lookups import check_lookup
 from medusa_core.names import StreamName, check_name
 from medusa_core.network_fields import check_fields
 from medusa_core.suggest import did_you_mean
@@ -169,7 +171,7 @@ class Function:
 
 
 # BSort and Resample take their place in this union; a reader ends in assert_never.
-Box = Filter | Map | Union | Aggregate | Join | Function
+Box = Filter | Map | Union | Aggregate | Join | Lookup | Function
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,6 +307,8 @@ def inputs_of(box: Box) -> tuple[str, ...]:
             return box.inputs
         case Join():
             return (box.left, box.right)
+        case Lookup():
+            return (box.input, box.table)
     return (box.input,)
 
 
@@ -313,7 +317,7 @@ def ports_of(box: Box) -> tuple[str, ...]:
     match box:
         case Filter():
             return (*box.cases, *((box.otherwise,) if box.otherwise else ()))
-        case Map() | Union() | Aggregate() | Join() | Function():
+        case Map() | Union() | Aggregate() | Join() | Lookup() | Function():
             return ("",)
     assert_never(box)
 
@@ -460,6 +464,8 @@ def check_box(box: Box) -> None:
                 check_name(f"column of map {box.name},", name)
         case Join():
             check_join(box)
+        case Lookup():
+            check_lookup(box)
         case Function():
             declare_columns(f"function {box.name!r}", box.columns)
             if not callable(box.function):

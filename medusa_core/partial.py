@@ -32,10 +32,10 @@ AGES_PER_BOUND = 10
 class PartialOutput:
     """A run of output buckets that lack the same inputs, and when the first is due without them.
 
-    `due_ms` is by the home's clock, None if it is never due (suspended, or a Join waits);
+    `due_ms` is by the home's clock, None if it is never due (suspended, or a box waits);
     `fresh_ms` is when the inputs that are there could have been used. `was_blocked`: the bucket
     before was answered without the same inputs, none of which has moved since. `waited_for` are
-    those of the missing inputs without which a Join is not computed.
+    those of the missing inputs without which rows would be wrong.
     """
 
     range: Range

@@ -21,6 +21,7 @@ from medusa_core.network import (
     Filter,
     Function,
     Join,
+    Lookup,
     Map,
     Network,
     Output,
@@ -29,7 +30,7 @@ from medusa_core.network import (
 )
 
 _KINDS: Mapping[str, type[Any]] = {
-    kind.__name__.lower(): kind for kind in (Filter, Map, Union, Aggregate, Join, Function)
+    kind.__name__.lower(): kind for kind in (Filter, Map, Union, Aggregate, Join, Lookup, Function)
 }
 
 

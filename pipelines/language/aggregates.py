@@ -12,7 +12,7 @@ may fail. A list of a group's values lives in memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -284,9 +284,7 @@ class Aggregates(Scalars):
     def row(self, value: Term, order: Term | None = None) -> str:
         """A row as a struct that compares in canonical order, with a value at its end."""
         parts = [f"'o', {_one_zero(order.sql, order.type)}"] if order else []
-        parts.append(f"'t', {EVENT_TIME}")
-        for number, column in enumerate(self.scope.columns.values()):
-            parts.append(f"'c{number}', {_one_zero(f'`{column.name}`', column.type)}")
+        parts += canonical_order(self.scope.columns.values())
         parts.append(f"'v', {_one_zero(value.sql, value.type)}")
         return f"named_struct({', '.join(parts)})"
 
@@ -376,6 +374,12 @@ class Aggregates(Scalars):
         type_ = call.first.type if call.name == "percentile_approx" else "double"
         sql = call.over(call.name, *(term.sql for term in call.arguments))
         return Term(sql=sql, type=type_, tolerance_only=True)
+
+
+def canonical_order(columns: Iterable[Column]) -> list[str]:
+    """The fields of a struct that compares rows in canonical order: `t`, then `c0`, `c1`, …"""
+    values = (_one_zero(f"`{column.name}`", column.type) for column in columns)
+    return [f"'t', {EVENT_TIME}", *(f"'c{number}', {sql}" for number, sql in enumerate(values))]
 
 
 def _one_zero(sql: str, type_: str) -> str:

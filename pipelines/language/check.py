@@ -8,7 +8,7 @@ by an output, since replicas would differ, until a box rounds it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import assert_never
@@ -23,6 +23,7 @@ from medusa_core.network import (
     Filter,
     Function,
     Join,
+    Lookup,
     Map,
     Network,
     Port,
@@ -93,6 +94,15 @@ class CheckedJoin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedLookup:
+    """A lookup with its columns in order; `table` are all columns of the table, which order it."""
+
+    box: Lookup
+    columns: tuple[JoinedColumn, ...]
+    table: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedFunction:
     """A function box: its columns are what it declares."""
 
@@ -100,7 +110,13 @@ class CheckedFunction:
 
 
 CheckedBox = (
-    CheckedFilter | CheckedMap | CheckedUnion | CheckedAggregate | CheckedJoin | CheckedFunction
+    CheckedFilter
+    | CheckedMap
+    | CheckedUnion
+    | CheckedAggregate
+    | CheckedJoin
+    | CheckedLookup
+    | CheckedFunction
 )
 
 
@@ -193,13 +209,23 @@ class _Walk:
                 columns = (WINDOW_START, *group, *_declared(owner, aggregate.columns))
                 inexact = frozenset(c for c, each in aggregate.columns if each.tolerance_only)
             case Join():
-                left, right = (
-                    JoinedSide(side, port, self.columns[port], self.inexact[port])
-                    for side, port in zip(("left", "right"), ports, strict=True)
-                )
+                left, right = self.sides(("left", "right"), ports)
                 joined = joined_columns(box, owner, left, right)
                 self.boxes[name] = CheckedJoin(box=box, columns=joined)
                 columns, inexact = types_of_joined(owner, joined, left, right)
+            case Lookup():
+                input_, table = self.sides(("input", "table"), ports)
+                if table.inexact:
+                    named, advice = inexact_values(
+                        table.columns, table.inexact, "in a map before it"
+                    )
+                    raise Refused(
+                        f"{owner} takes the last record of {table.port} by all of its columns, and "
+                        f"it has {named}: {advice}"
+                    )
+                found = joined_columns(box, owner, input_, table)
+                self.boxes[name] = CheckedLookup(box=box, columns=found, table=table.columns)
+                columns, inexact = types_of_joined(owner, found, input_, table)
             case Function():
                 if inexact:
                     named, advice = inexact_values(columns, inexact, "in a map before it")
@@ -218,6 +244,11 @@ class _Walk:
         kind = type(self.network.box(name)).__name__.lower()
         owner = f"{kind} {name} of network {self.network.name}"
         return owner if place is None else f"{place}: {owner}"
+
+    def sides(self, names: Iterable[str], ports: list[Port]) -> Iterator[JoinedSide]:
+        """The inputs of a box with two, under the names by which its columns refer to them."""
+        for side, port in zip(names, ports, strict=True):
+            yield JoinedSide(side, port, self.columns[port], self.inexact[port])
 
     def filter(
         self, box: Filter, columns: tuple[Column, ...], inexact: frozenset[str]

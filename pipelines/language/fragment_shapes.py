@@ -2,8 +2,8 @@
 
 A thousand streams of one kind are a thousand fragments with the same boxes. Their shape is a
 network over streams of canonical names in which every record carries the number of its member:
-maps pass it on, aggregates group by it, joins have it as a key. The output for a member is that of
-its own fragment (I2, I3), since no box reads two members' records together.
+maps pass it on, aggregates group by it, joins and lookups have it as a key. The output for a
+member is that of its own fragment (I2, I3), since no box reads two members' records together.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from medusa_core.network import (
     Filter,
     Function,
     Join,
+    Lookup,
     Map,
     Network,
     Output,
@@ -153,6 +154,8 @@ def _renamed(box: Box, name: str, reads: list[str]) -> Box:
         return replace(box, name=name, fragment=FRAGMENT, inputs=tuple(reads))
     if isinstance(box, Join):
         return replace(box, name=name, fragment=FRAGMENT, left=reads[0], right=reads[1])
+    if isinstance(box, Lookup):
+        return replace(box, name=name, fragment=FRAGMENT, input=reads[0], table=reads[1])
     return replace(box, name=name, fragment=FRAGMENT, input=reads[0])
 
 
@@ -165,6 +168,9 @@ def _of_all(box: Box, member: str) -> Box:
             return replace(box, group_by=(*box.group_by, member))
         case Join():
             columns = {**box.columns, member: f"left.{member}"} if box.columns else {}
+            return replace(box, on=(*box.on, member), columns=columns)
+        case Lookup():
+            columns = {**box.columns, member: f"input.{member}"} if box.columns else {}
             return replace(box, on=(*box.on, member), columns=columns)
         case Filter() | Union():
             return box

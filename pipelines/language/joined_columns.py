@@ -1,4 +1,4 @@
-"""The columns of a Join: its keys checked, its columns found in the two inputs, and their types."""
+"""The columns of a Join or Lookup: keys checked, columns found in the two inputs, their types."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import NamedTuple
 from medusa_core.columns import Column, declare_columns
 from medusa_core.errors import Refused
 from medusa_core.joins import Join
+from medusa_core.lookups import Lookup
 from medusa_core.network import Port
 from pipelines.language.functions import suggestion
 from pipelines.language.inexact_values import inexact_values
 
 
 class JoinedColumn(NamedTuple):
-    """A column of a Join: its name, `left` or `right`, and the name of the column there."""
+    """A column of a Join or Lookup: its name, the side, and the name of the column there."""
 
     name: str
     side: str
@@ -24,9 +25,10 @@ class JoinedColumn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JoinedSide:
-    """An input of a Join: `left` or `right`, what it reads, and the columns there.
+    """An input of a Join or Lookup: the side's name, what it reads, and the columns there.
 
-    `inexact` are those that are known only within a tolerance.
+    The sides of a Join are `left` and `right`, those of a Lookup `input` and `table`. The columns
+    in `inexact` are known only within a tolerance.
     """
 
     name: str
@@ -45,9 +47,9 @@ class JoinedSide:
 
 
 def joined_columns(
-    box: Join, owner: str, left: JoinedSide, right: JoinedSide
+    box: Join | Lookup, owner: str, left: JoinedSide, right: JoinedSide
 ) -> tuple[JoinedColumn, ...]:
-    """The columns of a join: those that it names, else all of left and what right adds.
+    """The columns of a join or lookup: those that it names, else all of left and what right adds.
 
     Raises Refused for keys that are not there, not exact or of two types, and for columns that are
     not there.
@@ -55,9 +57,9 @@ def joined_columns(
     for names in box.keys:
         a, b = (_key(owner, s, name) for s, name in zip((left, right), names, strict=True))
         if a.type != b.type:
-            other = "right" if a.name == b.name else f"right.{b.name}"
+            other = right.name if a.name == b.name else f"{right.name}.{b.name}"
             raise Refused(
-                f"{owner} has the key {a.name!r}, which is {a.type} in left and {b.type} in "
+                f"{owner} has the key {a.name!r}, which is {a.type} in {left.name} and {b.type} in "
                 f"{other}: cast one of them in a map before it"
             )
     sides = {side.name: side for side in (left, right)}
@@ -71,12 +73,15 @@ def joined_columns(
     return found or _default_columns(box, left, right)
 
 
-def _default_columns(box: Join, left: JoinedSide, right: JoinedSide) -> tuple[JoinedColumn, ...]:
+def _default_columns(
+    box: Join | Lookup, left: JoinedSide, right: JoinedSide
+) -> tuple[JoinedColumn, ...]:
     taken = {column.name for column in left.columns} | {key for _, key in box.keys}
-    more = [c.name for c in right.columns if c.name not in taken] if box.has_pairs else []
+    has_right = isinstance(box, Lookup) or box.has_pairs
+    more = [c.name for c in right.columns if c.name not in taken] if has_right else []
     return (
-        *(JoinedColumn(c.name, "left", c.name) for c in left.columns),
-        *(JoinedColumn(name, "right", name) for name in more),
+        *(JoinedColumn(c.name, left.name, c.name) for c in left.columns),
+        *(JoinedColumn(name, right.name, name) for name in more),
     )
 
 
@@ -100,7 +105,7 @@ def _key(owner: str, side: JoinedSide, name: str) -> Column:
 def types_of_joined(
     owner: str, joined: Sequence[JoinedColumn], left: JoinedSide, right: JoinedSide
 ) -> tuple[tuple[Column, ...], frozenset[str]]:
-    """The columns of a join with their types, and which are known only within a tolerance."""
+    """The columns of a join or lookup with types, and which are known only within a tolerance."""
     sides = {side.name: side for side in (left, right)}
     types: dict[str, str] = {}
     for name, side, column in joined:

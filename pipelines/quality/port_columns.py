@@ -12,6 +12,7 @@ from medusa_core.network import (
     Filter,
     Function,
     Join,
+    Lookup,
     Map,
     Network,
     Port,
@@ -50,6 +51,8 @@ def _columns(box: Box, inputs: Sequence[Columns]) -> Columns:
             return (_WINDOW_START, *group, *_typed(box.columns, inputs[0]))
         case Join():
             return tuple(column for _, _, column in columns_of_join(box, *inputs))
+        case Lookup():
+            return tuple(column for _, _, column in columns_of_lookup(box, *inputs))
         case Function():
             return _declared(box.columns)
 
@@ -57,17 +60,35 @@ def _columns(box: Box, inputs: Sequence[Columns]) -> Columns:
 def columns_of_join(box: Join, left: Columns, right: Columns) -> Sequence[tuple[str, str, Column]]:
     """The columns of a Join: `left` or `right`, the name there, and the column that it becomes."""
     if box.columns:
-        types = {"left": {c.name: c.type for c in left}, "right": {c.name: c.type for c in right}}
-        return [
-            (side, column, Column(name, types[side][column]))
-            for name, (side, column) in box.references.items()
-        ]
+        return _referred(box.references, {"left": left, "right": right})
     found = [("left", c.name, c) for c in left]
     if box.how in ("inner", "left"):
         keys = [key for _, key in box.keys]
         names = [c.name for c in left]
         found += [("right", c.name, c) for c in right if c.name not in (*names, *keys)]
     return found
+
+
+def columns_of_lookup(
+    box: Lookup, input_: Columns, table: Columns
+) -> Sequence[tuple[str, str, Column]]:
+    """The columns of a Lookup: `input` or `table`, the name there, and the column it becomes."""
+    if box.columns:
+        return _referred(box.references, {"input": input_, "table": table})
+    names = {c.name for c in input_} | {key for _, key in box.keys}
+    found = [("input", c.name, c) for c in input_]
+    return [*found, *(("table", c.name, c) for c in table if c.name not in names)]
+
+
+def _referred(
+    references: Mapping[str, tuple[str, str]], sides: Mapping[str, Columns]
+) -> Sequence[tuple[str, str, Column]]:
+    """Columns that refer to those of two inputs by the name of the side."""
+    types = {side: {c.name: c.type for c in columns} for side, columns in sides.items()}
+    return [
+        (side, column, Column(name, types[side][column]))
+        for name, (side, column) in references.items()
+    ]
 
 
 def _typed(expressions: Mapping[str, str], columns: Columns) -> Columns:

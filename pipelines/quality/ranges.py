@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from medusa_core.grid import Range
-from medusa_core.network import Aggregate, Box, Join, Network, Port, inputs_of
+from medusa_core.network import Aggregate, Box, Join, Lookup, Network, Port, inputs_of
 
 Parts = tuple[Range, ...]
 """Ranges in order that neither overlap nor touch."""
@@ -39,7 +39,9 @@ def needed(network: Network, port: Port, part: Range) -> Mapping[str, Range]:
         part = Range(first, last + box.size_us)
     found: dict[str, Range] = {}
     for reference, reach_us in zip(inputs_of(box), reaches_us(box), strict=True):
-        behind = part if not isinstance(box, Join) else Range(part.from_us - reach_us, part.to_us)
+        behind = part
+        if isinstance(box, Join | Lookup):
+            behind = Range(part.from_us - reach_us, part.to_us)
         for source, range_ in needed(network, network.port(reference, box.name), behind).items():
             found[source] = found[source].hull(range_) if source in found else range_
     return found
@@ -56,6 +58,8 @@ def reaches_us(box: Box) -> tuple[int, ...]:
             if box.how == "inner":
                 return (latest_us, max(-earliest_us, 0))
             return (latest_us, latest_us - earliest_us)
+        case Lookup():
+            return (0, box.max_age_us)
     return (0,) * len(inputs_of(box))
 
 

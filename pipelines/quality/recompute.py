@@ -22,6 +22,7 @@ from medusa_core.network import (
     Filter,
     Function,
     Join,
+    Lookup,
     Map,
     Network,
     Port,
@@ -31,7 +32,12 @@ from medusa_core.network import (
 )
 from pipelines.language.parsing import parse
 from pipelines.quality.duck_tables import arrow_of, make_table
-from pipelines.quality.port_columns import Columns, columns_of_join, port_columns
+from pipelines.quality.port_columns import (
+    Columns,
+    columns_of_join,
+    columns_of_lookup,
+    port_columns,
+)
 from pipelines.quality.ranges import needed_parts
 from pipelines.quality.spark_boxes import SparkBatch
 from pipelines.quality.spark_types import column_type
@@ -202,6 +208,8 @@ class _Statements:
                 return _aggregate(box, given, made)
             case Join():
                 return _join(box, *inputs)
+            case Lookup():
+                return _lookup(box, *inputs)
             case Function():
                 raise NotTranspiled("a Function")
 
@@ -301,6 +309,36 @@ def _join(box: Join, left: Columns, right: Columns) -> _Statements:
         "semi": rows("NULL", certain, with_one),
         "anti": rows("NULL", certain, without),
     }[box.how]
+    return _Statements({Port(box.name): sql})
+
+
+def _lookup(box: Lookup, input_: Columns, table: Columns) -> _Statements:
+    """One record of the table at each time and key, then the nearest of them behind each record."""
+    at, columns = quoted_name(STIME), columns_of_lookup(box, input_, table)
+    keys = ", ".join(quoted_name(key) for _, key in box.keys)
+    order = ", ".join(f"{quoted_name(c.name)} DESC NULLS LAST" for c in table)
+    last = (
+        f"SELECT * FROM {{in1}} QUALIFY row_number() OVER (PARTITION BY {keys}, {at} "
+        f"ORDER BY {order}) = 1"
+    )
+    is_pair = " AND ".join(
+        [
+            *(f"a.{quoted_name(one)} = b.{quoted_name(other)}" for one, other in box.keys),
+            f"a.{at} >= b.{at}",
+        ]
+    )
+    is_new = f"b.{at} >= a.{at} - {box.max_age_us}"
+    listed = [
+        f"{f'a.{name}' if side == 'input' else f'CASE WHEN {is_new} THEN b.{name} END'} "
+        f"AS {quoted_name(column.name)}"
+        for side, name, column in ((s, quoted_name(n), c) for s, n, c in columns)
+    ]
+    sql = (
+        f"SELECT {', '.join(listed)}, a.{at} AS {at} FROM {{in0}} AS a "
+        f"ASOF LEFT JOIN ({last}) AS b ON {is_pair}"
+    )
+    if box.how == "inner":
+        sql += f" WHERE {is_new}"
     return _Statements({Port(box.name): sql})
 
 

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from medusa_core.network import Aggregate, Box, Filter, Function, Join, Map, Network, Source, Union
+from medusa_core.network import (
+    Aggregate,
+    Box,
+    Filter,
+    Function,
+    Join,
+    Lookup,
+    Map,
+    Network,
+    Source,
+    Union,
+)
 from pipelines.report.drawing import Edge, Node, draw
 from pipelines.report.markup import Markup
 
@@ -82,6 +93,14 @@ def _lines(box: Box) -> tuple[str, ...]:
                 f"{box.how}: {box.left} with {box.right}",
                 f"on {keys}",
                 f"{lo} to {hi} later",
+                *columns,
+            )
+        case Lookup():
+            columns = [f"{name} = {column}" for name, column in box.columns.items()]
+            return (
+                f"{box.how}: {box.input} with the newest of {box.table}",
+                f"on {', '.join(box.on)}",
+                f"at most {box.max_age} old",
                 *columns,
             )
         case Function():

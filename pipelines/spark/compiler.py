@@ -4,8 +4,8 @@ The plan has the same shape whether or not an input has records, and no bucket b
 text, so that Spark compiles its classes once and not once per step. Rows of all outputs come out
 of one job: a tag names the output of a row, and columns of equal type share slots. Outputs that
 only filter one relation are separated in one pass over it; a relation that several boxes read and
-that has an Aggregate, a Join or a Function behind it is computed once and kept for the job (a
-Statement).
+that has an Aggregate, a Join, a Lookup or a Function behind it is computed once and kept for the
+job (a Statement).
 
 Records on which an expression failed have a separate tag, for quarantine: the failed input record
 as JSON, which expression it was and why. A failed record is in no output behind its box, whether
@@ -27,17 +27,19 @@ from medusa_core.network import (
     Filter,
     Function,
     Join,
+    Lookup,
     Map,
     Port,
     Union,
     inputs_of,
     ports_of,
 )
-from pipelines.language.aggregates import AggregateCall
+from pipelines.language.aggregates import AggregateCall, canonical_order
 from pipelines.language.check import (
     CheckedAggregate,
     CheckedFilter,
     CheckedJoin,
+    CheckedLookup,
     CheckedMap,
     CheckedNetwork,
 )
@@ -192,7 +194,7 @@ class _Compiler:
         if port in self.fragment.inputs or self._relation(port) in self.kept:
             return False
         box = self.fragment.network.box(port.owner)
-        if isinstance(box, Aggregate | Join | Function):
+        if isinstance(box, Aggregate | Join | Lookup | Function):
             return True
         return any(self._is_costly(self.fragment.network.port(r, box.name)) for r in inputs_of(box))
 
@@ -214,6 +216,8 @@ class _Compiler:
                 self._add_aggregate(box, inputs[0])
             case Join():
                 self._add_join(box, *inputs)
+            case Lookup():
+                self._add_lookup(box, *inputs)
             case Function():
                 self._add_function(box, inputs[0])
             case _:
@@ -382,6 +386,45 @@ class _Compiler:
         sql = f"SELECT {columns}, {at} AS {STIME} FROM {left} AS l {kind} JOIN {right} AS r "
         name = self._relation(Port(box.name))
         self._add(name, f"{sql} ON {keys} AND {within}", left, right)
+
+    def _add_lookup(self, box: Lookup, input_: str, table: str) -> None:
+        """Records of both inputs in order of time, and beside each the newest table record so far.
+
+        At equal times the table's records are first. Every row is passed once: cost does not grow
+        with the records that each record of the input could meet.
+        """
+        checked = self.checked.boxes[box.name]
+        assert isinstance(checked, CheckedLookup)
+        at = {column.name: f"met.c{number}" for number, column in enumerate(checked.table)}
+        is_met = f"met.t >= {STIME} - {box.max_age_us}L"
+        given, columns = [], []
+        for number, (name, side, column) in enumerate(checked.columns):
+            if side == "input":
+                given.append((f"i{number}", f"`{column}`"))
+            value = f"i{number}" if side == "input" else f"IF({is_met}, {at[column]}, NULL)"
+            columns.append(f"{value} AS `{name}`")
+        keys = [f"k{number}" for number in range(len(box.keys))]
+        of_input, of_table = (
+            ", ".join(f"`{pair[side]}` AS {key}" for key, pair in zip(keys, box.keys, strict=True))
+            for side in (0, 1)
+        )
+        record = f"named_struct({', '.join(canonical_order(checked.table))})"
+        has_keys = " AND ".join(f"`{key}` IS NOT NULL" for _, key in box.keys)
+        both = (
+            f"SELECT {of_table}, {STIME}, 0 AS side, {record} AS record"
+            f"{''.join(f', NULL AS {name}' for name, _ in given)} FROM {_where(table, has_keys)} "
+            f"UNION ALL SELECT {of_input}, {STIME}, 1, NULL"
+            f"{''.join(f', {column}' for _, column in given)} FROM {input_}"
+        )
+        window = (
+            f"PARTITION BY {', '.join(keys)} ORDER BY {STIME}, side "
+            "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+        )
+        met = f"SELECT *, max(record) OVER ({window}) AS met FROM ({both})"
+        only = f" AND {is_met}" if box.how == "inner" else ""
+        name = self._relation(Port(box.name))
+        self._add(name, f"SELECT {', '.join(columns)}, {STIME} FROM ({met}) WHERE side = 1{only}",
+                  input_, table)  # fmt: skip
 
     def _add_failed(
         self, box: Map | Aggregate, tried: str, failures: Sequence[Failure | None],

@@ -30,7 +30,7 @@ from medusa_core.knowledge import (
     TentativeKnowledge,
 )
 from medusa_core.names import Epoch, Participant, StreamName, Version
-from medusa_core.network import Aggregate, Join, Network, Output, Source, Union
+from medusa_core.network import Aggregate, Join, Lookup, Network, Output, Source, Union
 from medusa_core.paths import IMPORT_MS, paths_ms, rests_ms
 from medusa_core.reads import reads_of
 from medusa_core.segments import Segment, Stability
@@ -252,7 +252,22 @@ def test_a_join_whose_rows_would_be_wrong_without_an_input_waits_for_it(how: str
     left = an_input(LEFT, came(LEFT, 0, 10, at_ms=0))
     wait = the_wait(a_join(known(left, an_input(RIGHT)), how), 10**9)
     assert wait.until_ms is None
-    assert "right missing, which a join waits for" in explain([wait])[0]
+    assert "right missing, and without it rows would be wrong" in explain([wait])[0]
+
+
+def test_a_lookup_is_answered_without_its_input_and_waits_for_its_table() -> None:
+    left = an_input(LEFT, came(LEFT, 0, 10, at_ms=0))
+    fragment = known(left, an_input(RIGHT))
+    for input_, table in (("right", "left"), ("left", "right")):
+        lookup = Lookup(name="met", input=input_, table=table, on=("key",), max_age="5s")
+        (shape,) = fragments_of(
+            replace(a_union(), boxes=(lookup,), outputs=(Output(name="both", input="met"),))
+        )
+        if table == "left":
+            answer = the_answer(replace(fragment, fragment=shape), WAIT_MS)
+            assert (answer.stability, answer.missing) == (Stability.TENTATIVE, (RIGHT,))
+        else:
+            assert the_wait(replace(fragment, fragment=shape), 10**9).until_ms is None
 
 
 def test_a_join_reads_no_more_of_an_input_than_its_rows_need_and_is_no_older_for_that() -> None:

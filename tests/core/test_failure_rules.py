@@ -16,7 +16,7 @@ from medusa_core.fragments import Fragment, fragments_of
 from medusa_core.grid import Range
 from medusa_core.joins import KINDS, Join
 from medusa_core.names import StreamName
-from medusa_core.network import Aggregate, Box, Map, Network, Output, Source, Union
+from medusa_core.network import Aggregate, Box, Lookup, Map, Network, Output, Source, Union
 
 S = 1_000_000
 READINGS = StreamName("readings")
@@ -125,7 +125,7 @@ def cases(draw: st.DrawFn) -> Case:
     for at in range(draw(st.integers(2, 4))):
         input_ = boxes[-1].name if boxes else "readings"
         name = f"box{at}"
-        kind = draw(st.sampled_from(("window", "window", "map", "both", "join")))
+        kind = draw(st.sampled_from(("window", "window", "map", "both", "join", "lookup")))
         if kind == "window":
             size = draw(st.integers(1, SIZE_MAX))
             advance = draw(st.integers(1, size))
@@ -142,6 +142,12 @@ def cases(draw: st.DrawFn) -> Case:
                     how=draw(st.sampled_from(KINDS)),
                 )
             )  # fmt: skip
+        elif kind == "lookup" and boxes:
+            sides = draw(st.permutations([input_, draw(st.sampled_from([input_, "readings"]))]))
+            max_age = f"{draw(st.integers(1, 8))}us"
+            boxes.append(
+                Lookup(name=name, input=sides[0], table=sides[1], on=("n",), max_age=max_age)
+            )
         else:
             boxes.append(Map(name=name, input=input_, columns={"n": "1 / n"}))
     names = [box.name for box in boxes]
@@ -172,12 +178,18 @@ def windows_with(box: Aggregate, position: int) -> list[range]:
 def inputs_of(box: Box) -> tuple[str, ...]:
     if isinstance(box, Join):
         return (box.left, box.right)
+    if isinstance(box, Lookup):
+        return (box.input, box.table)
     return box.inputs if isinstance(box, Union) else (box.input,)
 
 
-def rows_of_join(box: Join, input_: str, position: int) -> set[int]:
-    """Where the rows of a Join may be that depend on a row of an input at a position."""
+def rows_of_join(box: Join | Lookup, input_: str, position: int) -> set[int]:
+    """Where the rows of a Join or Lookup may be that depend on a row of an input at a position."""
     found: set[int] = set()
+    if isinstance(box, Lookup):
+        found |= {position} if input_ == box.input else set()
+        later = range(position, position + box.max_age_us + 1)
+        return found | set(later if input_ == box.table else ())
     differences = range(box.lo_us, box.hi_us + 1)
     for left, right in [
         *([(position, position + d) for d in differences] if input_ == box.left else ()),
@@ -198,7 +210,7 @@ def needed_at(fragment: Fragment, name: str, positions: set[int]) -> set[tuple[i
         own = positions
         if isinstance(box, Aggregate):
             own = {w[-1] for at in positions for w in windows_with(box, at)}
-        if isinstance(box, Join):
+        if isinstance(box, Join | Lookup):
             own = {p for at in positions for p in rows_of_join(box, name, at)}
         found |= needed_at(fragment, box.name, own)
     return found
@@ -212,7 +224,7 @@ def records_of(fragment: Fragment, name: str, positions: set[int]) -> set[int]:
     if isinstance(box, Aggregate):
         ending = (w for at in positions for w in windows_with(box, at) if w[-1] == at)
         positions = {at for window in ending for at in window}
-    if isinstance(box, Join):
+    if isinstance(box, Join | Lookup):
         before = range(min(positions, default=0) - 9, max(positions, default=0) + 1)
         return {
             t
@@ -228,7 +240,7 @@ def is_behind_windows(fragment: Fragment, name: str) -> bool:
     if name == READINGS:
         return False
     box = fragment.network.box(name)
-    return isinstance(box, Aggregate | Join) or any(
+    return isinstance(box, Aggregate | Join | Lookup) or any(
         is_behind_windows(fragment, i) for i in inputs_of(box)
     )
 

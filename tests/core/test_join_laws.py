@@ -18,8 +18,19 @@ from hypothesis import strategies as st
 from medusa_core.fragments import Fragment, fragments_of
 from medusa_core.grid import Range
 from medusa_core.joins import KINDS, Join
+from medusa_core.lookups import KINDS as KINDS_OF_LOOKUP
 from medusa_core.names import StreamName
-from medusa_core.network import Aggregate, Box, Filter, Map, Network, Output, Source, Union
+from medusa_core.network import (
+    Aggregate,
+    Box,
+    Filter,
+    Lookup,
+    Map,
+    Network,
+    Output,
+    Source,
+    Union,
+)
 
 FIRST, END = -20, 60
 Row = tuple[int, str | None, int | None]
@@ -50,7 +61,8 @@ def cases(draw: st.DrawFn) -> Case:
         name, before = f"box{at}", ["a", "b", *(box.name for box in boxes)]
         input_ = boxes[-1].name if boxes else "a"
         other = draw(st.sampled_from(before))
-        kind = "join" if not boxes else draw(st.sampled_from(("join", "window", "filter", "both")))
+        kinds = ("join", "lookup", *(("window", "filter", "both") if boxes else ()))
+        kind = draw(st.sampled_from(kinds))
         match kind:
             case "join":
                 left, right = draw(st.permutations([input_, other]))
@@ -68,6 +80,18 @@ def cases(draw: st.DrawFn) -> Case:
                             "key": "left.key",
                             "n": "right.n" if how in ("inner", "left") else "left.n",
                         },
+                    )
+                )
+            case "lookup":
+                boxes.append(
+                    Lookup(
+                        name=name,
+                        input=input_,
+                        table=other,
+                        on=("key",),
+                        max_age=f"{draw(st.integers(1, 9))}us",
+                        how=draw(st.sampled_from(KINDS_OF_LOOKUP)),
+                        columns={"key": "input.key", "n": "table.n"},
                     )
                 )
             case "window":
@@ -123,6 +147,9 @@ def rows_of(fragment: Fragment, name: str, inputs: Inputs) -> list[Row]:
         case Join():
             sides = (rows_of(fragment, input_, inputs) for input_ in (box.left, box.right))
             return joined(box, *sides)
+        case Lookup():
+            sides = (rows_of(fragment, input_, inputs) for input_ in (box.input, box.table))
+            return looked_up(box, *sides)
     raise AssertionError(box)
 
 
@@ -149,6 +176,22 @@ def joined(box: Join, left: Rows, right: Rows) -> list[Row]:
             found.append((certain, key, None))
         if (box.how == "semi" and met) or (box.how == "anti" and not met):
             found.append((certain, key, n))
+    return found
+
+
+def looked_up(box: Lookup, rows: Rows, table: Rows) -> list[Row]:
+    found: list[Row] = []
+    for at, key, _ in rows:
+        met = [
+            (other, number is not None, number or 0)
+            for other, its, number in table
+            if key is not None and key == its and 0 <= at - other <= box.max_age_us
+        ]
+        if met:
+            _, has_number, number = max(met)
+            found.append((at, key, number if has_number else None))
+        elif box.how == "left":
+            found.append((at, key, None))
     return found
 
 

@@ -8,6 +8,7 @@ from medusa_core.network import (
     Filter,
     Function,
     Join,
+    Lookup,
     Map,
     Network,
     Output,
@@ -60,6 +61,8 @@ def test_every_kind_of_box_says_what_it_does() -> None:
     assert describe_box(Map(name="m", input="x", columns=columns)) == "Map a, b"
     assert describe_box(Union(name="u", inputs=("x", "y"))) == "Union"
     join = Join(name="j", left="x", right="y", on=("k", "a = b"), within=("-5s", "0s"), how="anti")
+    lookup = Lookup(name="l", input="x", table="y", on=("k", "a = b"), max_age="1h")
+    assert describe_box(lookup) == "Lookup left on k, a = b, at most 1h old"
     assert describe_box(join) == "Join anti on k, a = b, within -5s to 0s"
     sliding = Aggregate(
         name="g", input="x", size="60s", advance="10s", group_by=("k",), columns=columns

@@ -100,6 +100,11 @@ def test_the_example_compiles_to_the_columns_of_the_page(example: Network) -> No
         ("fee", "decimal(10,2)"),
         ("refund", "decimal(10,2)"),
     ]
+    assert [(c.name, c.type) for c in checked.columns_of_output("levels_of_trips")] == [
+        ("user", "string"),
+        ("fee", "decimal(10,2)"),
+        ("level", "string"),
+    ]
     assert {type(box).__name__ for box in example.boxes} == {kind.__name__ for kind in KINDS} - {
         "Network",
         "Source",
@@ -107,14 +112,18 @@ def test_the_example_compiles_to_the_columns_of_the_page(example: Network) -> No
     }
 
 
-def test_the_join_of_the_example_gives_each_trip_with_its_refund_or_without(
+def test_the_join_and_lookup_of_the_example_give_each_trip_with_what_they_find_or_without(
     example: Network, replayer: Replayer
 ) -> None:
-    """Two refunds of ann's first trip; one came an hour and a second after ben's."""
+    """Two refunds of ann's first trip; one came an hour and a second after ben's.
+
+    Of ann's two levels at one time the last one is found; ben has one a second after his trip.
+    """
     inputs = {}
     for name, lines in (
         ("trips", ["at_ms,user,km,fee", "0,ann,5,2.00", "60000,ben,30,9.00"]),
         ("refunds", ["at_ms,account,amount", "1000,ann,0.50", "2000,ann,0.25", "3661000,ben,9.00"]),
+        ("memberships", ["at_ms,account,level", "0,ann,silver", "0,ann,gold", "61000,ben,gold"]),
     ):
         path = replayer.folder / f"{name}.csv"
         path.write_text("\n".join(lines) + "\n")
@@ -124,6 +133,9 @@ def test_the_join_of_the_example_gives_each_trip_with_its_refund_or_without(
         replayer.run(home, example, inputs, export=export)
     assert (export / "refunds_of_trips.csv").read_text().splitlines() == [
         "user,fee,refund", "ann,1.00,0.25", "ann,1.00,0.50", "ben,9.00,",
+    ]  # fmt: skip
+    assert (export / "levels_of_trips.csv").read_text().splitlines() == [
+        "user,fee,level", "ann,1.00,silver", "ben,9.00,",
     ]  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from medusa_core.network import (
     Filter,
     Function,
     Join,
+    Lookup,
     Map,
     Network,
     Output,
@@ -278,6 +279,55 @@ def test_a_join_that_names_its_columns_has_these() -> None:
     ],
 )  # fmt: skip
 def test_a_join_of_columns_that_do_not_fit_is_refused(network: Network, sentence: str) -> None:
+    with pytest.raises(Refused) as refused:
+        check_network(network)
+    assert sentence in str(refused.value)
+
+
+def a_network_with_a_lookup(*before: Box, **given: Any) -> Network:
+    """Ticks, or what comes out of the boxes before, with the newest quote of the same symbol."""
+    parts: dict[str, Any] = {"input": "ticks", "table": "quotes", "on": ("symbol",)}
+    lookup = Lookup(name="quoted", max_age="5s", **(parts | given))
+    return Network(
+        name="n",
+        sources=(TICKS, QUOTES),
+        boxes=(*before, lookup),
+        outputs=(Output(name="result", input="quoted"),),
+    )
+
+
+def test_a_lookup_has_the_columns_of_its_input_and_those_of_its_table_with_other_names() -> None:
+    assert list(columns_of(a_network_with_a_lookup(), "quoted").items()) == [
+        *TICKS.columns.items(), ("code", "string"), ("bid", "double"),
+    ]  # fmt: skip
+    columns = {"worth": "input.price", "size": "table.size", "symbol": "table.symbol"}
+    found = columns_of(a_network_with_a_lookup(columns=columns, on=("symbol = code",)), "quoted")
+    assert found == {"worth": "double", "size": "bigint", "symbol": "string"}
+
+
+@pytest.mark.parametrize(
+    ("network", "sentence"),
+    [
+        (a_network_with_a_lookup(on=("symbl",)),
+         ("lookup quoted of network n has the key 'symbl', which is not a column of input; did you "
+          "mean 'symbol'?")),
+        (a_network_with_a_lookup(on=("symbol = cod",)), "'cod', which is not a column of table"),
+        (a_network_with_a_lookup(on=("size",)),
+         "the key 'size', which is int in input and bigint in table: cast one of them in a map"),
+        (a_network_with_a_lookup(on=("size = code",)),
+         "the key 'size', which is int in input and string in table.code: cast"),
+        (a_network_with_a_lookup(on=("price = bid",)),
+         "the key 'price' of type double in input, and doubles that look equal may differ"),
+        (a_network_with_a_lookup(columns={"x": "table.volume"}),
+         "lookup quoted of network n, column 'x': table.volume is not a column of quotes; there"),
+        (a_network_with_a_lookup(MEANS, input="quotes", table="means", columns={"x": "input.bid"}),
+         ("lookup quoted of network n takes the last record of means by all of its columns, and it "
+          "has mean, whose last digits may differ from run to run: round it in a map before it")),
+        (a_network_with_a_lookup(MEANS, input="means"),
+         "output result of network n has mean, whose last"),
+    ],
+)  # fmt: skip
+def test_a_lookup_of_columns_that_do_not_fit_is_refused(network: Network, sentence: str) -> None:
     with pytest.raises(Refused) as refused:
         check_network(network)
     assert sentence in str(refused.value)

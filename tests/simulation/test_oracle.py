@@ -94,6 +94,14 @@ def test_what_makes_no_pair_is_absent_once_that_is_certain() -> None:
     assert rows["meeting"] == Counter([(23 * S, 12 * S, 0, 2), (13 * S, 2 * S, 1, 3)])
 
 
+def test_a_lookup_gives_each_row_the_value_of_the_last_one_that_is_no_later() -> None:
+    question = replace(QUESTION, form="newest", modulus=4, max_age_us=11 * S)
+    own = (1 * S, 1 * S, 0, 4)
+    assert expected_rows(SOURCES, question)["meeting"] == Counter([own, (12 * S, 12 * S, 0, 4)])
+    older = replace(question, max_age_us=11 * S - 1)
+    assert expected_rows(SOURCES, older)["meeting"] == Counter([own])
+
+
 def test_the_oracle_shares_no_code_with_what_it_checks() -> None:
     tree = ast.parse(Path(oracle.__file__).read_text())
     imported = [

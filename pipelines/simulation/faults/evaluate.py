@@ -7,8 +7,10 @@ the rows it read. It knows the few expressions that simulated networks use and r
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from operator import itemgetter
 from typing import assert_never
 
 from medusa_core.digest import TAG_INTEGER, Digest, digest_of
@@ -21,6 +23,7 @@ from medusa_core.network import (
     Filter,
     Function,
     Join,
+    Lookup,
     Map,
     Network,
     Port,
@@ -79,11 +82,13 @@ class Evaluator:
                 return windows(
                     box, rows, positions(self._fragment.network, self._ports[box.name][0])
                 )
-            case Join():
+            case Join() | Lookup():
                 network = self._fragment.network
                 left_at, right_at = (positions(network, port_) for port_ in self._ports[box.name])
                 left, right = read
-                return joined(box, left, right, left_at, right_at)
+                if isinstance(box, Join):
+                    return joined(box, left, right, left_at, right_at)
+                return looked_up(box, left, right, left_at, right_at)
             case Map() | Function():
                 raise AssertionError(f"the simulated engine has no {type(box).__name__}")
         assert_never(box)
@@ -135,6 +140,31 @@ def joined(
     return found
 
 
+def looked_up(
+    box: Lookup,
+    rows: Sequence[Row],
+    table: Sequence[Row],
+    input_at: Mapping[str, int],
+    table_at: Mapping[str, int],
+) -> list[Row]:
+    """The rows of a Lookup that find a record, in the columns that it names."""
+    assert box.how == "inner", "rows of the simulated engine have no NULL"
+    by_key: dict[tuple[int, ...], list[Row]] = {}
+    for row in sorted(table):
+        by_key.setdefault(tuple(row[table_at[name]] for _, name in box.keys), []).append(row)
+    found: list[Row] = []
+    for row in rows:
+        records = by_key.get(tuple(row[input_at[name]] for name, _ in box.keys), [])
+        before = bisect_right(records, row[0], key=itemgetter(0))
+        if before and records[before - 1][0] >= row[0] - box.max_age_us:
+            values = (
+                row[input_at[column]] if side == "input" else records[before - 1][table_at[column]]
+                for side, column in box.references.values()
+            )
+            found.append((row[0], *values))
+    return found
+
+
 def rows_of_left(box: Join, row: Row, met: Sequence[Row]) -> list[tuple[int, Row]]:
     """When the rows lie that a row on the left gives, and with which row of the right."""
     certain = [(row[0] + box.certain_us, row)]
@@ -163,7 +193,7 @@ def positions(network: Network, port: Port) -> dict[str, int]:
         columns = list(network.source(port.owner).columns)
     else:
         box = network.box(port.owner)
-        if isinstance(box, Join):
+        if isinstance(box, Join | Lookup):
             return {column: at for at, column in enumerate(box.references, start=1)}
         if not isinstance(box, Aggregate):
             return positions(network, network.port(inputs_of(box)[0], box.name))

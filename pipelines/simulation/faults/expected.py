@@ -41,5 +41,6 @@ def question_of(scenario: Scenario) -> Question:
         counts_size_us=rules.counts_size * WIDTH_US,
         counts_advance_us=rules.counts_advance * WIDTH_US,
         sums_size_us=rules.sums_size * WIDTH_US,
+        max_age_us=rules.max_age_s * 1_000_000,
         within_us=(rules.within_s[0] * 1_000_000, rules.within_s[1] * 1_000_000),
     )

@@ -25,6 +25,7 @@ class Question:
     counts_advance_us: int
     sums_size_us: int
     within_us: tuple[int, int] = (0, 0)
+    max_age_us: int = 0
 
 
 def expected_rows(
@@ -61,13 +62,13 @@ def expected_rows(
         loud = _loud(counts, question)
         peaks = _windows_by_key(loud, question.sums_size_us, question.sums_size_us)
         found |= {"counts": counts, "loud": loud, "peaks": peaks}
-    elif question.form in ("pairs", "absence"):
-        is_pairs = question.form == "pairs"
-        meeting = (
-            _pairs(picked, everything, question)
-            if is_pairs
-            else (_without_partner(everything, picked, question))
-        )
+    elif question.form in ("pairs", "absence", "newest"):
+        if question.form == "pairs":
+            meeting = _pairs(picked, everything, question)
+        elif question.form == "absence":
+            meeting = _without_partner(everything, picked, question)
+        else:
+            meeting = _with_newest(everything, picked, question)
         counts = _counts(meeting, question)
         found |= {"pick_picked": picked, "rest": rest, "meeting": meeting, "counts": counts}
         found |= {"loud": _loud(counts, question)}
@@ -97,6 +98,17 @@ def _without_partner(left: Sequence[Row], right: Sequence[Row], question: Questi
             row[2] == other[2] and row[0] + least <= other[0] <= row[0] + most for other in right
         )
     ]
+
+
+def _with_newest(rows: Sequence[Row], table: Sequence[Row], question: Question) -> list[Row]:
+    """Each row with the value of the last row of the table that is no later and not too old."""
+    found: list[Row] = []
+    for row in rows:
+        first_us = row[0] - question.max_age_us
+        met = [other for other in table if other[2] == row[2] and first_us <= other[0] <= row[0]]
+        if met:
+            found.append((*row[:3], max(met)[3]))
+    return found
 
 
 def _counts(rows: Sequence[Row], question: Question) -> list[Row]:

@@ -46,10 +46,13 @@ BOUND_MS = (1_500, 4_000)
 """Within which time outputs are promised."""
 
 JOINED_EVERY, JOINED_AT = 8, 7
-"""Of so many seeds in a row, the last is a network with a Join."""
+"""Of so many seeds in a row, the last is a network with a Join or Lookup."""
 
 WITHIN_S = ((-15, 5), (0, 20), (-10, 0), (5, 25), (-25, -5), (-5, -5), (0, 0))
 """The bounds of such a Join in seconds, of buckets of 10 s."""
+
+MAX_AGES_S = (1, 5, 10, 25)
+"""How old a record may be that a Lookup finds, in seconds."""
 
 ORIGINS_US = (0, -13 * WIDTH_US, 1_700_000_000_000_000)
 
@@ -188,7 +191,9 @@ def draw_scenario(seed: int, shape: Shape = WHOLE) -> Scenario:
     form = chance.choice(UNJOINED)
     rules = Rules(
         # Drawn by the number, so that the other seeds stay the schedules that they were.
-        form=JOINED[seed // JOINED_EVERY % 2] if seed % JOINED_EVERY == JOINED_AT else form,
+        form=JOINED[seed // JOINED_EVERY % len(JOINED)]
+        if seed % JOINED_EVERY == JOINED_AT
+        else form,
         modulus=chance.randint(2, 4),
         remainder=chance.randint(0, 1),
         loud_from=chance.randint(1, 3),
@@ -197,6 +202,7 @@ def draw_scenario(seed: int, shape: Shape = WHOLE) -> Scenario:
         sums_size=chance.choice((1, 2, 3, 6)),
         is_cut_finely=chance.random() < 0.6,
         within_s=Random(f"join {seed}").choice(WITHIN_S),
+        max_age_s=Random(f"lookup {seed}").choice(MAX_AGES_S),
     )
     network = network_of(rules, sources)
     wide_us = WIDTH_US * chance.choice((1, 1, 2))

@@ -13,10 +13,12 @@
     chain           s.. -> gathered -> counts -> loud -> peaks (windows over windows)
     pairs           the diamond with a Join of picked with gathered in the place of the Union
     absence         the same, with a Join that gives what of gathered has no partner in picked
+    newest          the same, with a Lookup of gathered in picked
 
 In a diamond one stream reaches a fragment on two paths, one longer than the other; in a knot it
 is read once, for windows of two lengths. A chain has four fragments one behind the other and no
-other path. Pairs are answered without an input; for what is absent, inputs are waited for.
+other path. Pairs are answered without an input; for what is absent, inputs are waited for, as
+for what is the newest.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from medusa_core.names import StreamName
-from medusa_core.network import Aggregate, Box, Filter, Join, Network, Output, Source, Union
+from medusa_core.network import Aggregate, Box, Filter, Join, Lookup, Network, Output, Source, Union
 
 WIDTH_US = 10_000_000
 WIDTH_S = WIDTH_US // 1_000_000
@@ -44,9 +46,10 @@ class Form(Enum):
     CHAIN = "chain"
     PAIRS = "pairs"
     ABSENCE = "absence"
+    NEWEST = "newest"
 
 
-JOINED = (Form.PAIRS, Form.ABSENCE)
+JOINED = (Form.PAIRS, Form.ABSENCE, Form.NEWEST)
 UNJOINED = tuple(form for form in Form if form not in JOINED)
 
 
@@ -58,6 +61,7 @@ WIDE = {
     Form.CHAIN: frozenset({"counts", "loud", "peaks"}),
     Form.PAIRS: frozenset({"counts", "loud"}),
     Form.ABSENCE: frozenset({"counts", "loud"}),
+    Form.NEWEST: frozenset({"counts", "loud"}),
 }
 """The streams whose buckets may be wider: windows, and what is behind them."""
 
@@ -67,7 +71,7 @@ class Rules:
     """The form of a network and the numbers in its expressions; windows in buckets.
 
     `is_cut_finely`: boxes that could share a fragment have one each. `within_s` are the bounds of a
-    Join.
+    Join, `max_age_s` that of a Lookup.
     """
 
     form: Form
@@ -79,6 +83,7 @@ class Rules:
     sums_size: int
     is_cut_finely: bool
     within_s: tuple[int, int] = (0, 0)
+    max_age_s: int = 1
 
 
 def network_of(rules: Rules, sources: Sequence[StreamName]) -> Network:
@@ -94,7 +99,7 @@ def network_of(rules: Rules, sources: Sequence[StreamName]) -> Network:
             boxes, outputs = _knot(rules)
         case Form.CHAIN:
             boxes, outputs = _chain(rules)
-        case Form.PAIRS | Form.ABSENCE:
+        case Form.PAIRS | Form.ABSENCE | Form.NEWEST:
             boxes, outputs = _joined(rules)
     gathering = Union(name="gathered", inputs=tuple(sources), fragment="gather")
     return Network(
@@ -180,8 +185,32 @@ def _chain(rules: Rules) -> tuple[Boxes, Outputs]:
 
 
 def _joined(rules: Rules) -> tuple[Boxes, Outputs]:
+    boxes = (
+        _pick(rules),
+        _newest(rules) if rules.form is Form.NEWEST else _met(rules),
+        _counts(rules, "meeting", fragment="count"),
+        _loud(rules, "counts", fragment="loud" if rules.is_cut_finely else "count"),
+    )
+    return boxes, {"loud": "noise.loud", "counts": "counts", "rest": "pick.rest"}
+
+
+def _newest(rules: Rules) -> Lookup:
+    return Lookup(
+        name="meeting",
+        input="gathered",
+        table="pick.picked",
+        on=("key",),
+        max_age=f"{rules.max_age_s}s",
+        # Rows of the simulated engine have no NULL.
+        how="inner",
+        columns={"at": "input.at", "key": "input.key", "value": "table.value"},
+        fragment="meet",
+    )
+
+
+def _met(rules: Rules) -> Join:
     are_pairs = rules.form is Form.PAIRS
-    meeting = Join(
+    return Join(
         name="meeting",
         left="pick.picked" if are_pairs else "gathered",
         right="gathered" if are_pairs else "pick.picked",
@@ -195,13 +224,6 @@ def _joined(rules: Rules) -> tuple[Boxes, Outputs]:
         },
         fragment="meet",
     )
-    boxes = (
-        _pick(rules),
-        meeting,
-        _counts(rules, "meeting", fragment="count"),
-        _loud(rules, "counts", fragment="loud" if rules.is_cut_finely else "count"),
-    )
-    return boxes, {"loud": "noise.loud", "counts": "counts", "rest": "pick.rest"}
 
 
 def _pick(rules: Rules, fragment: str = "pick") -> Filter:

@@ -35,6 +35,7 @@ from tests.spark.drawn.spec import (
     Filter,
     Function,
     Join,
+    Lookup,
     Map,
     Union,
 )
@@ -118,11 +119,12 @@ class Reporting:
         return min(needs)
 
     def _has_windows(self, ref: str) -> bool:
-        """Whether an Aggregate or a Join of the fragment is before a relation."""
+        """Whether an Aggregate, Join or Lookup of the fragment is before a relation."""
         name = ref.partition(".")[0]
         found = [b for b in self.net.boxes if b.name == name and name in self.boxes]
         return any(
-            isinstance(b, Aggregate | Join) or any(self._has_windows(r) for r in _inputs(b))
+            isinstance(b, Aggregate | Join | Lookup)
+            or any(self._has_windows(r) for r in _inputs(b))
             for b in found
         )
 
@@ -140,6 +142,8 @@ def _first_rows(box: Join, name: str, at_us: int) -> Iterable[int]:
 def _inputs(box: Box) -> tuple[str, ...]:
     if isinstance(box, Join):
         return (box.left, box.right)
+    if isinstance(box, Lookup):
+        return (box.input, box.table)
     return box.inputs if isinstance(box, Union) else (box.input,)
 
 
@@ -211,6 +215,8 @@ def _statements(net: Drawn, box: Box) -> Iterable[str]:
             return _aggregate(net, box)
         case Join():
             return _join(box)
+        case Lookup():
+            return _lookup(net, box)
         case Function():
             rows = f'SELECT k, i, {EVENT_TIME} FROM "{box.input}"'
             if box.kind == "thinned":
@@ -345,4 +351,33 @@ def _join(box: Join) -> Iterable[str]:
         "semi": f"{certain} WHERE _row IN {has_met}",
         "anti": f"{certain} WHERE _row NOT IN {has_met}",
     }[box.how]
+    yield f'CREATE TABLE "{box.name}" AS {made}'
+
+
+def _lookup(net: Drawn, box: Lookup) -> Iterable[str]:
+    """Every record of the table that a row could take, of which the last is taken."""
+    keys = " AND ".join(f"a.{one} = b.{other}" for one, other in box.on)
+    order = [f"b.{EVENT_TIME}", *(f"b.{n}" for n, _ in net.relations[box.table])]
+    last_first = ", ".join(f"{column} DESC NULLS LAST" for column in order)
+    yield (
+        "CREATE OR REPLACE TABLE numbered AS SELECT *, row_number() OVER () AS _row "
+        f'FROM "{box.input}"'
+    )
+    columns = ", ".join(
+        f"{'a' if side == 'input' else 'b'}.{c} AS {n}" for n, side, c in box.columns
+    )
+    yield (
+        f"CREATE OR REPLACE TABLE met AS SELECT {columns}, a.{EVENT_TIME}, a._row, "
+        f"row_number() OVER (PARTITION BY a._row ORDER BY {last_first}) AS _from_last "
+        f'FROM numbered AS a, "{box.table}" AS b WHERE {keys} '
+        f"AND a.{EVENT_TIME} - b.{EVENT_TIME} BETWEEN 0 AND {box.max_age_us}"
+    )
+    found = "SELECT * EXCLUDE (_row, _from_last) FROM met WHERE _from_last = 1"
+    alone = ", ".join(f"{f'a.{c}' if side == 'input' else 'NULL'} AS {n}"
+                      for n, side, c in box.columns)  # fmt: skip
+    without = (
+        f"SELECT {alone}, a.{EVENT_TIME} FROM numbered AS a "
+        "WHERE _row NOT IN (SELECT _row FROM met)"
+    )
+    made = found if box.how == "inner" else f"{found} UNION ALL {without}"
     yield f'CREATE TABLE "{box.name}" AS {made}'

@@ -104,6 +104,23 @@ class Join:
 
 
 @dataclass(frozen=True)
+class Lookup:
+    """Records of `input` with the newest of `table` by `on`, pairs of columns, at most as old.
+
+    `columns` has for each name `input` or `table` and the column there; `is_named` as of a Join.
+    """
+
+    name: str
+    input: str
+    table: str
+    on: tuple[tuple[str, str], ...]
+    max_age_us: int
+    how: str
+    columns: tuple[tuple[str, str, str], ...]
+    is_named: bool
+
+
+@dataclass(frozen=True)
 class Function:
     """A PySpark function of this module, over the columns k and i."""
 
@@ -112,7 +129,7 @@ class Function:
     kind: str
 
 
-Box = Filter | Map | Union | Aggregate | Join | Function
+Box = Filter | Map | Union | Aggregate | Join | Lookup | Function
 
 
 @dataclass
@@ -150,7 +167,8 @@ KINDS = ("any", "foldable", "distinct", "sliding", "any", "function", "joined", 
 """What a seed draws, in turn: any boxes; aggregates that are folds of panes, over boxes that
 cannot fail; several distinct counts in one box; sliding windows that are all folds, so that a step
 leaves its panes to the next one; a Function among other boxes; sliding windows that are all folds,
-some of them over a Union of records with rows of other windows; Joins among any boxes."""
+some of them over a Union of records with rows of other windows; Joins and Lookups among any
+boxes."""
 FOLDS = ("foldable", "sliding", "joined")
 SLIDING = ("sliding", "joined")
 
@@ -163,6 +181,7 @@ _WITHIN_US = (
     (0, 10_000_000), (-10_000_000, 10_000_000), (-5_000_000, 0), (5_000_000, 12_000_000),
     (-12_000_000, -3_000_000), (0, 0), (-1, 1), (-25_000_000, 4_000_000),
 )  # fmt: skip
+_MAX_AGES_US = (1, 3_000_000, 10_000_000, 25_000_000)
 HOW = ("inner", "left", "semi", "anti")
 COUNT = Aggregation("count(*)", "count(*)", "bigint")
 _AGGREGATIONS = {"distinct": ["distinct", "distinct", "any"], "any": ["any", "any", "distinct"]}
@@ -273,7 +292,7 @@ class _Drawing:
         self.union(mapped)
 
     def pair(self) -> None:
-        """A Join of two relations, or of one with itself; at least one column of each has one type.
+        """A Join or Lookup of two relations, or of one with itself, by columns of one type.
 
         Where there are pairs of pairs, rows would be very many: they are met by source rows alone.
         """
@@ -295,17 +314,28 @@ class _Drawing:
             dict.fromkeys(random.choice(same or alike) for _ in range(random.choice((1, 2))))
         )
         how, is_named = random.choice(HOW), random.random() < 0.6
-        sides = (("left", left), ("right", right)) if how in HOW[:2] else (("left", left),)
+        is_lookup = random.random() < 0.4
+        if is_lookup:
+            how = random.choice(HOW[:2])
+        names = ("input", "table") if is_lookup else ("left", "right")
+        sides = tuple(zip(names, (left, right), strict=True))[: 2 if how in HOW[:2] else 1]
         if is_named:
             of_all = [(side, n) for side, ref in sides for n, _ in net.relations[ref]]
             taken = random.sample(of_all, min(len(of_all), random.randint(2, 6)))
             columns = [(f"c{len(net.boxes)}{at}", *one) for at, one in enumerate(taken)]
         else:
-            columns = [(n, "left", n) for n, _ in net.relations[left]]
+            columns = [(n, names[0], n) for n, _ in net.relations[left]]
             known = {n for n, _, _ in columns} | {b for _, b in on}
             if len(sides) == 2:
-                columns += [(n, "right", n) for n, _ in net.relations[right] if n not in known]
-        typed = {"left": dict(net.relations[left]), "right": dict(net.relations[right])}
+                columns += [(n, names[1], n) for n, _ in net.relations[right] if n not in known]
+        typed = {side: dict(net.relations[ref]) for side, ref in sides}
+        if is_lookup:
+            self.add_box(
+                Lookup(self.name("lookup"), self.read(left), self.read(right), on,
+                       random.choice(_MAX_AGES_US), how, tuple(columns), is_named),
+                columns=tuple((n, typed[side][c]) for n, side, c in columns),
+            )  # fmt: skip
+            return
         box = Join(self.name("join"), self.read(left), self.read(right), on,
                    random.choice(_WITHIN_US), how, tuple(columns), is_named)  # fmt: skip
         self.add_box(box, columns=tuple((n, typed[side][c]) for n, side, c in columns))
@@ -482,6 +512,14 @@ def _boxes(net: Drawn, member: str) -> Iterator[medusa.Box]:
                     right=of_member(box.right, member), fragment=fragment, how=box.how,
                     on=tuple(a if a == b else f"{a} = {b}" for a, b in box.on),
                     within=(f"{box.within[0]}us", f"{box.within[1]}us"),
+                    columns={n: f"{s}.{c}" for n, s, c in box.columns} if box.is_named else {},
+                )  # fmt: skip
+            case Lookup():
+                yield medusa.Lookup(
+                    name=name, input=of_member(box.input, member),
+                    table=of_member(box.table, member), fragment=fragment, how=box.how,
+                    on=tuple(a if a == b else f"{a} = {b}" for a, b in box.on),
+                    max_age=f"{box.max_age_us}us",
                     columns={n: f"{s}.{c}" for n, s, c in box.columns} if box.is_named else {},
                 )  # fmt: skip
             case Function():
