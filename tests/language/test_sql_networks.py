@@ -7,7 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from medusa_core.network import Aggregate, Box, Filter, Join, Map, Network, Output, Source, Union
+from medusa_core.network import (
+    Aggregate,
+    Box,
+    Filter,
+    Join,
+    Lookup,
+    Map,
+    Network,
+    Output,
+    Source,
+    Union,
+)
 from pipelines.language import shipped
 from pipelines.language.check import check_network
 from pipelines.language.load import load_network
@@ -355,6 +366,34 @@ def test_the_kinds_of_joins_are_those_of_spark(join: str, how: str, columns: lis
     box = network.box("j")
     assert isinstance(box, Join)
     assert box.how == how
+    assert list(columns_of(network, "j")) == columns
+
+
+@pytest.mark.parametrize(
+    ("join", "how", "columns"),
+    [
+        ("JOIN", "inner", ["at_us", "id", "user", "ts_us", "p_user", "paid"]),
+        ("LEFT JOIN", "left", ["at_us", "id", "user", "ts_us", "p_id", "p_user", "paid"]),
+    ],
+)
+@pytest.mark.parametrize(
+    ("bound", "max_age"),
+    [
+        ("p.stime >= o.stime - INTERVAL '1' DAY", "24h"),
+        ("o.at_us - INTERVAL '90' SECONDS <= p.ts_us AND p.ts_us <= o.at_us", "90s"),
+        ("p.stime BETWEEN o.stime - INTERVAL '1' MINUTE AND o.stime", "1m"),
+        ("p.stime > o.stime - INTERVAL '1' SECOND", "999999us"),
+    ],
+)
+def test_a_table_as_of_the_time_of_a_row_is_looked_up(
+    join: str, how: str, columns: list[str], bound: str, max_age: str
+) -> None:
+    network = joined(f"""SELECT * FROM orders AS o
+        {join} payments FOR SYSTEM_TIME AS OF o.stime AS p ON o.id = p.id AND {bound}""")
+    box = network.box("j")
+    assert isinstance(box, Lookup)
+    assert (box.input, box.table, box.on) == ("orders", "payments", ("id",))
+    assert (box.how, box.max_age) == (how, max_age)
     assert list(columns_of(network, "j")) == columns
 
 

@@ -1,7 +1,8 @@
-"""JOIN … ON: keys, and the interval of the event times, become a Join box.
+"""JOIN … ON: keys, and the interval of the event times, become a Join or Lookup box.
 
     ON l.user = r.user AND r.stime BETWEEN l.stime - INTERVAL '5' SECOND AND l.stime
 
+A second table FOR SYSTEM_TIME AS OF l.stime is that of a Lookup, and the interval its `max_age`.
 `stime` is the event time of any row; a table that is a source may write its column of event time.
 """
 
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 
 from medusa_core.errors import Refused
 from medusa_core.grid import parse_offset_us
-from medusa_core.network import Join
+from medusa_core.network import Join, Lookup
 from pipelines.language.sql.intervals import duration_of
 from pipelines.language.sql.relations import EVENT_TIME, BoxList, Relation
 from pipelines.language.sql.scopes import Scope
@@ -23,6 +24,7 @@ EXAMPLE = (
     "{right}.stime BETWEEN {left}.stime - INTERVAL '5' SECOND AND {left}.stime + INTERVAL '5' "
     "SECOND"
 )
+EXAMPLE_AS_OF = "{right}.stime >= {left}.stime - INTERVAL '1' DAY"
 
 
 def joined(tables: JoinedTables, left: Scope, right: Scope, made: BoxList) -> Scope:
@@ -35,17 +37,30 @@ def joined(tables: JoinedTables, left: Scope, right: Scope, made: BoxList) -> Sc
     found = _Condition(made.text, tables, {of_left: (LEFT, left), of_right: (RIGHT, right)})
     for part in _conjuncts(_without_brackets(tables.on)):
         found.add(part)
-    lo_us, hi_us = found.bounds(of_left, of_right)
     columns, names = _columns(tables, found.keys, left, right, of_right)
-    box = Join(
-        name=made.name_of("join"),
-        left=left.relation.port,
-        right=right.relation.port,
-        on=tuple(a if a == b else f"{a} = {b}" for a, b in found.keys),
-        within=(_offset(lo_us), _offset(hi_us)),
-        how=tables.how,
-        columns=columns,
-    )
+    on = tuple(a if a == b else f"{a} = {b}" for a, b in found.keys)
+    box: Join | Lookup
+    if tables.as_of is None:
+        lo_us, hi_us = found.bounds(of_left, of_right)
+        box = Join(
+            name=made.name_of("join"),
+            left=left.relation.port,
+            right=right.relation.port,
+            on=on,
+            within=(_offset(lo_us), _offset(hi_us)),
+            how=tables.how,
+            columns=columns,
+        )
+    else:
+        box = Lookup(
+            name=made.name_of("lookup"),
+            input=left.relation.port,
+            table=right.relation.port,
+            on=on,
+            max_age=_offset(found.max_age_us(tables.as_of, of_left, of_right)),
+            how=tables.how,
+            columns=columns,
+        )
     port = made.add(box, tables.at)
     relation = Relation(port=port, columns=tuple(columns) or left.relation.columns)
     of_both = {of_left: left.tables[of_left]}
@@ -75,7 +90,8 @@ def _columns(
     """
     if tables.how in ("semi", "anti"):
         return {}, {}
-    columns = {name: f"{LEFT}.{name}" for name in left.relation.columns}
+    of_one, of_other = (LEFT, RIGHT) if tables.as_of is None else ("input", "table")
+    columns = {name: f"{of_one}.{name}" for name in left.relation.columns}
     names: dict[str, str] = {}
     for name in right.relation.columns:
         if tables.how == "inner" and (name, name) in keys:
@@ -85,7 +101,7 @@ def _columns(
         while own in columns:
             own = f"{of_right}_{own}"
         names[name] = own
-        columns[own] = f"{RIGHT}.{name}"
+        columns[own] = f"{of_other}.{name}"
     return columns, names
 
 
@@ -131,11 +147,7 @@ class _Condition:
 
     def bounds(self, left: str, right: str) -> tuple[int, int]:
         """The least and greatest right time - left time, in microseconds."""
-        if not self.keys:
-            raise self.text.refused(
-                self.tables.at, "a join needs a key: write ON with columns that are equal, such as "
-                f"{left}.user = {right}.user"
-            )  # fmt: skip
+        self._check_has_key(left, right)
         if self.lo_us is None or self.hi_us is None:
             raise self.text.refused(
                 self.tables.at, "a join of streams needs an interval of time, since it cannot "
@@ -147,6 +159,39 @@ class _Condition:
                 "beginning and before its end"
             )  # fmt: skip
         return self.lo_us, self.hi_us
+
+    def max_age_us(self, as_of: Tokens, left: str, right: str) -> int:
+        """How much earlier than a left row the right one may be, in microseconds."""
+        self._check_has_key(left, right)
+        if self.tables.how not in ("inner", "left"):
+            raise self.text.refused(
+                self.tables.at, "FOR SYSTEM_TIME AS OF finds one row or none: write JOIN or LEFT "
+                "JOIN, and WHERE behind it"
+            )  # fmt: skip
+        if not self._is_time(as_of) or self._side(as_of[0])[0] != LEFT:
+            raise self.text.refused(
+                as_of[0], f"the second table is read as of the event time of the first: write FOR "
+                f"SYSTEM_TIME AS OF {left}.stime"
+            )  # fmt: skip
+        example = EXAMPLE_AS_OF.format(left=left, right=right)
+        if self.lo_us is None or self.lo_us >= 0:
+            raise self.text.refused(
+                self.tables.at, "a table that is read as of a time needs a bound in the past: rows "
+                f"are not kept without limit; write AND {example}"
+            )  # fmt: skip
+        if self.hi_us not in (None, 0):
+            raise self.text.refused(
+                self.tables.at, "FOR SYSTEM_TIME AS OF finds the newest row that is not later: "
+                f"write one bound of times, {example}"
+            )  # fmt: skip
+        return -self.lo_us
+
+    def _check_has_key(self, left: str, right: str) -> None:
+        if not self.keys:
+            raise self.text.refused(
+                self.tables.at, "a join needs a key: write ON with columns that are equal, such as "
+                f"{left}.user = {right}.user"
+            )  # fmt: skip
 
     def _add_key(self, one: Tokens, other: Tokens) -> bool:
         """Whether both are columns, one of each table; they are a key then."""
@@ -207,10 +252,11 @@ class _Condition:
 
     def _unknown(self, part: Tokens) -> Refused:
         left, right = self.sides
+        example = EXAMPLE if self.tables.as_of is None else EXAMPLE_AS_OF
         return self.text.refused(
             part[0] if part else self.tables.at,
             f"`{written(part)}` is neither a key nor a bound of times: write {left}.user = "
-            f"{right}.user, {EXAMPLE.format(left=left, right=right)}, and other conditions into "
+            f"{right}.user, {example.format(left=left, right=right)}, and other conditions into "
             "WHERE, or into a view before the join",
         )
 

@@ -33,7 +33,7 @@ JOINS = (
 )
 """How SQL writes the kinds of a Join box."""
 
-NO_ALIAS = ("CREATE", "SELECT", "ON", "USING", "WITH", "VALUES")
+NO_ALIAS = ("FOR", "CREATE", "SELECT", "ON", "USING", "WITH", "VALUES")
 """What begins something else where the second name of a table may stand."""
 
 
@@ -137,10 +137,19 @@ class QueryParser(TokenCursor):
 
     def table(self) -> Table:
         left = self.one_table()
+        if isinstance(left, NamedTable) and left.as_of is not None:
+            raise self.text.refused(
+                left.as_of[0], "FOR SYSTEM_TIME AS OF is read behind the second table of a JOIN"
+            )
         at, how = self.token, self.join_kind()
         if at is None or how is None:
             return left
         right = self.one_table()
+        if self.token is not None and self.upper() == "FOR":
+            raise self.text.refused(
+                self.token, "write FOR SYSTEM_TIME AS OF directly behind the name of a source, "
+                "view or stream, and AS behind it"
+            )  # fmt: skip
         for table in (left, right):
             if isinstance(table, Window):
                 raise self.text.refused(
@@ -187,7 +196,22 @@ class QueryParser(TokenCursor):
         if self.upper(1) == "(":
             return self.window(has_alias=True)
         name = self.name("a source, view or stream")
-        return NamedTable(name=name, alias=self.alias() or name.name)
+        as_of = self.as_of()
+        return NamedTable(name=name, alias=self.alias() or name.name, as_of=as_of)
+
+    def as_of(self) -> Tokens | None:
+        """The column behind FOR SYSTEM_TIME AS OF, which is passed; None if it does not follow."""
+        at = self.token
+        if at is None or self.upper() != "FOR":
+            return None
+        tokens = self.tokens[self.index + 4 : self.index + 7]
+        if not self.took("FOR", "SYSTEM_TIME", "AS", "OF") or not _is_column(tokens):
+            raise self.text.refused(
+                at, "a table is read as of the event time of a row: write FOR SYSTEM_TIME AS OF "
+                "a.stime, with the name of the first table for a"
+            )  # fmt: skip
+        self.index += 3
+        return tokens
 
     def alias(self) -> str | None:
         if self.took("AS"):

@@ -10,10 +10,14 @@ from pipelines.language.sql.sql_text import Token, Tokens
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedTable:
-    """`FROM busy AS b`: a source, view or stream; `alias` is the name of its columns' owner."""
+    """`FROM busy AS b`: a source, view or stream; `alias` is the name of its columns' owner.
+
+    `as_of` is what stands behind FOR SYSTEM_TIME AS OF, if that is there.
+    """
 
     name: Token
     alias: str
+    as_of: Tokens | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +52,11 @@ class JoinedTables:
     left: NamedTable | Subquery
     right: NamedTable | Subquery
     on: Tokens
+
+    @property
+    def as_of(self) -> Tokens | None:
+        """The time as of which the second table is read, if it is one of a Lookup box."""
+        return self.right.as_of if isinstance(self.right, NamedTable) else None
 
 
 Table = NamedTable | Subquery | Window | JoinedTables

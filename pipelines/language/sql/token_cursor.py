@@ -23,7 +23,8 @@ NOT_HERE: Mapping[str, str] = {
     "CROSS": "CROSS JOIN pairs every row with every row of a stream, which has no end: write JOIN "
     "… ON with a key and an interval",
     "NATURAL": "NATURAL JOIN has no interval of time: write JOIN … ON",
-    "ASOF": "ASOF JOIN is not supported: write JOIN … ON with a key and an interval",
+    "ASOF": "ASOF JOIN is not supported: write LEFT JOIN b FOR SYSTEM_TIME AS OF a.stime ON "
+    "a.key = b.key AND b.stime >= a.stime - INTERVAL '1' DAY",
     "ORDER": "a stream has no end, so there is no ORDER BY: sort what you read from it",
     "SORT": "a stream has no end, so there is no SORT BY: sort what you read from it",
     **dict.fromkeys(
