@@ -2,7 +2,8 @@
 
     python -m bench [--quick] [--only steps|growth] [--json FILE]
     python -m bench soak|recovery|backlog|long-replay|sliding|streams|quality|panes|dpc|metering
-                    |market|headroom|exchange|links [--help]
+                    |market|headroom|exchange|boxes|nexmark
+                    |links [--help]
 
 Exit code 0 also where a promise is missed: a busy machine is not a fault. 1 where results differ.
 """
@@ -112,6 +113,8 @@ MEASUREMENTS = (
     "metering",
     "headroom",
     "exchange",
+    "boxes",
+    "nexmark",
     "links",
 )
 """What is measured apart from the comparisons, each by a module of its own."""

@@ -56,6 +56,11 @@ class _Size:
         return floor_us(end_us - self.size_us, self.advance_us) + self.size_us
 
     @property
+    def back_us(self) -> int:
+        """How long before a row the records that it needs begin, at most."""
+        return self.size_us
+
+    @property
     def delay_us(self) -> int:
         """How long before a row the records that it needs end, at least."""
         return 0
@@ -82,6 +87,11 @@ class _Side:
     def needed_before_us(self, end_us: int) -> int:
         """Before which position rows are needed by a row before `end_us`."""
         return end_us - self.reach.first_us
+
+    @property
+    def back_us(self) -> int:
+        """How long before a row the rows that it needs begin, at most."""
+        return self.reach.last_us
 
     @property
     def delay_us(self) -> int:
@@ -164,6 +174,11 @@ class _Path:
         """How long before the end of any range of the output the needed range ends, at least."""
         return sum(stage.delay_us for stage in self.stages)
 
+    @property
+    def back_us(self) -> int:
+        """How long before a row of the output the records that it needs begin, at most."""
+        return sum(stage.back_us for stage in self.stages)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fragment:
@@ -219,6 +234,15 @@ class Fragment:
                 known = need.get(path.stream)
                 need[path.stream] = behind if known is None else known.hull(behind)
         return need
+
+    def reaches(self, output: StreamName) -> dict[StreamName, tuple[int, int]]:
+        """How long before a row of an output the part of each input that it needs begins, at most,
+        and ends, at least."""
+        found: dict[StreamName, tuple[int, int]] = {}
+        for path in self._paths[output]:
+            back_us, delay_us = found.get(path.stream, (path.back_us, path.delay_us))
+            found[path.stream] = max(back_us, path.back_us), min(delay_us, path.delay_us)
+        return found
 
     def needed_by_all(self, part: Range) -> dict[StreamName, Range]:
         """Which range of each input the range `part` of all outputs together needs."""

@@ -1,0 +1,1 @@
+SELECT auction, bidder, price, ts_us, extra FROM bid

@@ -1,0 +1,56 @@
+"""What a network costs before it has run: CPU per record, by the kinds of its boxes.
+
+The coefficients were measured by `python -m bench boxes`, in steps of 250,000 records of three
+columns. They say which box is dear and what the order of magnitude is, not what a machine takes:
+expressions, keys, columns and the size of steps all count. What a fragment costs once it runs is
+metered (`medusa status`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from medusa_core.network import Aggregate, Box, Filter, Function, Join, Map, Union
+
+READ_US = 0.5
+"""To read a record of an input, check it against its hash, and bring it to the boxes."""
+
+COEFFICIENTS_US: Mapping[str, float] = {
+    "read": READ_US,
+    "filter": 0.05,
+    "map": 0.2,
+    "union": 0.05,
+    "aggregate": 0.4,
+    "distinct": 0.9,
+    "sliding": 2.0,
+    "join": 4.5,
+}
+"""Kind of box -> microseconds of CPU for each record that it reads."""
+
+AGGREGATED_ROWS = 0.25
+"""Rows of an Aggregate for each record that it reads: it has few, where it is of any use."""
+
+
+def cost_kind(box: Box) -> str | None:
+    """The kind of box by what it costs; None if nobody can say, as of a Function."""
+    match box:
+        case Aggregate():
+            if any("distinct" in text.lower() for text in box.columns.values()):
+                return "distinct"
+            return "sliding" if box.advance_us < box.size_us else "aggregate"
+        case Filter() | Map() | Union() | Join():
+            return type(box).__name__.lower()
+        case Function():
+            return None
+    assert_never(box)
+
+
+def rows_out(box: Box, records: float) -> float:
+    """How many rows a box gives, at most, as far as its kind tells; a Join's are guessed."""
+    match box:
+        case Aggregate():
+            return records * AGGREGATED_ROWS
+        case Join():
+            return records / 2
+    return records

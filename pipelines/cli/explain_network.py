@@ -1,0 +1,133 @@
+"""`medusa explain NETWORK`: what each box and output needs, waits for and costs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from medusa_core.explanation import ExplainedBox, Explanation, explain
+from pipelines.base.text_table import table
+from pipelines.base.time_text import counted, duration
+from pipelines.language.check import check_network, fallible_boxes, fragments_for
+from pipelines.language.load import load_network
+
+_RANGES = (
+    "A row at time t of a stream is computed from the records of its inputs in that range.\n"
+    "There is no other state: the records are kept as long as a row may need them."
+)
+
+
+def explain_network(reference: str, *, as_json: bool) -> int:
+    """Print the explanation of a network; Refused for one that cannot run."""
+    checked = check_network(load_network(reference))
+    fragments = fragments_for(checked)
+    explained = explain(checked.network, fragments, fallible_boxes(checked))
+    print(json.dumps(_document(explained), indent=1) if as_json else _text(explained))
+    return 0
+
+
+def _text(explained: Explanation) -> str:
+    network = explained.network
+    boxes = len(network.boxes)
+    counts = (
+        counted(len(network.sources), "source"),
+        "1 box" if boxes == 1 else f"{boxes:,} boxes",
+        counted(len(network.outputs), "output"),
+    )
+    heading = f"network {network.name}: {', '.join(counts)}; buckets of {network.bucket}"
+    if not boxes:
+        return f"{heading}\n\nIt computes nothing: its records are there for other networks."
+    of_boxes = table(
+        ("box", "kind", "fragment", "reads", "CPU", "records that fail"),
+        [_row_of_box(box) for box in explained.boxes],
+    )
+    of_streams = table(
+        ("stream", "fragment", "input", "from", "to", "while the input is missing"),
+        list(_rows_of_outputs(explained)),
+    )
+    return "\n\n".join(
+        [
+            heading,
+            of_boxes,
+            _cost_text(explained),
+            of_streams,
+            _RANGES,
+        ]
+    )
+
+
+def _row_of_box(box: ExplainedBox) -> Sequence[object]:
+    cost = "not known" if box.cost_us is None else _seconds(box.share_us)
+    fails = "quarantine" if box.can_fail else ""
+    return box.name, box.kind, box.fragment, ", ".join(box.inputs), cost, fails
+
+
+def _cost_text(explained: Explanation) -> str:
+    lacks = ", without the boxes of which it is not known" if explained.has_unknown_cost else ""
+    return (
+        f"CPU for a million records of the sources: about {_seconds(explained.cost_us)}{lacks}; "
+        f"{_seconds(explained.read_us)} to read them.\n"
+        "This is an estimate by the kinds of the boxes, if no Filter drops a record."
+    )
+
+
+def _seconds(us_per_record: float) -> str:
+    """Microseconds a record are seconds a million records."""
+    return f"{us_per_record:.2f} s"
+
+
+def _rows_of_outputs(explained: Explanation) -> Iterator[Sequence[object]]:
+    for output in explained.outputs:
+        for at, one in enumerate(output.inputs):
+            names = (output.stream, output.fragment) if at == 0 else ("", "")
+            yield (
+                *names,
+                one.stream,
+                _before(one.back_us),
+                _before(one.delay_us),
+                one.without.value,
+            )
+
+
+def _before(length_us: int) -> str:
+    return f"t - {duration(length_us)}" if length_us else "t"
+
+
+def _document(explained: Explanation) -> Mapping[str, Any]:
+    network = explained.network
+    return {
+        "network": network.name,
+        "bucket": network.bucket,
+        "cpu_us_per_record": round(explained.cost_us, 3),
+        "read_us_per_record": round(explained.read_us, 3),
+        "has_unknown_cost": explained.has_unknown_cost,
+        "boxes": [
+            {
+                "box": box.name,
+                "kind": box.kind,
+                "fragment": box.fragment,
+                "reads": list(box.inputs),
+                "records_per_record": round(box.records, 6),
+                "cpu_us_per_record": None if box.cost_us is None else round(box.share_us, 3),
+                "can_fail": box.can_fail,
+            }
+            for box in explained.boxes
+        ],
+        "streams": [
+            {
+                "stream": output.stream,
+                "fragment": output.fragment,
+                "inputs": [
+                    {
+                        "stream": one.stream,
+                        "from_before_us": one.back_us,
+                        "to_before_us": one.delay_us,
+                        "without": one.without.name.lower(),
+                    }
+                    for one in output.inputs
+                ],
+            }
+            for output in explained.outputs
+        ],
+    }
