@@ -23,7 +23,18 @@ from bench.sliding import scratch
 from medusa_core.box_costs import COEFFICIENTS_US
 from medusa_core.commits import Cause
 from medusa_core.grid import Range
-from medusa_core.network import Aggregate, Box, Filter, Join, Map, Network, Output, Source, Union
+from medusa_core.network import (
+    Aggregate,
+    Box,
+    Filter,
+    Join,
+    Lookup,
+    Map,
+    Network,
+    Output,
+    Source,
+    Union,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,6 +59,9 @@ KINDS: Mapping[str, tuple[Box, ...]] = {
     "sliding": (
         Aggregate(name="box", input="left", columns=_COUNT, advance="1s", **_TUMBLING),
     ),
+    "lookup": (
+        Lookup(name="box", input="left", table="right", on=("key",), max_age="10s"),
+    ),
     "join": (
         Join(name="box", left="left", right="right", on=("key",), within=("-100ms", "100ms")),
     ),
@@ -58,7 +72,7 @@ def network_of(boxes: tuple[Box, ...]) -> Network:
     """The boxes, if any, between two sources and a Filter that lets nothing through."""
     last = boxes[-1].name if boxes else "left"
     probe = "n < 0" if boxes and isinstance(boxes[-1], Aggregate) else "port < 0"
-    has_two = any(isinstance(box, Union | Join) for box in boxes)
+    has_two = any(isinstance(box, Union | Join | Lookup) for box in boxes)
     return Network(
         name="cost",
         sources=tuple(

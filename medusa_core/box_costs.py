@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import assert_never
 
-from medusa_core.network import Aggregate, Box, Filter, Function, Join, Map, Union
+from medusa_core.network import Aggregate, Box, Filter, Function, Join, Lookup, Map, Union
 
 READ_US = 0.5
 """To read a record of an input, check it against its hash, and bring it to the boxes."""
@@ -25,6 +25,7 @@ COEFFICIENTS_US: Mapping[str, float] = {
     "distinct": 0.9,
     "sliding": 2.0,
     "join": 4.5,
+    "lookup": 4.0,
 }
 """Kind of box -> microseconds of CPU for each record that it reads."""
 
@@ -39,7 +40,7 @@ def cost_kind(box: Box) -> str | None:
             if any("distinct" in text.lower() for text in box.columns.values()):
                 return "distinct"
             return "sliding" if box.advance_us < box.size_us else "aggregate"
-        case Filter() | Map() | Union() | Join():
+        case Filter() | Map() | Union() | Join() | Lookup():
             return type(box).__name__.lower()
         case Function():
             return None
@@ -47,10 +48,13 @@ def cost_kind(box: Box) -> str | None:
 
 
 def rows_out(box: Box, records: float) -> float:
-    """How many rows a box gives, at most, as far as its kind tells; a Join's are guessed."""
+    """How many rows a box gives, at most, as far as its kind tells.
+
+    A Join and a Lookup give one for each record of one of their two inputs: guessed of a Join.
+    """
     match box:
         case Aggregate():
             return records * AGGREGATED_ROWS
-        case Join():
+        case Join() | Lookup():
             return records / 2
     return records

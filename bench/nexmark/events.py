@@ -30,21 +30,28 @@ STATES = ("AZ", "CA", "ID", "OR", "WA", "WY")
 CITIES = ("Phoenix", "Los Angeles", "San Francisco", "Boise", "Portland", "Bend", "Redmond")
 CHANNELS = ("Google", "Facebook", "Baidu", "Apple")
 OTHER_CHANNELS = 1_000
+SIDE_KEYS = 100
 _NAMES = ("Ada", "Blaise", "Edgar", "Grace", "Jim", "Leslie", "Michael", "Pat")
 
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """The three streams; event times are microseconds since 1970, each table in their order."""
+    """The three streams and a table; event times are microseconds since 1970, in their order.
+
+    `side` has a value for each key, from before the first event on.
+    """
 
     person: pa.Table
     auction: pa.Table
     bid: pa.Table
+    side: pa.Table
 
     def write(self, folder: Path) -> Mapping[str, Path]:
         """Write each stream as a Parquet file; stream -> path."""
         folder.mkdir(parents=True, exist_ok=True)
-        tables = {"person": self.person, "auction": self.auction, "bid": self.bid}
+        tables = {
+            "person": self.person, "auction": self.auction, "bid": self.bid, "side": self.side,
+        }  # fmt: skip
         for name, table in tables.items():
             pq.write_table(table, folder / f"{name}.parquet")
         return {name: folder / f"{name}.parquet" for name in tables}
@@ -64,6 +71,7 @@ def generate_events(events: int, seed: int = 1) -> Events:
         person=_persons(random, at_us[is_person]),
         auction=_auctions(random, at_us[is_auction], persons[is_auction]),
         bid=_bids(random, at_us[is_bid], persons[is_bid], auctions[is_bid]),
+        side=_side(),
     )
 
 
@@ -130,6 +138,18 @@ def _bids(
                 for (a, b, c), known, o in zip(pages, is_known, other, strict=True)
             ],
             "extra": _extra(random, count),
+        }
+    )
+
+
+def _side() -> pa.Table:
+    """What a file beside the stream says of its keys; every seventh is lacking."""
+    keys = [key for key in range(SIDE_KEYS) if key % 7]
+    return pa.table(
+        {
+            "ts_us": [START_US - 1_000_000] * len(keys),
+            "key": keys,
+            "value": [f"value {key}" for key in keys],
         }
     )
 
