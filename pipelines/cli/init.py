@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pipelines.operations.project_files import Project
 
 HELP = "write a small project that runs"
+EXAMPLES = ("shop", "sensors", "network")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,19 +23,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, nargs="?", metavar="DIR", help=folder)
     named = "the name of the network and the participant (default: the folder's)"
     parser.add_argument("--name", metavar="NAME", help=named)
+    example = "a larger project: joined streams, a table to look up, SQL beside Python"
+    parser.add_argument("--example", choices=EXAMPLES, help=example)
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
     """Write the files and print what to type next."""
     from pipelines.operations.project_files import make_project
 
-    print(render(make_project(options.directory, options.name)))
+    print(render(make_project(options.directory, options.name, options.example)))
     return 0
 
 
 def render(project: Project) -> str:
     """The files, and the commands to type next."""
-    from pipelines.operations.project_files import SAMPLE
     from pipelines.report.next_steps import near
 
     folder = project.folder
@@ -44,5 +46,6 @@ def render(project: Project) -> str:
         lines.append(f"  cd {shlex.quote(str(near(folder)))}")
     programs = shlex.quote(str(Path(sys.executable).parent))
     lines.append(f"  export PATH={programs}:$PATH")
-    lines.append(f"  medusa replay contracts/networks/{project.name}.py --input {SAMPLE}")
+    inputs = " ".join(f"--input {given}" for given in project.inputs)
+    lines.append(f"  medusa replay contracts/networks/{project.name}.py {inputs}")
     return "\n".join(lines)

@@ -6,7 +6,7 @@ All files are written, or none: a file that exists already is named and left as 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,45 +14,61 @@ from pathlib import Path
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import check_name
 from pipelines.language.load import SHIPPED
+from pipelines.operations.example_samples import samples
 from pipelines.operations.project_sample import sample_csv
 from pipelines.report.next_steps import near
 
-TEMPLATES = Path(__file__).with_name("templates") / "project"
+TEMPLATES = Path(__file__).with_name("templates")
 PLACEHOLDER = "PROJECT_NAME"
-SAMPLE = "contracts/samples/requests.csv"
+SAMPLES = "contracts/samples"
+SAMPLE = f"{SAMPLES}/requests.csv"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """A project that was written: its files are paths below the folder."""
+    """A project that was written: its files are paths below the folder.
+
+    `inputs` are those of a replay, as it is told of them.
+    """
 
     name: str
     folder: Path
     files: tuple[str, ...]
+    inputs: tuple[str, ...]
 
 
-def make_project(directory: Path | None, name: str | None) -> Project:
+def make_project(directory: Path | None, name: str | None, example: str | None = None) -> Project:
     """Write a project into a folder (None: the current one), named after it by default.
 
-    Raises Refused for an invalid name and if one of the files exists, Unavailable if one cannot be
-    written.
+    `example`: one of `EXAMPLES`, None for the smallest project. Raises Refused for an invalid name
+    and if one of the files exists, Unavailable if one cannot be written.
     """
     folder = (directory or Path()).expanduser().absolute()
     chosen = _checked(_name_of(folder) if name is None else name)
-    files = project_files(chosen)
+    files = project_files(chosen, example)
     write_project(folder, files)
-    return Project(name=chosen, folder=folder, files=tuple(files))
+    inputs = (SAMPLE,) if example is None else tuple(
+        f"{source}={SAMPLES}/{source}.csv" for source in _sources(files)
+    )  # fmt: skip
+    return Project(name=chosen, folder=folder, files=tuple(files), inputs=inputs)
 
 
-def project_files(name: str) -> Mapping[str, str]:
+def project_files(name: str, example: str | None = None) -> Mapping[str, str]:
     """Path below the project's folder -> text, for a project of that name."""
+    folder = TEMPLATES / (example or "project")
     files = {}
-    for template in sorted(p for p in TEMPLATES.rglob("*") if p.is_file() and p.suffix != ".pyc"):
-        path = str(template.relative_to(TEMPLATES)).replace(PLACEHOLDER, name)
+    for template in sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix != ".pyc"):
+        path = str(template.relative_to(folder)).replace(PLACEHOLDER, name)
         text = template.read_text(encoding="utf-8").replace(PLACEHOLDER, name)
         files[".gitignore" if path == "gitignore" else path] = text
-    files[SAMPLE] = sample_csv()
-    return files
+    if example is None:
+        return files | {SAMPLE: sample_csv()}
+    return files | {f"{SAMPLES}/{file}.csv": text for file, text in samples(example).items()}
+
+
+def _sources(files: Mapping[str, str]) -> Sequence[str]:
+    """The sources of a project: each has a file that says what feeds it."""
+    return [Path(path).stem for path in files if path.startswith("contracts/streams/")]
 
 
 def write_project(folder: Path, files: Mapping[str, str]) -> None:
