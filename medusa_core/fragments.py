@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias, TypeVar
 
 from medusa_core.errors import Refused
 from medusa_core.frozen import freeze
-from medusa_core.grid import Range, ceil_us, floor_us
+from medusa_core.grid import BEGINNING_US, Range, ceil_us, floor_us
 from medusa_core.joins import Join, Reach
 from medusa_core.lookups import Lookup
 from medusa_core.names import FragmentName, StreamName
@@ -77,8 +77,8 @@ class _Side:
         return self.reach.behind(part)
 
     def ends_us(self, end_us: int) -> int:
-        """Before when the rows lie that need a row before `end_us`."""
-        return end_us + self.reach.last_us
+        """Before when the rows lie that a row before `end_us` makes."""
+        return end_us + self.reach.last_us if self.reach.makes_rows else BEGINNING_US
 
     def first_need_us(self, position_us: int) -> int:
         """The first position that needs a row at this position."""

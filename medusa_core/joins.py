@@ -57,10 +57,15 @@ _SIDES = ("left", "right")
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The output positions that need a row of an input: `first_us` to `last_us` after its time."""
+    """The output positions that need a row of an input: `first_us` to `last_us` after its time.
+
+    `makes_rows`: there may be an output row as late as that because of this row alone. A table that
+    is looked up makes none: behind the last record of the stream beside it, nothing needs it.
+    """
 
     first_us: int
     last_us: int
+    makes_rows: bool = True
 
     def behind(self, part: Range) -> Range:
         """The range of the input that the output positions in `part` need."""
@@ -68,11 +73,19 @@ class Reach:
 
     def hull(self, other: Reach) -> Reach:
         """The positions that need the row by this reach, by the other, or in between."""
-        return Reach(min(self.first_us, other.first_us), max(self.last_us, other.last_us))
+        return Reach(
+            min(self.first_us, other.first_us),
+            max(self.last_us, other.last_us),
+            self.makes_rows or other.makes_rows,
+        )
 
     def then(self, other: Reach) -> Reach:
         """The positions that need it by way of the positions that need it by the other."""
-        return Reach(self.first_us + other.first_us, self.last_us + other.last_us)
+        return Reach(
+            self.first_us + other.first_us,
+            self.last_us + other.last_us,
+            self.makes_rows and other.makes_rows,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,7 +93,7 @@ class Lookup:
     @property
     def reaches(self) -> tuple[Reach, Reach]:
         """Which output positions need a record of `input`, and of `table`."""
-        return Reach(0, 0), Reach(0, self.max_age_us)
+        return Reach(0, 0), Reach(0, self.max_age_us, makes_rows=False)
 
 
 def check_lookup(box: Lookup) -> None:

@@ -66,8 +66,11 @@ def test_the_needed_ranges_are_the_smallest_that_hold_every_record_that_matters(
         assert need[stream] == Range(min(times), max(times) + 1)
 
 
-def test_an_output_ends_no_earlier_than_the_input_of_a_lookup() -> None:
-    assert end_of(a_fragment(a_lookup()), RESULT, {ORDERS: 95, RATES: 10}, 10) >= 100
+@pytest.mark.parametrize("rates_end", [10, 5_000])
+def test_an_output_ends_where_the_input_of_a_lookup_does_wherever_the_table_ends(
+    rates_end: int,
+) -> None:
+    assert end_of(a_fragment(a_lookup()), RESULT, {ORDERS: 95, RATES: rates_end}, 10) == 100
 
 
 def test_the_table_is_waited_for_and_the_input_is_not() -> None:
