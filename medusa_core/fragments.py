@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, TypeVar
 
+from medusa_core.calendar_windows import CalendarWindows
 from medusa_core.errors import Refused
 from medusa_core.frozen import freeze
 from medusa_core.grid import Range, ceil_us, floor_us
@@ -88,7 +89,7 @@ class _Side:
         return self.reach.first_us
 
 
-Stage: TypeAlias = _Size | _Side
+Stage: TypeAlias = _Size | CalendarWindows | _Side
 """How the event times of the rows of a box follow from those of one of its inputs."""
 
 Stages: TypeAlias = tuple[Stage, ...]
@@ -116,7 +117,7 @@ def stages_of(box: Box) -> tuple[Stages, ...]:
     """For each input of a box, in order, the stage that its rows pass: one or none."""
     match box:
         case Aggregate():
-            return ((_Size(box.size_us, box.advance_us),),)
+            return ((box.calendar or _Size(box.size_us, box.advance_us),),)
         case Join():
             return tuple((_Side(reach),) for reach in box.reaches)
     return ((),) * len(inputs_of(box))
