@@ -19,7 +19,7 @@ def test_the_sql_of_the_page_is_a_network() -> None:
     network = network_of_sql_text(FILE, "rides.sql", "rides")
     outputs = [output.name for output in network.outputs]
     assert (network.name, network.bucket) == ("rides", "1m")
-    assert outputs == ["long_trips", "per_user", "hourly", "refunded", "never_refunded"]
+    assert outputs == ["long_trips", "per_user", "hourly", "monthly", "refunded", "never_refunded"]
     checked = check_network(network)
     assert {c.name: c.type for c in checked.columns_of_output("per_user")} == {
         "window_start": "timestamp", "user": "string", "trips": "bigint",
