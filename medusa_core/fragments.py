@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, TypeVar
 
+from medusa_core.calendar_windows import CalendarWindows
 from medusa_core.errors import Refused
 from medusa_core.frozen import freeze
-from medusa_core.grid import BEGINNING_US, Range, ceil_us, floor_us
+from medusa_core.grid import TIME_US_MIN, Range, ceil_us, floor_us
 from medusa_core.joins import Join, Reach
 from medusa_core.lookups import Lookup
 from medusa_core.names import FragmentName, StreamName
@@ -78,7 +79,7 @@ class _Side:
 
     def ends_us(self, end_us: int) -> int:
         """Before when the rows lie that a row before `end_us` makes."""
-        return end_us + self.reach.last_us if self.reach.makes_rows else BEGINNING_US
+        return end_us + self.reach.last_us if self.reach.makes_rows else TIME_US_MIN
 
     def first_need_us(self, position_us: int) -> int:
         """The first position that needs a row at this position."""
@@ -99,7 +100,7 @@ class _Side:
         return self.reach.first_us
 
 
-Stage: TypeAlias = _Size | _Side
+Stage: TypeAlias = _Size | CalendarWindows | _Side
 """How the event times of the rows of a box follow from those of one of its inputs."""
 
 Stages: TypeAlias = tuple[Stage, ...]
@@ -127,7 +128,7 @@ def stages_of(box: Box) -> tuple[Stages, ...]:
     """For each input of a box, in order, the stage that its rows pass: one or none."""
     match box:
         case Aggregate():
-            return ((_Size(box.size_us, box.advance_us),),)
+            return ((box.calendar or _Size(box.size_us, box.advance_us),),)
         case Join() | Lookup():
             return tuple((_Side(reach),) for reach in box.reaches)
     return ((),) * len(inputs_of(box))

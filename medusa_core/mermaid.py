@@ -28,9 +28,8 @@ def describe_box(box: Box) -> str:
         case Union():
             return "Union"
         case Aggregate():
-            window = box.size if box.advance is None else f"{box.size} by {box.advance}"
             groups = f" per {', '.join(box.group_by)}" if box.group_by else ""
-            return f"Aggregate {window}{groups}: {', '.join(box.columns)}"
+            return f"Aggregate {box.windows_shown}{groups}: {', '.join(box.columns)}"
         case Join():
             lo, hi = box.within
             return f"Join {box.how} on {', '.join(box.on)}, within {lo} to {hi}"

@@ -13,6 +13,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, assert_never, get_args
 
+from medusa_core.calendar_windows import (
+    PERIODS,
+    CalendarWindows,
+    length_us_max,
+    zone_clock,
+)
 from medusa_core.columns import declare_columns
 from medusa_core.errors import Refused
 from medusa_core.frozen import freeze
@@ -122,17 +128,25 @@ class Union:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregate:
-    """Windows [k * advance, k * advance + size) of event time, per group: one record for each.
+    """Windows of event time, per group: one record for each window and group.
 
-    Windows start at multiples of `advance` (default: `size`, tumbling) whatever the first record
-    is; a window without records gives none. The output has `window_start`, the group's columns and
-    `columns` (name -> aggregate expression); its event time is the window's end - 1 us.
+    With `size`, windows are [k * advance, k * advance + size): they start at multiples of `advance`
+    (default: `size`, tumbling) whatever the first record is. With `every` and `zone` they are the
+    days, weeks, months, quarters or years by the clocks of the zone: `every="day"`,
+    `zone="Europe/Berlin"` (`medusa_core.calendar_windows`). A window without records gives none.
+
+    The output has `window_start`, the group's columns and `columns` (name -> aggregate expression);
+    its event time is the window's end - 1 us. `zone_offsets` are the offsets of the zone, which are
+    filled in when a network is loaded.
     """
 
     name: str
     input: str
-    size: str
+    size: str | None = None
     advance: str | None = None
+    every: str | None = None
+    zone: str | None = None
+    zone_offsets: str | None = None
     group_by: tuple[str, ...] = ()
     columns: Mapping[str, str]
     fragment: str = MAIN
@@ -141,14 +155,31 @@ class Aggregate:
         freeze(self, "columns")
 
     @property
+    def calendar(self) -> CalendarWindows | None:
+        """The calendar windows, if it has such."""
+        if self.every is None:
+            return None
+        assert self.zone_offsets is not None, f"the offsets of zone {self.zone} are filled in"
+        return CalendarWindows(self.every, self.zone_offsets)
+
+    @property
     def size_us(self) -> int:
-        """Length of a window in microseconds."""
-        return parse_duration_us(self.size)
+        """Length of a window in microseconds; calendar windows are shorter than theirs."""
+        if self.every is not None:
+            return length_us_max(self.every)
+        return parse_duration_us(self.size or "")
 
     @property
     def advance_us(self) -> int:
-        """Distance between the starts of two windows in microseconds."""
+        """Distance between the starts of two windows in microseconds, or more."""
         return self.size_us if self.advance is None else parse_duration_us(self.advance)
+
+    @property
+    def windows_shown(self) -> str:
+        """The windows for people."""
+        if self.every is not None:
+            return f"one {self.every} in {self.zone}"
+        return f"{self.size}" if self.advance is None else f"{self.size} by {self.advance}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -439,19 +470,7 @@ def check_box(box: Box) -> None:
             if box.otherwise in box.cases:
                 raise Refused(f"filter {box.name} has two ports named {box.otherwise!r}")
         case Aggregate():
-            check_duration(f"size of aggregate {box.name}", box.size)
-            if box.advance is not None:
-                check_duration(f"advance of aggregate {box.name}", box.advance)
-            if box.size_us > WINDOWS_PER_RECORD_MAX * box.advance_us:
-                raise Refused(
-                    f"aggregate {box.name} has windows of {box.size} every {box.advance}: a record "
-                    f"would lie in more than {WINDOWS_PER_RECORD_MAX} of them; advance further"
-                )
-            if box.advance_us > box.size_us:
-                raise Refused(
-                    f"aggregate {box.name} advances by {box.advance} but its windows are "
-                    f"{box.size} long: records between them would be lost"
-                )
+            check_windows(box)
             for name in (*box.group_by, *box.columns):
                 check_name(f"column of aggregate {box.name},", name)
             names = ["window_start", *box.group_by, *box.columns]
@@ -473,6 +492,58 @@ def check_box(box: Box) -> None:
         case Union():
             if len(box.inputs) < 2:
                 raise Refused(f"union {box.name} needs at least two inputs")
+
+
+def check_windows(box: Aggregate) -> None:
+    """Refuse an Aggregate whose windows cannot be."""
+    owner = f"aggregate {box.name}"
+    if box.every is not None:
+        check_calendar(box, owner)
+        return
+    if box.zone is not None or box.zone_offsets is not None:
+        raise Refused(
+            f"{owner} has a zone and no calendar windows: write every='day' or leave zone out"
+        )
+    if box.size is None:
+        raise Refused(
+            f"{owner} has no windows: write size='1m', or every='day' and zone='Europe/Berlin'"
+        )
+    check_duration(f"size of {owner}", box.size)
+    if box.advance is not None:
+        check_duration(f"advance of {owner}", box.advance)
+    if box.size_us > WINDOWS_PER_RECORD_MAX * box.advance_us:
+        raise Refused(
+            f"{owner} has windows of {box.size} every {box.advance}: a record "
+            f"would lie in more than {WINDOWS_PER_RECORD_MAX} of them; advance further"
+        )
+    if box.advance_us > box.size_us:
+        raise Refused(
+            f"{owner} advances by {box.advance} but its windows are "
+            f"{box.size} long: records between them would be lost"
+        )
+
+
+def check_calendar(box: Aggregate, owner: str) -> None:
+    """Refuse calendar windows whose period or zone cannot be; `owner` is the box in errors."""
+    if box.size is not None or box.advance is not None:
+        given = "size" if box.size is not None else "advance"
+        raise Refused(
+            f"{owner} has {given} and every={box.every!r}: write size for windows of a fixed "
+            "length, or every and zone for calendar windows"
+        )
+    if box.every not in PERIODS:
+        near = did_you_mean(str(box.every), PERIODS, f"write {', '.join(PERIODS)}")
+        raise Refused(f"every of {owner} is {box.every!r}, which is not a calendar period: {near}")
+    if box.zone is None or not has_form_of_zone(box.zone):
+        raise Refused(
+            f"zone of {owner} is {box.zone!r}, which is not a valid zone: write UTC, an offset "
+            "such as +01:00, or a name such as Europe/Berlin"
+        )
+    if box.zone_offsets is not None:
+        try:
+            zone_clock(box.zone_offsets)
+        except Refused as error:
+            raise Refused(f"{owner}: {error}") from None
 
 
 def check_duration(owner: str, duration: str) -> None:

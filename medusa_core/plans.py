@@ -2,7 +2,8 @@
 
 Two buckets computed under one plan from equal lineage are equal, row for row; that is what lets
 replicas stand in for each other and an oracle be believed. So the fingerprint covers the network,
-its expressions and function sources, the widths, the engine's versions and its settings.
+its expressions and function sources, the offsets of the zones of its calendar windows, the widths,
+the engine's versions and its settings.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from medusa_core.network import (
 _KINDS: Mapping[str, type[Any]] = {
     kind.__name__.lower(): kind for kind in (Filter, Map, Union, Aggregate, Join, Lookup, Function)
 }
+
+_CALENDAR = ("every", "zone", "zone_offsets")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +93,8 @@ def _document(value: object) -> dict[str, object]:
         item = getattr(value, one.name)
         if isinstance(value, Source) and one.name in ("stream", "time_zone") and item is None:
             continue  # Plans from before sources had these fields keep their fingerprints.
+        if isinstance(value, Aggregate) and one.name in _CALENDAR and item is None:
+            continue  # So do those from before calendar windows.
         if isinstance(value, Function) and one.name == "function":
             item = getattr(item, "__qualname__", "function")
         elif isinstance(item, Mapping):

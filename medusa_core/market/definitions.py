@@ -33,6 +33,8 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "map": ("name", "input", "columns"),
     "aggregate": ("name", "input", "size", "advance", "group_by", "columns"),
 }
+_CALENDAR = ("every", "zone", "zone_offsets")
+"""More fields of an Aggregate, if it has calendar windows."""
 DefinedBox = Filter | Map | Aggregate
 
 
@@ -237,7 +239,8 @@ def _box(given: object) -> DefinedBox:
         raise Refused(f"a box of a definition is of kind {', '.join(_FIELDS)}, not {shown(kind)}")
     kind = given["kind"]
     fields = {name: value for name, value in given.items() if name != "kind"}
-    if set(fields) != set(_FIELDS[kind]):
+    more = set(_CALENDAR) & set(fields) if kind == "aggregate" else set()
+    if set(fields) - more != set(_FIELDS[kind]) or len(more) not in (0, len(_CALENDAR)):
         raise Refused(f"a {kind} of a definition has the fields {', '.join(_FIELDS[kind])}")
     name = check_name("box", fields["name"])
     if not isinstance(fields["input"], str):
@@ -256,8 +259,9 @@ def _box(given: object) -> DefinedBox:
             return Aggregate(
                 name=name,
                 input=fields["input"],
-                size=_text_or_none(name, fields["size"]) or "",
+                size=_text_or_none(name, fields["size"]),
                 advance=_text_or_none(name, fields["advance"]),
+                **{field: _text(name, fields[field]) for field in more},
                 group_by=tuple(_text(name, one) for one in _list(fields["group_by"])),
                 columns=_pairs(name, fields["columns"]),
             )
@@ -298,7 +302,8 @@ def _expressions_of(box: DefinedBox) -> Mapping[str, str]:
 def _box_fields(box: Box) -> dict[str, object]:
     kind = type(box).__name__.lower()
     fields: dict[str, object] = {"kind": kind}
-    for name in _FIELDS[kind]:
+    is_calendar = isinstance(box, Aggregate) and box.every is not None
+    for name in (*_FIELDS[kind], *(_CALENDAR if is_calendar else ())):
         value = getattr(box, name)
         if isinstance(value, Mapping):
             value = [[key, text] for key, text in value.items()]

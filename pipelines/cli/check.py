@@ -26,8 +26,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
     """Check the network and print its parts; Refused for one that cannot run."""
+    from medusa_core.network import Aggregate
     from pipelines.language.check import check_network
     from pipelines.language.load import load_network
+    from pipelines.language.zone_database import VERSION
 
     checked = check_network(load_network(options.network))
     if options.json:
@@ -42,6 +44,11 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
         for part, kind, columns in _parts(checked)
     ]
     print(table(("kind", "name", "columns"), rows))
+    for box in checked.network.boxes:
+        if isinstance(box, Aggregate) and box.every is not None:
+            print(
+                f"\naggregate {box.name}: windows of {box.windows_shown}, time zone data {VERSION}"
+            )
     print(f"\nnetwork {checked.network.name}: no errors")
     return 0
 

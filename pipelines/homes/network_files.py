@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import PlanId
-from medusa_core.network import Function, Network
+from medusa_core.network import Aggregate, Function, Network
 from medusa_core.plans import network_document, network_of_document
 from pipelines.base.files import write_atomically
 from pipelines.language.load import function_sources, load_network
@@ -59,7 +60,7 @@ def network_of_plan(document: Mapping[str, Any], directory: Path) -> Network:
             f"network {name} has Function boxes and its file {kept} is gone: restore it, or bring "
             "it in again with medusa apply"
         )
-    network = load_network(str(kept))
+    network = _with_offsets_of(load_network(str(kept)), document)
     is_same = json.loads(json.dumps(network_document(network))) == document["network"]
     if not is_same or function_sources(network) != document["function_sources"]:
         raise Refused(
@@ -67,6 +68,16 @@ def network_of_plan(document: Mapping[str, Any], directory: Path) -> Network:
             "with medusa apply"
         )
     return network
+
+
+def _with_offsets_of(network: Network, document: Mapping[str, Any]) -> Network:
+    """The network with the offsets of zones that a plan has, whatever the database has now."""
+    offsets = {box["name"]: box.get("zone_offsets") for box in document["network"]["boxes"]}
+    boxes = tuple(
+        replace(box, zone_offsets=offsets.get(box.name)) if isinstance(box, Aggregate) else box
+        for box in network.boxes
+    )
+    return replace(network, boxes=boxes)
 
 
 def _plan_id(document: Mapping[str, Any]) -> PlanId:

@@ -239,7 +239,8 @@ REFUSED: dict[str, str] = {
                "row_number rank dense_rank percent_rank cume_dist ntile lag lead nth_value"),
     **_because("raises an error on purpose: leave bad records to the quarantine",
                "raise_error assert_true"),
-    **_because("makes a window: write it as `size` and `advance` of an Aggregate",
+    **_because("makes a window: write it as `size` and `advance`, or `every` and `zone`, of an "
+             "Aggregate",
                "window window_time time_bucket"),
     "session_window": "makes a session window, which is not supported: an Aggregate has windows of "
                       "a fixed length, `size`",

@@ -18,6 +18,7 @@ from medusa_core.suggest import did_you_mean
 from pipelines.language.function_text import function_sources
 from pipelines.language.network_mistakes import mistake_in_a_network
 from pipelines.language.sql.sql_file import SUFFIX, network_of_sql
+from pipelines.language.zone_database import with_zone_offsets
 
 __all__ = ["SHIPPED", "function_sources", "load_network"]
 
@@ -26,7 +27,14 @@ _MODULE = "medusa_user_network"
 
 
 def load_network(name_or_path: str) -> Network:
-    """The network of that name, or of that file; raises Refused, naming file and line."""
+    """The network of that name, or of that file; raises Refused, naming file and line.
+
+    Its calendar windows have the offsets of their zones.
+    """
+    return with_zone_offsets(_network_named(name_or_path))
+
+
+def _network_named(name_or_path: str) -> Network:
     if name_or_path in SHIPPED:
         network = import_module(f"pipelines.language.shipped.{name_or_path}").network
         assert isinstance(network, Network)

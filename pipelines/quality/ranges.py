@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from medusa_core.grid import Range
 from medusa_core.network import Aggregate, Box, Join, Lookup, Network, Port, inputs_of
+from pipelines.quality.period_bounds import period_at
 
 Parts = tuple[Range, ...]
 """Ranges in order that neither overlap nor touch."""
@@ -30,7 +31,12 @@ def needed(network: Network, port: Port, part: Range) -> Mapping[str, Range]:
     if network.is_source(port.owner):
         return {port.owner: part}
     box = network.box(port.owner)
-    if isinstance(box, Aggregate):
+    if isinstance(box, Aggregate) and box.every is not None:
+        from_us, to_us = (period_at(box, at_us).from_us for at_us in (part.from_us, part.to_us))
+        if from_us == to_us:
+            return {}
+        part = Range(from_us, to_us)
+    elif isinstance(box, Aggregate):
         # Windows end 1 us behind their rows: the first one ends at `from` or later.
         first = -((box.size_us - 1 - part.from_us) // box.advance_us) * box.advance_us
         last = (part.to_us - box.size_us) // box.advance_us * box.advance_us

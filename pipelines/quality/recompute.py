@@ -32,6 +32,7 @@ from medusa_core.network import (
 )
 from pipelines.language.parsing import parse
 from pipelines.quality.duck_tables import arrow_of, make_table
+from pipelines.quality.period_bounds import DAY_US, offset_spans
 from pipelines.quality.port_columns import (
     Columns,
     columns_of_join,
@@ -57,7 +58,7 @@ from pipelines.quality.transpiled import (
 DUCKDB = "DuckDB"
 SPARK = "Spark"
 UNKNOWN_CAUSE = "cause not known: computed by Spark"
-_FAILS, _CASE, _WINDOW = "_fails", "_case", "_window"
+_FAILS, _CASE, _WINDOW, _END = "_fails", "_case", "_window", "_window_end"
 _NO_REASON = "CAST(NULL AS VARCHAR)"
 
 Records = Callable[[str, Columns, Sequence[Range]], pa.Table]
@@ -262,11 +263,12 @@ def _aggregate(box: Aggregate, given: Columns, made: Columns) -> _Statements:
         f"{_WINDOW} AS {quoted_name('window_start')}",
         *group,
         _values(values, made[len(made) - len(values) :]),
-        f"{_WINDOW} + {box.size_us - 1} AS {quoted_name(STIME)}",
+        f"{_END} - 1 AS {quoted_name(STIME)}",
         f"{_braces(lost)} AS {_FAILS}",
     )
-    by = ", ".join((_WINDOW, *group))
-    grouped = f"SELECT {', '.join(parts)} FROM ({_windows(box)}) GROUP BY {by}"
+    by = ", ".join((_WINDOW, _END, *group))
+    windows = _windows(box) if box.every is None else _in_periods(box)
+    grouped = f"SELECT {', '.join(parts)} FROM ({windows}) GROUP BY {by}"
     rows = f"SELECT {_listed(made)} FROM {{own}}grouped WHERE {_FAILS} IS NULL"
     return _Statements({Port(box.name): rows}, {"tried": tried, "grouped": grouped})
 
@@ -278,8 +280,35 @@ def _windows(box: Aggregate) -> str:
     windows = -(-box.size_us // box.advance_us)
     start = f"{last} - n.range * {box.advance_us}"
     return (
-        f"SELECT r.*, {start} AS {_WINDOW} FROM {{own}}tried AS r, range({windows}) AS n "
+        f"SELECT r.*, {start} AS {_WINDOW}, {start} + {box.size_us} AS {_END} "
+        f"FROM {{own}}tried AS r, range({windows}) AS n "
         f"WHERE {_FAILS} IS NULL AND {start} + {box.size_us} > {stime}"
+    )
+
+
+def _in_periods(box: Aggregate) -> str:
+    """Every usable record with the start and the end of the calendar window that holds it.
+
+    A zone is at most two days from UTC: the periods of the dates around a record hold its window
+    and the one behind it. A period starts at the least of the instants at which clocks could first
+    show its midnight or later.
+    """
+    stime = quoted_name(STIME)
+    step = "INTERVAL 3 MONTH" if box.every == "quarter" else f"INTERVAL 1 {box.every}"
+    spans = ", ".join(str(span) for span in offset_spans(str(box.zone_offsets)))
+    return (
+        f"WITH days AS (SELECT DISTINCT ({stime} - {floor_mod(stime, DAY_US)}) // {DAY_US} AS day "
+        "FROM {own}tried), "
+        f"dates AS (SELECT DISTINCT (date_trunc('{box.every}', DATE '1970-01-01' + (day + n)::INT) "
+        f"+ k * {step})::DATE - DATE '1970-01-01' AS first FROM days, range(-2, 3) AS near(n), "
+        "range(2) AS following(k)), "
+        f"starts AS (SELECT DISTINCT min(greatest(since, first * {DAY_US} - shift)) AS {_WINDOW} "
+        f"FROM dates, (VALUES {spans}) AS clock(since, before, shift) "
+        f"WHERE greatest(since, first * {DAY_US} - shift) < before GROUP BY first), "
+        f"periods AS (SELECT {_WINDOW}, lead({_WINDOW}) OVER (ORDER BY {_WINDOW}) AS {_END} "
+        "FROM starts) "
+        f"SELECT r.*, p.{_WINDOW}, p.{_END} FROM {{own}}tried AS r ASOF JOIN periods AS p "
+        f"ON r.{stime} >= p.{_WINDOW} WHERE r.{_FAILS} IS NULL"
     )
 
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from medusa_core.errors import Diverged
 from medusa_core.network import Aggregate, Box, Filter, Function, Map, Port, ports_of
 from pipelines.language.parsing import parse
+from pipelines.quality.period_bounds import DAY_US, periods_around
 from pipelines.quality.port_columns import Columns
 from pipelines.quality.spark_expressions import AS_WRITTEN, SparkExpressions, quoted, raises
 from pipelines.quality.stored_rows import STIME, row_schema
@@ -24,7 +25,7 @@ from pipelines.quality.stored_rows import STIME, row_schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_FAILS, _CASE, _WINDOW = "_fails", "_case", "_window"
+_FAILS, _CASE, _WINDOW, _END = "_fails", "_case", "_window", "_window_end"
 _EVENT_TIME = "stime"
 """The name of event time in the frames that functions of users get and give."""
 
@@ -107,21 +108,32 @@ class _SparkBox:
         evaluated = [text for tree in trees.values() for text in self.expressions.arguments(tree)]
         tried = self.frame.selectExpr("*", f"{raises(evaluated or ['0'])} AS {_FAILS}")
         failed = tried.where(_FAILS).count() if evaluated else 0
-        last = f"({STIME} - pmod({STIME}, {box.advance_us}L))"
-        windows = -(-box.size_us // box.advance_us)
-        starts = f"transform(sequence(0, {windows - 1}), n -> {last} - n * {box.advance_us}L)"
-        windowed = tried.where(f"NOT {_FAILS}").selectExpr("*", f"explode({starts}) AS {_WINDOW}")
-        windowed = windowed.where(f"{_WINDOW} + {box.size_us}L > {STIME}").drop(_FAILS)
+        windowed = self.windowed(box, tried.where(f"NOT {_FAILS}")).drop(_FAILS)
         windowed.createOrReplaceTempView("windowed")
         group = [quoted(name) for name in box.group_by]
         values = ", ".join((*group, *_unless_raised(texts)))
         grouped = windowed.sparkSession.sql(
             f"SELECT timestamp_micros({_WINDOW}) AS window_start, {values}, "
-            f"{_WINDOW} + {box.size_us - 1}L AS {STIME}, {raises(texts.values())} AS {_FAILS} "
-            f"FROM windowed GROUP BY {', '.join((_WINDOW, *group))}"
+            f"{_END} - 1L AS {STIME}, {raises(texts.values())} AS {_FAILS} "
+            f"FROM windowed GROUP BY {', '.join((_WINDOW, _END, *group))}"
         )
         found = self.result(box, grouped)
         return BoxRows(found.ports, found.failed + failed)
+
+    def windowed(self, box: Aggregate, rows: DataFrame) -> DataFrame:
+        """Records once for each window that holds them, with the window's start and end."""
+        if box.every is not None:
+            day = f"({STIME} - pmod({STIME}, {DAY_US}L)) div {DAY_US}L AS day"
+            days = [row.day for row in rows.selectExpr(day).distinct().collect()]
+            bounds = [(one.from_us, one.to_us) for one in periods_around(box, days)]
+            table = rows.sparkSession.createDataFrame(bounds, f"{_WINDOW} bigint, {_END} bigint")
+            return rows.join(table, rows[STIME].between(table[_WINDOW], table[_END] - 1))
+        last = f"({STIME} - pmod({STIME}, {box.advance_us}L))"
+        windows = -(-box.size_us // box.advance_us)
+        starts = f"transform(sequence(0, {windows - 1}), n -> {last} - n * {box.advance_us}L)"
+        windowed = rows.selectExpr("*", f"explode({starts}) AS {_WINDOW}")
+        windowed = windowed.selectExpr("*", f"{_WINDOW} + {box.size_us}L AS {_END}")
+        return windowed.where(f"{_END} > {STIME}")
 
     def function(self, box: Function) -> BoxRows:
         made = box.function(self.frame.withColumnRenamed(STIME, _EVENT_TIME))

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import lcm
 
+from medusa_core.calendar_windows import usual_length_us
 from medusa_core.commits import QuarantinedRecord
 from medusa_core.digest import Digest, sum_of
 from medusa_core.grid import Range, floor_us
@@ -164,7 +165,11 @@ def first_rows(home: Home, stream: StreamFigures, limit: int = ROWS_READ_MAX) ->
 
 def window_of(network: Network, widths_us: Sequence[int]) -> int:
     """What the pictures count by: the shortest window of the network, in whole buckets."""
-    windows = [b.advance_us for b in network.boxes if isinstance(b, Aggregate)]
+    windows = [
+        b.advance_us if b.every is None else usual_length_us(b.every)
+        for b in network.boxes
+        if isinstance(b, Aggregate)
+    ]
     whole_us = lcm(*widths_us)
     if not windows:
         return whole_us

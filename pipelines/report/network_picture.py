@@ -81,10 +81,9 @@ def _lines(box: Box) -> tuple[str, ...]:
         case Union():
             return (f"of {', '.join(box.inputs)}",)
         case Aggregate():
-            window = box.size if box.advance is None else f"{box.size}, every {box.advance}"
             groups = f" per {', '.join(box.group_by)}" if box.group_by else ""
             columns = [f"{name} = {expression}" for name, expression in box.columns.items()]
-            return (f"windows of {window}{groups}", *columns)
+            return (f"windows of {box.windows_shown}{groups}", *columns)
         case Join():
             lo, hi = box.within
             keys = ", ".join(box.on)

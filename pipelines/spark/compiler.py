@@ -44,12 +44,14 @@ from pipelines.language.check import (
     CheckedNetwork,
 )
 from pipelines.language.failure_causes import Failure, FailureCause
+from pipelines.spark.calendar_periods import in_periods
 from pipelines.spark.distinct import SHARE, VALUE, in_shares, in_two_groupings
 from pipelines.storage.arrow_schema import STIME
 
 TAG = "_output"
 ERROR = "_error"
 WINDOW = "_window_us"
+WINDOW_END = "_window_end_us"
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +282,9 @@ class _Compiler:
         good = self._add_records_of(box, checked, input_)
         window = f"{box.name}WINDOW"
         self._add(window, _windowed(box, good), good)
-        group = ", ".join((WINDOW, *(f"`{g}`" for g in box.group_by)))
+        ends = f"{WINDOW} + {box.size_us}L" if box.calendar is None else WINDOW_END
+        own = (WINDOW,) if box.calendar is None else (WINDOW, WINDOW_END)
+        group = ", ".join((*own, *(f"`{g}`" for g in box.group_by)))
         values = [e.sql for _, e in checked.columns]
         failures = [(at, e.failure) for at, (_, e) in enumerate(checked.columns) if e.failure]
         numbered = [sql for at, f in failures for sql in (f.condition, _number(at, f))]
@@ -293,7 +297,7 @@ class _Compiler:
         columns = [f"timestamp_micros({WINDOW}) AS `window_start`"]
         columns += [f"`{g}`" for g in box.group_by]
         columns += [f"{sql} AS `{n}`" for sql, (n, _) in zip(values, checked.columns, strict=True)]
-        columns += [f"{WINDOW} + {box.size_us - 1}L AS {STIME}"]
+        columns += [f"{ends} - 1L AS {STIME}"]
         pairs = zip(numbered[::2], numbered[1::2], strict=True)
         whens = " ".join(f"WHEN {condition} THEN {number}" for condition, number in pairs)
         if whens:
@@ -602,6 +606,8 @@ def _by_column(checked: CheckedAggregate) -> tuple[tuple[str, str], ...]:
 
 def _windowed(box: Aggregate, input_: str) -> str:
     """Every record once for each window that holds it, with the window's start."""
+    if box.calendar is not None:
+        return in_periods(box.calendar, input_, WINDOW, WINDOW_END)
     advance_us = box.advance_us
     last = f"{STIME} - pmod({STIME}, {advance_us}L)"
     if advance_us == box.size_us:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.cli.main import main
+from pipelines.language.zone_database import VERSION
 
 NETWORK = """
 from medusa_core.network import Aggregate, Filter, Network, Output, Source
@@ -51,6 +52,19 @@ network small: no errors
         "kind": "Output",
         "columns": {"window_start": "timestamp", "k": "string", "n": "bigint"},
     }
+
+
+def test_calendar_windows_are_shown_with_the_version_of_the_time_zone_data(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    windows = NETWORK.replace('size="10s"', 'every="day", zone="Asia/Beirut"')
+    (tmp_path / "small.py").write_text(windows)
+    assert main(["check", str(tmp_path / "small.py")]) == 0
+    line = capsys.readouterr().out.splitlines()[-3]
+    assert line == f"aggregate counts: windows of one day in Asia/Beirut, time zone data {VERSION}"
+    (tmp_path / "small.py").write_text(windows.replace("Beirut", "Beyrut"))
+    assert main(["check", str(tmp_path / "small.py")]) == 2
+    assert "did you mean 'Asia/Beirut'" in capsys.readouterr().err
 
 
 def test_a_network_that_cannot_run_is_refused_with_its_box_and_column(

@@ -139,6 +139,27 @@ def test_the_join_and_lookup_of_the_example_give_each_trip_with_what_they_find_o
     ]  # fmt: skip
 
 
+def test_the_calendar_windows_of_the_example_are_the_days_of_berlin(
+    example: Network, replayer: Replayer
+) -> None:
+    """A day of 23 hours: 2026-03-29. The trips are at its first, a middle and its last instant."""
+    trips = replayer.folder / "trips.csv"
+    times = ("1774738799999", "1774738800000", "1774780000000", "1774821599999", "1774821600000")
+    trips.write_text("\n".join(["at_ms,user,km,fee", *(f"{t},ann,5,2.00" for t in times)]) + "\n")
+    refunds = replayer.folder / "refunds.csv"
+    refunds.write_text("at_ms,account,amount\n1774738800000,zoe,1.00\n")
+    export = replayer.folder / "export"
+    with replayer.home() as home:
+        replayer.run(home, example, {"trips": [trips], "refunds": [refunds]}, export=export)
+    rows = (export / "days.csv").read_text().splitlines()
+    assert [row.rpartition(",")[0] for row in rows] == [
+        "window_start,trips",
+        "2026-03-27T23:00:00.000000Z,1",
+        "2026-03-28T23:00:00.000000Z,3",
+        "2026-03-29T22:00:00.000000Z,1",
+    ]
+
+
 def test_the_function_of_the_example_takes_and_returns_a_frame(
     example: Network, spark: SparkSession
 ) -> None:

@@ -18,7 +18,7 @@ import pytest
 from medusa_core.columns import declare_columns
 from medusa_core.errors import Refused
 from medusa_core.names import Participant
-from medusa_core.network import Aggregate, Box, Filter, Network, Output, Source
+from medusa_core.network import Box, Filter, Network, Output, Source
 from medusa_core.segments import Segment
 from pipelines.base.settings import REPOSITORY, Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
@@ -98,13 +98,7 @@ def test_an_expression_that_needs_other_records_is_refused(expression: str) -> N
         check_network(_network(Filter(name="b", input="s", cases={"yes": expression})))
 
 
-@pytest.mark.parametrize("size", ["1 month", "1mo", "1w", "day"])
-def test_a_calendar_window_is_refused(size: str) -> None:
-    with pytest.raises(Refused, match="is not one"):
-        _network(Aggregate(name="b", input="s", size=size, columns={"c": "count(*)"}))
-
-
-def _network(box: Filter | Aggregate) -> Network:
+def _network(box: Filter) -> Network:
     return Network(
         name="limited",
         sources=(Source(name="s", columns=COLUMNS, time="ts_us"),),

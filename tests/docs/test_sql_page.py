@@ -23,6 +23,7 @@ def test_the_sql_of_the_page_is_a_network() -> None:
         "long_trips",
         "per_user",
         "hourly",
+        "monthly",
         "refunded",
         "never_refunded",
         "with_level",

@@ -23,6 +23,7 @@ from pipelines.language import shipped
 from pipelines.language.check import check_network
 from pipelines.language.load import load_network
 from pipelines.language.sql.sql_file import network_of_sql_text
+from pipelines.language.zone_database import offsets_of
 
 TICKS = """
 CREATE SOURCE ticks (ts_us BIGINT, symbol STRING, price DOUBLE, size INT) WITH (time = 'ts_us');
@@ -146,6 +147,20 @@ def test_windows_are_written_as_in_other_systems(
     (box,) = boxes_of(f"{select} FROM {window} GROUP BY window_start")
     assert isinstance(box, Aggregate)
     assert (box.size, box.advance) == (size, advance)
+
+
+@pytest.mark.parametrize(
+    ("interval", "every"),
+    [("INTERVAL '1' DAY", "day"), ("INTERVAL 1 WEEKS", "week"), ("INTERVAL '1 month'", "month"),
+     ("INTERVAL '1' QUARTER", "quarter"), ("INTERVAL '1' YEAR", "year")],
+)  # fmt: skip
+def test_a_size_with_a_time_zone_is_a_calendar_window(interval: str, every: str) -> None:
+    select = "CREATE STREAM n AS SELECT window_start, count(*) AS n"
+    window = f"TUMBLE(TABLE ticks, DESCRIPTOR(ts_us), {interval}, 'Asia/Beirut')"
+    (box,) = boxes_of(f"{select} FROM {window} GROUP BY window_start")
+    assert isinstance(box, Aggregate)
+    assert (box.size, box.advance, box.every, box.zone) == (None, None, every, "Asia/Beirut")
+    assert box.zone_offsets == offsets_of("Asia/Beirut")
 
 
 def test_expressions_over_aggregates_are_a_map_behind_the_aggregate() -> None:

@@ -80,7 +80,8 @@ class _Grouped:
     relation: Relation
     select: Select
     groups: Mapping[str, Tokens]
-    size_us: int
+    size_us: int | None
+    """None for calendar windows."""
     calls: dict[str, Tokens] = field(default_factory=dict)
     """Column of the Aggregate -> the call."""
 
@@ -91,6 +92,12 @@ class _Grouped:
         for index, token in enumerate(rest):
             if not is_column_name(rest, index):
                 found.append(token)
+            elif token.name == END and self.size_us is None:
+                raise self.made.text.refused(
+                    token,
+                    "the end of a calendar window is not a column: it is the window_start of the "
+                    "next one",
+                )
             elif token.name == END:
                 end = f"timestamp_micros(unix_micros({START}) + {self.size_us}L)"
                 found.append(replace(token, kind="column", text=end))
@@ -156,8 +163,10 @@ class _Grouped:
         box = Aggregate(
             name=self.made.name_of("windows"),
             input=self.relation.port,
-            size=window.size,
+            size=window.size if window.zone is None else None,
             advance=window.advance,
+            every=None if window.zone is None else window.size,
+            zone=window.zone,
             group_by=tuple(self.groups),
             columns={name: written(call) for name, call in self.calls.items()},
         )
@@ -235,7 +244,9 @@ def _check_time(window: Window, relation: Relation, made: BoxList) -> None:
     )
 
 
-def _size_us(window: Window, made: BoxList) -> int:
+def _size_us(window: Window, made: BoxList) -> int | None:
+    if window.zone is not None:
+        return None
     try:
         return parse_duration_us(window.size)
     except Refused as error:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from medusa_core.errors import Refused
 from medusa_core.suggest import did_you_mean
-from pipelines.language.sql.intervals import duration_of
+from pipelines.language.sql.intervals import period_of, size_of
 from pipelines.language.sql.sql_text import Token, Tokens, divided, written
 from pipelines.language.sql.statements import (
     Item,
@@ -20,6 +21,7 @@ from pipelines.language.sql.statements import (
     table_of,
 )
 from pipelines.language.sql.token_cursor import CLAUSES, NOT_HERE, TokenCursor
+from pipelines.language.zone_database import offsets_of
 
 JOINS = (
     (("JOIN",), "inner"),
@@ -191,6 +193,7 @@ class QueryParser(TokenCursor):
                 time=table.time,
                 size=table.size,
                 advance=table.advance,
+                zone=table.zone,
                 alias=self.alias(),
             )
         if self.upper(1) == "(":
@@ -250,7 +253,9 @@ class QueryParser(TokenCursor):
         rest = parts[1:]
         has_time = bool(rest and rest[0] and rest[0][0].upper == "DESCRIPTOR")
         time = self.descriptor(rest.pop(0)) if has_time else None
-        durations = [duration_of(self.text, part, at) for part in rest]
+        zone = self.zone(rest.pop()) if kind == "TUMBLE" and len(rest) == 2 else None
+        written_as = size_of if zone is None else period_of
+        durations = [written_as(self.text, part, at) for part in rest]
         if len(durations) != (1 if kind == "TUMBLE" else 2):
             needs, form = "its size", "INTERVAL '1' MINUTE"
             if kind == "HOP":
@@ -264,8 +269,22 @@ class QueryParser(TokenCursor):
             time=time,
             size=durations[-1],
             advance=durations[0] if kind == "HOP" else None,
+            zone=zone,
             alias=self.alias() if has_alias else None,
         )
+
+    def zone(self, tokens: Tokens) -> str:
+        if len(tokens) != 1 or tokens[0].kind != "string":
+            at = tokens[0] if tokens else len(self.text.text.rstrip())
+            raise self.text.refused(
+                at, "write the time zone behind the size as a text, such as 'Europe/Berlin'"
+            )
+        zone = tokens[0].text[1:-1]
+        try:
+            offsets_of(zone)
+        except Refused as error:
+            raise self.text.refused(tokens[0], str(error)) from None
+        return zone
 
     def descriptor(self, tokens: Tokens) -> Token:
         is_one = len(tokens) == 4 and tokens[1].text == "(" and tokens[3].text == ")"

@@ -12,6 +12,7 @@ from pipelines.language.check import check_network
 from pipelines.language.sql.network_builder import network_of_statements
 from pipelines.language.sql.sql_text import SqlText
 from pipelines.language.sql.statement_parser import statements_of
+from pipelines.language.zone_database import with_zone_offsets
 
 SUFFIX = ".sql"
 SIZE_MAX = 1 << 20
@@ -44,5 +45,6 @@ def network_of_sql_text(written: str, file: str, stem: str) -> Network:
     if not re.fullmatch(NAME_PATTERN, name):
         name = f"network_{name}"[:63]
     network, places = network_of_statements(text, statements, name)
+    network = with_zone_offsets(network)
     check_network(network, places)
     return network

@@ -32,7 +32,8 @@ class Subquery:
 class Window:
     """`FROM TUMBLE(TABLE busy, DESCRIPTOR(ts), INTERVAL '1' MINUTE)`, or HOP with a slide.
 
-    `size` and `advance` are durations as a network file has them; `time` is the DESCRIPTOR.
+    `size` and `advance` are durations as a network file has them, or `size` is a calendar period of
+    `zone`, which is the last argument of TUMBLE then; `time` is the DESCRIPTOR.
     """
 
     at: Token
@@ -40,6 +41,7 @@ class Window:
     time: Token | None
     size: str
     advance: str | None
+    zone: str | None
     alias: str | None
 
 

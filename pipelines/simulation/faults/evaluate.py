@@ -101,6 +101,7 @@ def case_of(row: Row, cases: Mapping[str, Holds], otherwise: str | None) -> str 
 
 def windows(box: Aggregate, rows: Sequence[Row], at: Mapping[str, int]) -> list[Row]:
     """The rows of an Aggregate: a window's last instant, its start, the group, the columns."""
+    assert box.every is None, "the simulated engine has no calendar windows"
     size_us, advance_us = box.size_us, box.advance_us
     groups: dict[tuple[int, ...], list[Row]] = {}
     for row in rows:

@@ -15,11 +15,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
+from tests.calendars import period_starts
 from tests.spark.drawn.expressions import (
     EVENT_TIME,
     Aggregation,
@@ -41,6 +43,8 @@ from tests.spark.drawn.spec import (
 )
 
 SECOND_US = 1_000_000
+YEARS = range(1968, 1985)
+"""The drawn records lie in 1969 and 1970; windows over windows lie later."""
 Row = tuple[Any, ...]
 Failed = tuple[str, str, str, frozenset[str], int]
 Failure = tuple[str, str, str, int, bool]
@@ -149,6 +153,8 @@ def _inputs(box: Box) -> tuple[str, ...]:
 
 def _first_end(box: Aggregate, at_us: int) -> int:
     """The event time of the first window that holds a record."""
+    if box.calendar is not None:
+        return next(start for start in _starts(*box.calendar) if start > at_us) - 1
     start = at_us // (box.advance_s * SECOND_US) * box.advance_s
     while (start - box.advance_s + box.size_s) * SECOND_US > at_us:
         start -= box.advance_s
@@ -294,17 +300,27 @@ def _aggregate(net: Drawn, box: Aggregate) -> Iterable[str]:
     record_failed = _first_that_fails((a.record_fails, a.why) for _, a in box.columns)
     yield f'CREATE OR REPLACE TABLE tried AS SELECT *, {record_failed} FROM "{box.input}"'
     yield _fails(box.name, box.columns, "tried")
-    # The last window that holds a record starts at the greatest multiple of the advance that is not
-    # behind it; the first one starts behind the record less the size.
-    last = f"({EVENT_TIME} - (({EVENT_TIME} % {advance}) + {advance}) % {advance})"
-    yield (
-        f"CREATE OR REPLACE TABLE windowed AS SELECT *, {last} - n * {advance} AS _window "
-        f"FROM tried, range({size // advance + 1}) AS numbers(n) "
-        f"WHERE _failed IS NULL AND _window > {EVENT_TIME} - {size}"
-    )
+    if box.calendar is not None:
+        starts = _starts(*box.calendar)
+        yield f"CREATE OR REPLACE TABLE starts AS SELECT unnest({list(starts)}) AS _window"
+        held = "SELECT _window, lead(_window) OVER (ORDER BY _window) AS _end FROM starts"
+        yield (
+            f"CREATE OR REPLACE TABLE windowed AS SELECT tried.*, _window, _end FROM tried "
+            f"ASOF JOIN ({held}) AS held ON {EVENT_TIME} >= _window WHERE _failed IS NULL"
+        )
+    else:
+        # The last window that holds a record starts at the greatest multiple of the advance that
+        # is not behind it; the first one starts behind the record less the size.
+        last = f"({EVENT_TIME} - (({EVENT_TIME} % {advance}) + {advance}) % {advance})"
+        yield (
+            f"CREATE OR REPLACE TABLE windowed AS SELECT *, {last} - n * {advance} AS _window, "
+            f"_window + {size} AS _end "
+            f"FROM tried, range({size // advance + 1}) AS numbers(n) "
+            f"WHERE _failed IS NULL AND _window > {EVENT_TIME} - {size}"
+        )
     types = dict(net.relations[box.name])
     keys = [one_zero(g, types[g]) for g in box.group_by]
-    grouped = ", ".join(["_window", *keys])
+    grouped = ", ".join(["_window", "_end", *keys])
     columns = ["make_timestamp(_window) AS window_start"]
     # Within expressions a key is the group's own value, whichever of its rows it is read from.
     columns += [f"{key} AS {g}" for key, g in zip(keys, box.group_by, strict=True)]
@@ -312,12 +328,17 @@ def _aggregate(net: Drawn, box: Aggregate) -> Iterable[str]:
     failed = _first_that_fails((a.group_fails, a.why) for _, a in box.columns)
     yield (
         f"CREATE OR REPLACE TABLE grouped AS SELECT {', '.join(columns)}, "
-        f"_window + {size - 1} AS {EVENT_TIME}, {failed} FROM windowed "
+        f"_end - 1 AS {EVENT_TIME}, {failed} FROM windowed "
         f"GROUP BY {grouped}"
     )
     good = "SELECT * EXCLUDE (_failed, _why) FROM grouped WHERE _failed IS NULL"
     yield f'CREATE TABLE "{box.name}" AS {good}'
     yield _fails(box.name, box.columns, "grouped", is_window=True)
+
+
+@cache
+def _starts(every: str, offsets: str) -> tuple[int, ...]:
+    return tuple(period_starts(every, offsets, YEARS))
 
 
 def _join(box: Join) -> Iterable[str]:

@@ -70,7 +70,10 @@ class Union:
 
 @dataclass(frozen=True)
 class Aggregate:
-    """Windows of `size_s` every `advance_s` seconds, by group."""
+    """Windows of `size_s` every `advance_s` seconds, by group.
+
+    Or calendar windows: the period and the offsets of the zone; `size_s` is longer than any then.
+    """
 
     name: str
     input: str
@@ -78,6 +81,7 @@ class Aggregate:
     advance_s: int
     group_by: tuple[str, ...]
     columns: tuple[tuple[str, Aggregation], ...]
+    calendar: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -163,12 +167,22 @@ def thinned(frame: DataFrame) -> DataFrame:
 
 FUNCTIONS: dict[str, Any] = {"doubled": doubled, "thinned": thinned}
 FUNCTION_COLUMNS: Columns = (("k", "string"), ("i", "int"))
-KINDS = ("any", "foldable", "distinct", "sliding", "any", "function", "joined", "paired")
+KINDS = (
+    "any",
+    "foldable",
+    "distinct",
+    "sliding",
+    "any",
+    "function",
+    "joined",
+    "paired",
+    "calendar",
+)
 """What a seed draws, in turn: any boxes; aggregates that are folds of panes, over boxes that
 cannot fail; several distinct counts in one box; sliding windows that are all folds, so that a step
 leaves its panes to the next one; a Function among other boxes; sliding windows that are all folds,
-some of them over a Union of records with rows of other windows; Joins and Lookups among any
-boxes."""
+some of them over a Union of records with rows of other windows; Joins and Lookups among
+any boxes; calendar windows among any boxes."""
 FOLDS = ("foldable", "sliding", "joined")
 SLIDING = ("sliding", "joined")
 
@@ -182,6 +196,12 @@ _WITHIN_US = (
     (-12_000_000, -3_000_000), (0, 0), (-1, 1), (-25_000_000, 4_000_000),
 )  # fmt: skip
 _MAX_AGES_US = (1, 3_000_000, 10_000_000, 25_000_000)
+ZONES = (
+    "0", "37", "-23", "0 -20:30", "0 5:-30", "0 0:-30", "20 -10:-30", "-45 10:0 30:-60 50:5",
+)  # fmt: skip
+"""Offsets by which days, months, quarters and years begin among the records, around 1970: plainly,
+at an instant that is skipped, at one that is repeated, at one that clocks go back from."""
+_PERIODS_S = {"day": 2, "week": 8, "month": 32, "quarter": 93, "year": 367}
 HOW = ("inner", "left", "semi", "anti")
 COUNT = Aggregation("count(*)", "count(*)", "bigint")
 _AGGREGATIONS = {"distinct": ["distinct", "distinct", "any"], "any": ["any", "any", "distinct"]}
@@ -414,6 +434,10 @@ class _Drawing:
         ref = ref or self.some_input()
         columns, fails = net.relations[ref], self.may_fail
         size_s, advance_s = random.choice(_WINDOWS_S[net.kind in SLIDING])
+        calendar = None
+        if net.kind == "calendar" and random.random() < 0.7:
+            calendar = random.choice(sorted(_PERIODS_S)), random.choice(ZONES)
+            size_s = advance_s = _PERIODS_S[calendar[0]] * 86_400
         can_group = [n for n, t in columns if n in GROUPS or (n[0] in "ca" and t != "binary")]
         group_by = tuple(random.sample(can_group, min(len(can_group), random.choice((0, 1, 1, 2)))))
         is_fold = net.kind in FOLDS
@@ -435,7 +459,8 @@ class _Drawing:
             duck = one_zero(name, "double") if is_double else name
             one = Aggregation(f"count(distinct {name})", f"count(DISTINCT {duck})", "bigint")
             values += ((f"a{len(net.boxes)}{len(values)}", one),)
-        box = Aggregate(self.name("agg"), self.read(ref), size_s, advance_s, group_by, values)
+        box = Aggregate(self.name("agg"), self.read(ref), size_s, advance_s, group_by, values,
+                        calendar)  # fmt: skip
         grouped = tuple((g, dict(columns)[g]) for g in group_by)
         self.add_box(
             box,
@@ -503,8 +528,8 @@ def _boxes(net: Drawn, member: str) -> Iterator[medusa.Box]:
             case Aggregate():
                 yield medusa.Aggregate(
                     name=name, input=of_member(box.input, member), fragment=fragment,
-                    size=f"{box.size_s}s", advance=f"{box.advance_s}s", group_by=box.group_by,
-                    columns={n: a.spark for n, a in box.columns},
+                    group_by=box.group_by, columns={n: a.spark for n, a in box.columns},
+                    **_windows(box),
                 )  # fmt: skip
             case Join():
                 yield medusa.Join(
@@ -527,3 +552,11 @@ def _boxes(net: Drawn, member: str) -> Iterator[medusa.Box]:
                     name=name, input=of_member(box.input, member), fragment=fragment,
                     function=FUNCTIONS[box.kind], columns=dict(FUNCTION_COLUMNS),
                 )  # fmt: skip
+
+
+def _windows(box: Aggregate) -> dict[str, str]:
+    """The windows as an Aggregate of Medusa declares them. The name of the zone is not used."""
+    if box.calendar is None:
+        return {"size": f"{box.size_s}s", "advance": f"{box.advance_s}s"}
+    every, offsets = box.calendar
+    return {"every": every, "zone": "UTC", "zone_offsets": offsets}

@@ -174,12 +174,20 @@ def quick_drawings() -> Iterator[Drawing]:
     A joined one costs as much as three of any kind; one by shared jobs, as much as two.
     """
     seeds = {kind: iter(range(KINDS.index(kind), 1_000, len(KINDS))) for kind in KINDS}
-    prepared = {"any": 8, "foldable": 3, "distinct": 3, "sliding": 3, "joined": 1, "paired": 2}
+    prepared = {
+        "any": 8,
+        "foldable": 3,
+        "distinct": 3,
+        "sliding": 3,
+        "joined": 1,
+        "paired": 2,
+        "calendar": 3,
+    }
     for kind, networks in prepared.items():
         yield Drawing(next(seeds[kind]), networks, by_prepared_jobs)
-    for kind, networks in (("any", 2), ("distinct", 1), ("paired", 1)):
+    for kind, networks in (("any", 2), ("distinct", 1), ("paired", 1), ("calendar", 1)):
         yield Drawing(next(seeds[kind]), networks, by_shared_jobs)
-    for kind, networks in (("foldable", 1), ("paired", 1)):
+    for kind, networks in (("foldable", 1), ("paired", 1), ("calendar", 1)):
         yield Drawing(next(seeds[kind]), networks, by_answers_and_corrections)
     yield Drawing(next(seeds["any"]), 2, by_verified_jobs)
     yield Drawing(next(seeds["function"]), 1, by_plans_in_turn)
@@ -195,6 +203,8 @@ _TURNS: dict[str, tuple[Mode, ...]] = {
     "joined": (by_prepared_jobs, by_answers_and_corrections, by_shared_jobs),
     "paired": (by_prepared_jobs, by_answers_and_corrections, by_shared_jobs, by_verified_jobs,
                by_plans_in_turn),
+    "calendar": (by_prepared_jobs, by_answers_and_corrections, by_shared_jobs, by_verified_jobs,
+                 by_plans_in_turn),
 }  # fmt: skip
 """The modes of the seeds of a kind, in turn."""
 
