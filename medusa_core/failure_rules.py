@@ -21,9 +21,10 @@ before 20 s and so cannot evaluate the window: it reports no window of `inner`. 
 `inner` is an output too, its rows are needed at once: the first of the two steps reports the
 positions from 20 s to 30 s, and the second those from 30 s to 40 s.
 
-A Join or Lookup never fails. The boxes behind it fail on its rows, as those behind an Aggregate do.
+A Join, Lookup or Resample never fails. The boxes behind it fail on its rows, as those behind an
+Aggregate do.
 
-A box with none of these three before it fails on a record. In a fallible fragment every step reads
+A box with none of these four before it fails on a record. In a fallible fragment every step reads
 the records of its own range (`Fragment.is_fallible`), so that each is reported by the step whose
 range holds it, which is no later than an output needs it. The first declared output of the fragment
 that is behind the box stands for these.
@@ -46,12 +47,12 @@ from dataclasses import dataclass
 from medusa_core.fragments import Fragment, Stages, merged, stages_of
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
-from medusa_core.network import Aggregate, Box, Join, Lookup, inputs_of
+from medusa_core.network import Aggregate, Box, Join, Lookup, Resample, inputs_of
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A path from a row to an output: the windows, Joins and Lookups on it, in this order."""
+    """A path from a row to an output: the stages on it, in this order."""
 
     output: StreamName
     stages: Stages = ()
@@ -178,4 +179,4 @@ def _boxes_read(box: Box, fragment: Fragment) -> Iterator[str]:
 
 def _makes_rows(fragment: Fragment, box: str) -> bool:
     """Whether the rows of a box are made of several records."""
-    return isinstance(fragment.network.box(box), Aggregate | Join | Lookup)
+    return isinstance(fragment.network.box(box), Aggregate | Join | Lookup | Resample)

@@ -17,7 +17,7 @@ from medusa_core.grid import TIME_US_MIN, Range, ceil_us, floor_us
 from medusa_core.joins import Join, Reach
 from medusa_core.lookups import Lookup
 from medusa_core.names import FragmentName, StreamName
-from medusa_core.network import Aggregate, Box, Network, Port, inputs_of
+from medusa_core.network import Aggregate, Box, Network, Port, Resample, inputs_of
 
 
 def landing_fragment(stream: StreamName) -> str:
@@ -69,7 +69,7 @@ class _Size:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One input of a Join or Lookup: by how much its rows lie before the rows that need them."""
+    """One input of a box with a `Reach`: by how much its rows lie before those that need them."""
 
     reach: Reach
 
@@ -131,6 +131,8 @@ def stages_of(box: Box) -> tuple[Stages, ...]:
             return ((box.calendar or _Size(box.size_us, box.advance_us),),)
         case Join() | Lookup():
             return tuple((_Side(reach),) for reach in box.reaches)
+        case Resample():
+            return ((_Side(box.reach),),)
     return ((),) * len(inputs_of(box))
 
 

@@ -13,6 +13,7 @@ from medusa_core.network import (
     Lookup,
     Map,
     Network,
+    Resample,
     Source,
     Union,
 )
@@ -35,6 +36,9 @@ def describe_box(box: Box) -> str:
             return f"Join {box.how} on {', '.join(box.on)}, within {lo} to {hi}"
         case Lookup():
             return f"Lookup {box.how} on {', '.join(box.on)}, at most {box.max_age} old"
+        case Resample():
+            groups = f" per {', '.join(box.by)}" if box.by else ""
+            return f"Resample {box.method} every {box.step}{groups}, at most {box.max_age} old"
         case Function():
             return "Function"
     assert_never(box)

@@ -29,6 +29,8 @@ from medusa_core.lookups import Lookup as Lookup
 from medusa_core.lookups import check_lookup
 from medusa_core.names import StreamName, check_name
 from medusa_core.network_fields import check_fields
+from medusa_core.resamples import Resample as Resample
+from medusa_core.resamples import check_resample
 from medusa_core.suggest import did_you_mean
 from medusa_core.zone_offsets import has_form_of_zone
 
@@ -202,7 +204,7 @@ class Function:
 
 
 # BSort and Resample take their place in this union; a reader ends in assert_never.
-Box = Filter | Map | Union | Aggregate | Join | Lookup | Function
+Box = Filter | Map | Union | Aggregate | Join | Lookup | Resample | Function
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -348,7 +350,7 @@ def ports_of(box: Box) -> tuple[str, ...]:
     match box:
         case Filter():
             return (*box.cases, *((box.otherwise,) if box.otherwise else ()))
-        case Map() | Union() | Aggregate() | Join() | Lookup() | Function():
+        case Map() | Union() | Aggregate() | Join() | Lookup() | Resample() | Function():
             return ("",)
     assert_never(box)
 
@@ -485,6 +487,8 @@ def check_box(box: Box) -> None:
             check_join(box)
         case Lookup():
             check_lookup(box)
+        case Resample():
+            check_resample(box)
         case Function():
             declare_columns(f"function {box.name!r}", box.columns)
             if not callable(box.function):

@@ -26,12 +26,14 @@ from medusa_core.network import (
     Map,
     Network,
     Output,
+    Resample,
     Source,
     Union,
 )
 
 _KINDS: Mapping[str, type[Any]] = {
-    kind.__name__.lower(): kind for kind in (Filter, Map, Union, Aggregate, Join, Lookup, Function)
+    kind.__name__.lower(): kind
+    for kind in (Filter, Map, Union, Aggregate, Join, Lookup, Resample, Function)
 }
 
 _CALENDAR = ("every", "zone", "zone_offsets")
@@ -124,16 +126,16 @@ def _fields_of(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _box(document: Mapping[str, Any]) -> Box:
-    fields = _fields_of(document)
-    for name in ("columns", "cases"):
-        if name in fields:
-            fields[name] = dict(fields[name])
-    for name in ("inputs", "group_by", "on", "within"):
-        if name in fields:
-            fields[name] = tuple(fields[name])
-    if "function" in fields:
-        fields["function"] = _absent
-    box: Box = _KINDS[document["kind"]](**fields)
+    kind = _KINDS[document["kind"]]
+    given = _fields_of(document)
+    for one in fields(kind):
+        if one.name in given and str(one.type).startswith("Mapping"):
+            given[one.name] = dict(given[one.name])
+        elif one.name in given and str(one.type).startswith("tuple"):
+            given[one.name] = tuple(given[one.name])
+    if "function" in given:
+        given["function"] = _absent
+    box: Box = kind(**given)
     return box
 
 

@@ -27,6 +27,7 @@ from medusa_core.network import (
     Map,
     Network,
     Port,
+    Resample,
     Source,
     Union,
     inputs_of,
@@ -45,6 +46,7 @@ from pipelines.language.joined_columns import (
     types_of_joined,
 )
 from pipelines.language.places import NO_PLACES, Places
+from pipelines.language.resampled_columns import resampled_columns, types_of_resampled
 
 WINDOW_START = Column("window_start", "timestamp")
 
@@ -103,6 +105,18 @@ class CheckedLookup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedResample:
+    """A resample: the columns of its input, which order records, and those that it gives.
+
+    `columns` are those behind `sample_time` and the key, with the type in the input.
+    """
+
+    box: Resample
+    given: tuple[Column, ...]
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedFunction:
     """A function box: its columns are what it declares."""
 
@@ -116,6 +130,7 @@ CheckedBox = (
     | CheckedAggregate
     | CheckedJoin
     | CheckedLookup
+    | CheckedResample
     | CheckedFunction
 )
 
@@ -226,6 +241,16 @@ class _Walk:
                 found = joined_columns(box, owner, input_, table)
                 self.boxes[name] = CheckedLookup(box=box, columns=found, table=table.columns)
                 columns, inexact = types_of_joined(owner, found, input_, table)
+            case Resample():
+                if inexact:
+                    named, advice = inexact_values(columns, inexact, "in a map before it")
+                    raise Refused(
+                        f"{owner} orders the records of {ports[0]} by all of its columns, and it "
+                        f"has {named}: {advice}"
+                    )
+                resampled = resampled_columns(box, owner, columns)
+                self.boxes[name] = CheckedResample(box=box, given=columns, columns=resampled)
+                columns = types_of_resampled(box, owner, columns, resampled)
             case Function():
                 if inexact:
                     named, advice = inexact_values(columns, inexact, "in a map before it")

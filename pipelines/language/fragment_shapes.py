@@ -2,8 +2,8 @@
 
 A thousand streams of one kind are a thousand fragments with the same boxes. Their shape is a
 network over streams of canonical names in which every record carries the number of its member:
-maps pass it on, aggregates group by it, joins and lookups have it as a key. The output for a
-member is that of its own fragment (I2, I3), since no box reads two members' records together.
+maps pass it on, aggregates group by it, the boxes that compare records have it as a key. The output
+for a member is that of its own fragment (I2, I3), since no box reads two members' records together.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from medusa_core.network import (
     Network,
     Output,
     Port,
+    Resample,
     Source,
     Union,
     inputs_of,
@@ -172,6 +173,8 @@ def _of_all(box: Box, member: str) -> Box:
         case Lookup():
             columns = {**box.columns, member: f"input.{member}"} if box.columns else {}
             return replace(box, on=(*box.on, member), columns=columns)
+        case Resample():
+            return replace(box, by=(*box.by, member))
         case Filter() | Union():
             return box
     raise AssertionError(box)

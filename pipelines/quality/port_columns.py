@@ -16,6 +16,7 @@ from medusa_core.network import (
     Map,
     Network,
     Port,
+    Resample,
     Union,
     inputs_of,
     ports_of,
@@ -53,6 +54,8 @@ def _columns(box: Box, inputs: Sequence[Columns]) -> Columns:
             return tuple(column for _, _, column in columns_of_join(box, *inputs))
         case Lookup():
             return tuple(column for _, _, column in columns_of_lookup(box, *inputs))
+        case Resample():
+            return _resampled(box, inputs[0])
         case Function():
             return _declared(box.columns)
 
@@ -89,6 +92,17 @@ def _referred(
         (side, column, Column(name, types[side][column]))
         for name, (side, column) in references.items()
     ]
+
+
+def _resampled(box: Resample, given: Columns) -> Columns:
+    types = {column.name: column.type for column in given}
+    names = box.columns or [name for name in types if name not in (*box.by, "sample_time")]
+    if box.method == "linear":
+        types |= dict.fromkeys(
+            (n for n in names if types[n] in ("int", "bigint", "double")), "double"
+        )
+    found = (Column(name, types[name]) for name in (*box.by, *names))
+    return (Column("sample_time", "timestamp"), *found)
 
 
 def _typed(expressions: Mapping[str, str], columns: Columns) -> Columns:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from medusa_core.grid import Range
-from medusa_core.network import Aggregate, Box, Join, Lookup, Network, Port, inputs_of
+from medusa_core.network import Aggregate, Box, Join, Lookup, Network, Port, Resample, inputs_of
 from pipelines.quality.period_bounds import period_at
 
 Parts = tuple[Range, ...]
@@ -46,7 +46,7 @@ def needed(network: Network, port: Port, part: Range) -> Mapping[str, Range]:
     found: dict[str, Range] = {}
     for reference, reach_us in zip(inputs_of(box), reaches_us(box), strict=True):
         behind = part
-        if isinstance(box, Join | Lookup):
+        if isinstance(box, Join | Lookup | Resample):
             behind = Range(part.from_us - reach_us, part.to_us)
         for source, range_ in needed(network, network.port(reference, box.name), behind).items():
             found[source] = found[source].hull(range_) if source in found else range_
@@ -66,6 +66,8 @@ def reaches_us(box: Box) -> tuple[int, ...]:
             return (latest_us, latest_us - earliest_us)
         case Lookup():
             return (0, box.max_age_us)
+        case Resample():
+            return (box.max_age_us * (2 if box.method == "linear" else 1),)
     return (0,) * len(inputs_of(box))
 
 

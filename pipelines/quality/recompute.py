@@ -26,6 +26,7 @@ from medusa_core.network import (
     Map,
     Network,
     Port,
+    Resample,
     Union,
     inputs_of,
     ports_of,
@@ -58,7 +59,7 @@ from pipelines.quality.transpiled import (
 DUCKDB = "DuckDB"
 SPARK = "Spark"
 UNKNOWN_CAUSE = "cause not known: computed by Spark"
-_FAILS, _CASE, _WINDOW, _END = "_fails", "_case", "_window", "_window_end"
+_FAILS, _CASE, _WINDOW, _END, _SAMPLE = "_fails", "_case", "_window", "_window_end", "_sample"
 _NO_REASON = "CAST(NULL AS VARCHAR)"
 
 Records = Callable[[str, Columns, Sequence[Range]], pa.Table]
@@ -211,6 +212,8 @@ class _Statements:
                 return _join(box, *inputs)
             case Lookup():
                 return _lookup(box, *inputs)
+            case Resample():
+                return _resample(box, given, made)
             case Function():
                 raise NotTranspiled("a Function")
 
@@ -369,6 +372,51 @@ def _lookup(box: Lookup, input_: Columns, table: Columns) -> _Statements:
     if box.how == "inner":
         sql += f" WHERE {is_new}"
     return _Statements({Port(box.name): sql})
+
+
+def _resample(box: Resample, given: Columns, made: Columns) -> _Statements:
+    """Every time that a record is near to, and of the records of a key and time the nearest one."""
+    step_us, age_us, at = box.step_us, box.max_age_us, quoted_name(STIME)
+    keys = [quoted_name(name) for name in box.by]
+    candidates = -(-age_us // step_us) + 1
+
+    def nearest(first: str, is_in_range: str, direction: str) -> str:
+        order = ", ".join(f"{c} {direction}" for c in (at, *(quoted_name(c.name) for c in given)))
+        by = ", ".join((*keys, _SAMPLE))
+        return (
+            f"SELECT * FROM (SELECT r.*, {first} + n.range * {step_us} AS {_SAMPLE} "
+            f"FROM {{in0}} AS r, range({candidates}) AS n) WHERE {is_in_range} "
+            f"QUALIFY row_number() OVER (PARTITION BY {by} ORDER BY {order}) = 1"
+        )
+
+    up = f"({at} + {floor_mod(f'(-{at})', step_us)})"
+    before = nearest(up, f"{_SAMPLE} <= {at} + {age_us}", "DESC NULLS LAST")
+    later = f"({at} - {age_us})"
+    up = f"({later} + {floor_mod(f'(-{later})', step_us)})"
+    after = nearest(up, f"{_SAMPLE} <= {at}", "ASC NULLS FIRST")
+    is_linear = box.method == "linear"
+    listed = [
+        f"a.{_SAMPLE} AS {quoted_name('sample_time')}",
+        *(f"a.{key} AS {key}" for key in keys),
+    ]
+    types = {column.name: column.type for column in given}
+    for column in made[1 + len(keys) :]:
+        name = quoted_name(column.name)
+        value = f"a.{name}"
+        if is_linear and types[column.name] in ("int", "bigint", "double"):
+            first, last = (f"CAST({side}.{name} AS DOUBLE)" for side in ("a", "b"))
+            share = f"(CAST(a.{_SAMPLE} - a.{at} AS DOUBLE) / CAST(b.{at} - a.{at} AS DOUBLE))"
+            between = f"{first} + ({last} - {first}) * {share}"
+            value = (
+                f"(CASE WHEN a.{at} = a.{_SAMPLE} THEN {first} ELSE {between} END + 0.0::DOUBLE)"
+            )
+        listed.append(f"{value} AS {name}")
+    sql = f"FROM ({before}) AS a"
+    if is_linear:
+        same = [f"a.{_SAMPLE} = b.{_SAMPLE}", *(f"a.{k} IS NOT DISTINCT FROM b.{k}" for k in keys)]
+        sql += f" JOIN ({after}) AS b ON {' AND '.join(same)}"
+    time = f"a.{_SAMPLE} + {age_us if is_linear else 0} AS {at}"
+    return _Statements({Port(box.name): f"SELECT {', '.join(listed)}, {time} {sql}"})
 
 
 def _reason(column: str, fails: str) -> str:

@@ -13,6 +13,7 @@ from medusa_core.network import (
     Lookup,
     Map,
     Network,
+    Resample,
     Source,
     Union,
 )
@@ -102,6 +103,10 @@ def _lines(box: Box) -> tuple[str, ...]:
                 f"at most {box.max_age} old",
                 *columns,
             )
+        case Resample():
+            groups = f" per {', '.join(box.by)}" if box.by else ""
+            kept = (f"gives {', '.join(box.columns)}",) if box.columns else ()
+            return (f"{box.method} every {box.step}{groups}", f"at most {box.max_age} old", *kept)
         case Function():
             called = getattr(box.function, "__qualname__", "function")
             return (f"{called}(frame)", f"gives {', '.join(box.columns)}")

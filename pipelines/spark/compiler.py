@@ -4,8 +4,8 @@ The plan has the same shape whether or not an input has records, and no bucket b
 text, so that Spark compiles its classes once and not once per step. Rows of all outputs come out
 of one job: a tag names the output of a row, and columns of equal type share slots. Outputs that
 only filter one relation are separated in one pass over it; a relation that several boxes read and
-that has an Aggregate, a Join, a Lookup or a Function behind it is computed once and kept for the
-job (a Statement).
+that has a box behind it that is no Filter, Map or Union is computed once and kept for the job (a
+Statement).
 
 Records on which an expression failed have a separate tag, for quarantine: the failed input record
 as JSON, which expression it was and why. A failed record is in no output behind its box, whether
@@ -30,6 +30,7 @@ from medusa_core.network import (
     Lookup,
     Map,
     Port,
+    Resample,
     Union,
     inputs_of,
     ports_of,
@@ -42,8 +43,10 @@ from pipelines.language.check import (
     CheckedLookup,
     CheckedMap,
     CheckedNetwork,
+    CheckedResample,
 )
 from pipelines.language.failure_causes import Failure, FailureCause
+from pipelines.language.resampled_columns import SAMPLE_TIME, is_interpolated
 from pipelines.spark.calendar_periods import in_periods
 from pipelines.spark.distinct import SHARE, VALUE, in_shares, in_two_groupings
 from pipelines.storage.arrow_schema import STIME
@@ -196,7 +199,7 @@ class _Compiler:
         if port in self.fragment.inputs or self._relation(port) in self.kept:
             return False
         box = self.fragment.network.box(port.owner)
-        if isinstance(box, Aggregate | Join | Lookup | Function):
+        if isinstance(box, Aggregate | Join | Lookup | Resample | Function):
             return True
         return any(self._is_costly(self.fragment.network.port(r, box.name)) for r in inputs_of(box))
 
@@ -220,6 +223,8 @@ class _Compiler:
                 self._add_join(box, *inputs)
             case Lookup():
                 self._add_lookup(box, *inputs)
+            case Resample():
+                self._add_resample(box, inputs[0])
             case Function():
                 self._add_function(box, inputs[0])
             case _:
@@ -430,6 +435,36 @@ class _Compiler:
         self._add(name, f"SELECT {', '.join(columns)}, {STIME} FROM ({met}) WHERE side = 1{only}",
                   input_, table)  # fmt: skip
 
+    def _add_resample(self, box: Resample, input_: str) -> None:
+        """Each record with the next one of its key, at the times for which it is the newest one."""
+        checked = self.checked.boxes[box.name]
+        assert isinstance(checked, CheckedResample)
+        keys = {f"k{number}": name for number, name in enumerate(box.by)}
+        own = [f"`{name}` AS {key}" for key, name in keys.items()]
+        own.append(f"named_struct({', '.join(canonical_order(checked.given))}) AS record")
+        window = f"PARTITION BY {', '.join(keys) or '1'} ORDER BY record"
+        followed = (
+            f"SELECT *, lead(record) OVER ({window}) AS next "
+            f"FROM (SELECT {', '.join(own)} FROM {input_})"
+        )
+        times = f"SELECT *, explode({_sample_times(box)}) AS sample FROM ({followed})"
+        columns = [f"timestamp_micros(sample) AS `{SAMPLE_TIME}`"]
+        columns += [f"{key} AS `{name}`" for key, name in keys.items()]
+        at = {column.name: f"c{number}" for number, column in enumerate(checked.given)}
+        share = "(CAST(sample - record.t AS DOUBLE) / CAST(next.t - record.t AS DOUBLE))"
+        for column in checked.columns:
+            value = f"record.{at[column.name]}"
+            if is_interpolated(box, column):
+                first, last = (
+                    f"CAST({side}.{at[column.name]} AS DOUBLE)" for side in ("record", "next")
+                )
+                between = f"({first} + ({last} - {first}) * {share})"
+                value = f"IF(sample = record.t, {first}, {between}) + 0.0D"
+            columns.append(f"{value} AS `{column.name}`")
+        name = self._relation(Port(box.name))
+        self._add(name, f"SELECT {', '.join(columns)}, sample + {box.delay_us}L AS {STIME} "
+                  f"FROM ({times})", input_)  # fmt: skip
+
     def _add_failed(
         self, box: Map | Aggregate, tried: str, failures: Sequence[Failure | None],
         expressions: tuple[tuple[str, str], ...] | None = None,
@@ -615,6 +650,33 @@ def _windowed(box: Aggregate, input_: str) -> str:
     more = f"({box.size_us - 1}L - pmod({STIME}, {advance_us}L)) div {advance_us}L"
     windows = f"sequence({last} - ({more}) * {advance_us}L, {last}, {advance_us}L)"
     return f"SELECT *, explode({windows}) AS {WINDOW} FROM {input_}"
+
+
+def _sample_times(box: Resample) -> str:
+    """The multiples of the step at which a record, followed by `next`, is the newest one.
+
+    A record before another one of the same time is the newest nowhere.
+    """
+    step_us, age_us = box.step_us, box.max_age_us
+
+    def multiples(first: str, last: str) -> str:
+        first, last = (
+            f"({first} + pmod(-({first}), {step_us}L))",
+            f"({last} - pmod({last}, {step_us}L))",
+        )
+        return f"IF({first} <= {last}, sequence({first}, {last}, {step_us}L), {none})"
+
+    none = "CAST(array() AS ARRAY<BIGINT>)"
+    if box.method == "previous":
+        return multiples("record.t", f"least(record.t + {age_us}L, next.t - 1)")
+    at_it = f"IF(pmod(record.t, {step_us}L) = 0, array(record.t), {none})"
+    between = multiples(
+        f"greatest(record.t + 1, next.t - {age_us}L)", f"least(record.t + {age_us}L, next.t - 1)"
+    )
+    return (
+        f"CASE WHEN next IS NULL THEN {at_it} WHEN next.t > record.t "
+        f"THEN concat({at_it}, {between}) ELSE {none} END"
+    )
 
 
 def _names(columns: tuple[Column, ...]) -> tuple[str, ...]:

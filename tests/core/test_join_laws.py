@@ -1,4 +1,4 @@
-"""I2 over generated chains of boxes with a Join: a row is the same computed in any range.
+"""I2 over generated chains with Joins, Lookups and Resamples: a row is the same in any range.
 
 A step may read of each input the range that `Fragment.needed` says and no more. The boxes are
 evaluated here row by row, over everything and over what each step reads: event times are a few
@@ -28,9 +28,11 @@ from medusa_core.network import (
     Map,
     Network,
     Output,
+    Resample,
     Source,
     Union,
 )
+from medusa_core.resamples import METHODS
 
 FIRST, END = -20, 60
 Row = tuple[int, str | None, int | None]
@@ -61,7 +63,7 @@ def cases(draw: st.DrawFn) -> Case:
         name, before = f"box{at}", ["a", "b", *(box.name for box in boxes)]
         input_ = boxes[-1].name if boxes else "a"
         other = draw(st.sampled_from(before))
-        kinds = ("join", "lookup", *(("window", "filter", "both") if boxes else ()))
+        kinds = ("join", "lookup", "resample", *(("window", "filter", "both") if boxes else ()))
         kind = draw(st.sampled_from(kinds))
         match kind:
             case "join":
@@ -92,6 +94,18 @@ def cases(draw: st.DrawFn) -> Case:
                         max_age=f"{draw(st.integers(1, 9))}us",
                         how=draw(st.sampled_from(KINDS_OF_LOOKUP)),
                         columns={"key": "input.key", "n": "table.n"},
+                    )
+                )
+            case "resample":
+                boxes.append(
+                    Resample(
+                        name=name,
+                        input=input_,
+                        by=("key",),
+                        step=f"{draw(st.integers(1, 6))}us",
+                        max_age=f"{draw(st.integers(1, 9))}us",
+                        method=draw(st.sampled_from(METHODS)),
+                        columns=("n",),
                     )
                 )
             case "window":
@@ -150,6 +164,8 @@ def rows_of(fragment: Fragment, name: str, inputs: Inputs) -> list[Row]:
         case Lookup():
             sides = (rows_of(fragment, input_, inputs) for input_ in (box.input, box.table))
             return looked_up(box, *sides)
+        case Resample():
+            return resampled(box, rows_of(fragment, box.input, inputs))
     raise AssertionError(box)
 
 
@@ -192,6 +208,21 @@ def looked_up(box: Lookup, rows: Rows, table: Rows) -> list[Row]:
             found.append((at, key, number if has_number else None))
         elif box.how == "left":
             found.append((at, key, None))
+    return found
+
+
+def resampled(box: Resample, rows: Rows) -> list[Row]:
+    """A row that lies on a line has the numbers at both of its ends."""
+    found: list[Row] = []
+    for key in {row[1] for row in rows}:
+        own = [(at, -1 if n is None else n) for at, its, n in rows if its == key]
+        for sample in range(-200, 200):
+            before = [row for row in own if 0 <= sample - row[0] <= box.max_age_us]
+            after = [row for row in own if 0 <= row[0] - sample <= box.max_age_us]
+            if sample % box.step_us or not before or (box.method == "linear" and not after):
+                continue
+            ends = max(before)[1] + (7 * min(after)[1] if box.method == "linear" else 0)
+            found.append((sample + box.delay_us, key, ends))
     return found
 
 

@@ -12,6 +12,7 @@ from medusa_core.network import (
     Map,
     Network,
     Output,
+    Resample,
     Source,
     Union,
 )
@@ -61,6 +62,8 @@ def test_every_kind_of_box_says_what_it_does() -> None:
     assert describe_box(Map(name="m", input="x", columns=columns)) == "Map a, b"
     assert describe_box(Union(name="u", inputs=("x", "y"))) == "Union"
     join = Join(name="j", left="x", right="y", on=("k", "a = b"), within=("-5s", "0s"), how="anti")
+    even = Resample(name="r", input="x", by=("k",), step="10s", max_age="1m")
+    assert describe_box(even) == "Resample previous every 10s per k, at most 1m old"
     lookup = Lookup(name="l", input="x", table="y", on=("k", "a = b"), max_age="1h")
     assert describe_box(lookup) == "Lookup left on k, a = b, at most 1h old"
     assert describe_box(join) == "Join anti on k, a = b, within -5s to 0s"

@@ -105,6 +105,11 @@ def test_the_example_compiles_to_the_columns_of_the_page(example: Network) -> No
         ("fee", "decimal(10,2)"),
         ("level", "string"),
     ]
+    assert [(c.name, c.type) for c in checked.columns_of_output("fares_every_hour")] == [
+        ("sample_time", "timestamp"),
+        ("user", "string"),
+        ("fee", "decimal(10,2)"),
+    ]
     assert {type(box).__name__ for box in example.boxes} == {kind.__name__ for kind in KINDS} - {
         "Network",
         "Source",
@@ -117,7 +122,8 @@ def test_the_join_and_lookup_of_the_example_give_each_trip_with_what_they_find_o
 ) -> None:
     """Two refunds of ann's first trip; one came an hour and a second after ben's.
 
-    Of ann's two levels at one time the last one is found; ben has one a second after his trip.
+    Of ann's two levels at one time the last one is found; ben has one a second after his trip. Her
+    fare is the newest at the start of three hours, his at that of two.
     """
     inputs = {}
     for name, lines in (
@@ -136,6 +142,12 @@ def test_the_join_and_lookup_of_the_example_give_each_trip_with_what_they_find_o
     ]  # fmt: skip
     assert (export / "levels_of_trips.csv").read_text().splitlines() == [
         "user,fee,level", "ann,1.00,silver", "ben,9.00,",
+    ]  # fmt: skip
+    header, *fares = (export / "fares_every_hour.csv").read_text().splitlines()
+    assert header == "sample_time,user,fee"
+    assert [(line[11:13], *line.split(",")[1:]) for line in fares] == [
+        ("00", "ann", "1.00"), ("01", "ann", "1.00"), ("01", "ben", "9.00"),
+        ("02", "ann", "1.00"), ("02", "ben", "9.00"),
     ]  # fmt: skip
 
 

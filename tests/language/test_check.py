@@ -19,6 +19,7 @@ from medusa_core.network import (
     Network,
     Output,
     Port,
+    Resample,
     Source,
     Union,
 )
@@ -328,6 +329,54 @@ def test_a_lookup_has_the_columns_of_its_input_and_those_of_its_table_with_other
     ],
 )  # fmt: skip
 def test_a_lookup_of_columns_that_do_not_fit_is_refused(network: Network, sentence: str) -> None:
+    with pytest.raises(Refused) as refused:
+        check_network(network)
+    assert sentence in str(refused.value)
+
+
+def a_resampled_network(*before: Box, **given: Any) -> Network:
+    parts: dict[str, Any] = {"input": "ticks", "by": ("symbol",), "step": "1s", "max_age": "5s"}
+    even = Resample(name="even", **(parts | given))
+    return Network(
+        name="n",
+        sources=(TICKS,),
+        boxes=(*before, even),
+        outputs=(Output(name="result", input="even"),),
+    )
+
+
+def test_a_resample_has_the_time_the_key_and_the_other_columns_of_its_input() -> None:
+    others = {name: type_ for name, type_ in TICKS.columns.items() if name != "symbol"}
+    assert list(columns_of(a_resampled_network(), "even").items()) == [
+        ("sample_time", "timestamp"), ("symbol", "string"), *others.items(),
+    ]  # fmt: skip
+    linear = a_resampled_network(method="linear", by=(), columns=("size", "symbol", "price"))
+    assert list(columns_of(linear, "even").items()) == [
+        ("sample_time", "timestamp"), ("size", "double"), ("symbol", "string"),
+        ("price", "double"),
+    ]  # fmt: skip
+
+
+CHEAP = Map(name="cheap", input="ticks", columns={"worth": "CAST(price AS DECIMAL(10, 2))"})
+
+
+@pytest.mark.parametrize(
+    ("network", "sentence"),
+    [
+        (a_resampled_network(by=("symbl",)),
+         ("resample even of network n names 'symbl', which is not a column of its input; did you "
+          "mean 'symbol'?")),
+        (a_resampled_network(columns=("volume",)), "names 'volume', which is not a column of"),
+        (a_resampled_network(by=("price",)),
+         "the key 'price' of type double, and doubles that look equal may differ: cast it"),
+        (a_resampled_network(CHEAP, input="cheap", by=(), method="linear"),
+         "would interpolate 'worth', which is decimal(10,2): cast it to double in a map before it"),
+        (a_resampled_network(MEANS, input="means"),
+         ("resample even of network n orders the records of means by all of its columns, and it "
+          "has mean, whose last digits may differ from run to run: round it in a map before it")),
+    ],
+)  # fmt: skip
+def test_a_resample_of_columns_that_do_not_fit_is_refused(network: Network, sentence: str) -> None:
     with pytest.raises(Refused) as refused:
         check_network(network)
     assert sentence in str(refused.value)

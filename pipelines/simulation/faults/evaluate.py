@@ -27,6 +27,7 @@ from medusa_core.network import (
     Map,
     Network,
     Port,
+    Resample,
     Union,
     inputs_of,
 )
@@ -89,7 +90,7 @@ class Evaluator:
                 if isinstance(box, Join):
                     return joined(box, left, right, left_at, right_at)
                 return looked_up(box, left, right, left_at, right_at)
-            case Map() | Function():
+            case Map() | Resample() | Function():
                 raise AssertionError(f"the simulated engine has no {type(box).__name__}")
         assert_never(box)
 

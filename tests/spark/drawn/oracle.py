@@ -39,6 +39,7 @@ from tests.spark.drawn.spec import (
     Join,
     Lookup,
     Map,
+    Resample,
     Union,
 )
 
@@ -123,11 +124,11 @@ class Reporting:
         return min(needs)
 
     def _has_windows(self, ref: str) -> bool:
-        """Whether an Aggregate, Join or Lookup of the fragment is before a relation."""
+        """Whether a box of the fragment before a relation makes rows of several records."""
         name = ref.partition(".")[0]
         found = [b for b in self.net.boxes if b.name == name and name in self.boxes]
         return any(
-            isinstance(b, Aggregate | Join | Lookup)
+            isinstance(b, Aggregate | Join | Lookup | Resample)
             or any(self._has_windows(r) for r in _inputs(b))
             for b in found
         )
@@ -223,6 +224,8 @@ def _statements(net: Drawn, box: Box) -> Iterable[str]:
             return _join(box)
         case Lookup():
             return _lookup(net, box)
+        case Resample():
+            return _resample(net, box)
         case Function():
             rows = f'SELECT k, i, {EVENT_TIME} FROM "{box.input}"'
             if box.kind == "thinned":
@@ -402,3 +405,43 @@ def _lookup(net: Drawn, box: Lookup) -> Iterable[str]:
     )
     made = found if box.how == "inner" else f"{found} UNION ALL {without}"
     yield f'CREATE TABLE "{box.name}" AS {made}'
+
+
+def _resample(net: Drawn, box: Resample) -> Iterable[str]:
+    """For every key and every time, the records around it are looked at."""
+    step, age = box.step_us, box.max_age_us
+    key = f"[{', '.join(f'coalesce({n}::VARCHAR, chr(1))' for n in box.by) or chr(39) * 2}]"
+    columns = [n for n, _ in net.relations[box.input]]
+    yield f'CREATE OR REPLACE TABLE keyed AS SELECT *, {key} AS _key FROM "{box.input}"'
+    yield (
+        "CREATE OR REPLACE TABLE samples AS SELECT DISTINCT _key, n * "
+        f"{step} AS _at FROM keyed, range(-{200 * SECOND_US // step}, {300 * SECOND_US // step}) "
+        "AS numbers(n)"
+    )
+    for name, distance, direction in (
+        ("before", f"_at - {EVENT_TIME}", "DESC NULLS LAST"),
+        ("after", f"{EVENT_TIME} - _at", "ASC NULLS FIRST"),
+    ):
+        order = ", ".join(f"{column} {direction}" for column in (EVENT_TIME, *columns))
+        yield (
+            f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM samples JOIN keyed USING (_key) "
+            f"WHERE {distance} BETWEEN 0 AND {age} "
+            f"QUALIFY row_number() OVER (PARTITION BY _key, _at ORDER BY {order}) = 1"
+        )
+    made = ["make_timestamp(_at) AS sample_time", *(f"a.{n} AS {n}" for n in box.by)]
+    for n, type_ in box.columns:
+        value = f"a.{n}"
+        if box.method == "linear" and type_ in ("int", "bigint", "double"):
+            first, last = (f"CAST({side}.{n} AS DOUBLE)" for side in ("a", "b"))
+            past = f"CAST(_at - a.{EVENT_TIME} AS DOUBLE)"
+            whole = f"CAST(b.{EVENT_TIME} - a.{EVENT_TIME} AS DOUBLE)"
+            line = f"{first} + ({last} - {first}) * ({past} / {whole})"
+            value = f"CASE WHEN {past} = 0 THEN {first} ELSE {line} END"
+        made.append(f"{value} AS {n}")
+    rows, later = "before AS a", 0
+    if box.method == "linear":
+        rows, later = "before AS a JOIN after AS b USING (_key, _at)", age
+    yield (
+        f'CREATE TABLE "{box.name}" AS SELECT {", ".join(made)}, _at + {later} AS {EVENT_TIME} '
+        f"FROM {rows}"
+    )

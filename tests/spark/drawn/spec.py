@@ -125,6 +125,20 @@ class Lookup:
 
 
 @dataclass(frozen=True)
+class Resample:
+    """Rows at multiples of `step_us` by key; `columns` with their types in the input."""
+
+    name: str
+    input: str
+    by: tuple[str, ...]
+    step_us: int
+    max_age_us: int
+    method: str
+    columns: Columns
+    is_named: bool
+
+
+@dataclass(frozen=True)
 class Function:
     """A PySpark function of this module, over the columns k and i."""
 
@@ -133,7 +147,7 @@ class Function:
     kind: str
 
 
-Box = Filter | Map | Union | Aggregate | Join | Lookup | Function
+Box = Filter | Map | Union | Aggregate | Join | Lookup | Resample | Function
 
 
 @dataclass
@@ -181,8 +195,8 @@ KINDS = (
 """What a seed draws, in turn: any boxes; aggregates that are folds of panes, over boxes that
 cannot fail; several distinct counts in one box; sliding windows that are all folds, so that a step
 leaves its panes to the next one; a Function among other boxes; sliding windows that are all folds,
-some of them over a Union of records with rows of other windows; Joins and Lookups among
-any boxes; calendar windows among any boxes."""
+some of them over a Union of records with rows of other windows; Joins, Lookups and
+Resamples among any boxes; calendar windows among any boxes."""
 FOLDS = ("foldable", "sliding", "joined")
 SLIDING = ("sliding", "joined")
 
@@ -195,6 +209,7 @@ _WITHIN_US = (
     (0, 10_000_000), (-10_000_000, 10_000_000), (-5_000_000, 0), (5_000_000, 12_000_000),
     (-12_000_000, -3_000_000), (0, 0), (-1, 1), (-25_000_000, 4_000_000),
 )  # fmt: skip
+_STEPS_US = (1_000_000, 2_500_000, 7_000_000, 10_000_000)
 _MAX_AGES_US = (1, 3_000_000, 10_000_000, 25_000_000)
 ZONES = (
     "0", "37", "-23", "0 -20:30", "0 5:-30", "0 0:-30", "20 -10:-30", "-45 10:0 30:-60 50:5",
@@ -254,6 +269,8 @@ class _Drawing:
                 self.aggregate()
             if net.kind == "paired":
                 self.pair()
+                if random.random() < 0.4:
+                    self.resample()
             for _ in range(random.randint(1, 4)):
                 self.box()
             if net.kind == "paired" and random.random() < 0.5:
@@ -359,6 +376,29 @@ class _Drawing:
         box = Join(self.name("join"), self.read(left), self.read(right), on,
                    random.choice(_WITHIN_US), how, tuple(columns), is_named)  # fmt: skip
         self.add_box(box, columns=tuple((n, typed[side][c]) for n, side, c in columns))
+
+    def resample(self) -> None:
+        """Rows of a source at equal distances, with the newest record or between two."""
+        random, net = self.random, self.net
+        ref = random.choice(self.readable)
+        types = dict(net.relations[ref])
+        can_group = [n for n, t in types.items() if t != "double" and n != "at_us"]
+        by = tuple(random.sample(can_group, min(len(can_group), random.choice((0, 1, 1, 2)))))
+        method = random.choice(("previous", "linear"))
+        others = [
+            n for n, t in types.items()
+            if n not in by and not (method == "linear" and t.startswith("decimal"))
+        ]  # fmt: skip
+        is_named = method == "linear" or random.random() < 0.6
+        if is_named:
+            others = random.sample(others, min(len(others), random.randint(1, 5)))
+        columns = tuple((n, types[n]) for n in others if n != "sample_time")
+        box = Resample(self.name("resample"), self.read(ref), by, random.choice(_STEPS_US),
+                       random.choice(_MAX_AGES_US), method, columns, is_named)  # fmt: skip
+        numbers = ("int", "bigint", "double") if method == "linear" else ()
+        made = tuple((n, "double" if t in numbers else t) for n, t in columns)
+        keys = tuple((n, types[n]) for n in by)
+        self.add_box(box, columns=(("sample_time", "timestamp"), *keys, *made))
 
     def a_column(self, ref: str, type_: str) -> tuple[str, str]:
         """Some column of a relation, of that type."""
@@ -546,6 +586,12 @@ def _boxes(net: Drawn, member: str) -> Iterator[medusa.Box]:
                     on=tuple(a if a == b else f"{a} = {b}" for a, b in box.on),
                     max_age=f"{box.max_age_us}us",
                     columns={n: f"{s}.{c}" for n, s, c in box.columns} if box.is_named else {},
+                )  # fmt: skip
+            case Resample():
+                yield medusa.Resample(
+                    name=name, input=of_member(box.input, member), fragment=fragment, by=box.by,
+                    step=f"{box.step_us}us", max_age=f"{box.max_age_us}us", method=box.method,
+                    columns=tuple(n for n, _ in box.columns) if box.is_named else (),
                 )  # fmt: skip
             case Function():
                 yield medusa.Function(
