@@ -21,12 +21,12 @@ before 20 s and so cannot evaluate the window: it reports no window of `inner`. 
 `inner` is an output too, its rows are needed at once: the first of the two steps reports the
 positions from 20 s to 30 s, and the second those from 30 s to 40 s.
 
-A Join never fails. The boxes behind it fail on its rows, as those behind an Aggregate do.
+A Join or a Rank never fails. The boxes behind it fail on its rows, as those behind an Aggregate do.
 
-A box with no Aggregate or Join before it fails on a record. In a fallible fragment every step reads
-the records of its own range (`Fragment.is_fallible`), so that each is reported by the step whose
-range holds it, which is no later than an output needs it. The first declared output of the fragment
-that is behind the box stands for these.
+A box with no Aggregate, Join or Rank before it fails on a record. In a fallible fragment every step
+reads the records of its own range (`Fragment.is_fallible`), so that each is reported by the step
+whose range holds it, which is no later than an output needs it. The first declared output of the
+fragment that is behind the box stands for these.
 
 The box leaves the row out for everything behind it. So the failure names every output of the
 network that is behind the box, in this fragment or another one: all of them lack the row, whether
@@ -46,7 +46,7 @@ from dataclasses import dataclass
 from medusa_core.fragments import Fragment, Stages, merged, stages_of
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
-from medusa_core.network import Aggregate, Box, Join, inputs_of
+from medusa_core.network import Aggregate, Box, Join, Rank, inputs_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,5 +177,5 @@ def _boxes_read(box: Box, fragment: Fragment) -> Iterator[str]:
 
 
 def _makes_rows(fragment: Fragment, box: str) -> bool:
-    """Whether the rows of a box are made of several records."""
-    return isinstance(fragment.network.box(box), Aggregate | Join)
+    """Whether the rows of a box depend on several records."""
+    return isinstance(fragment.network.box(box), Aggregate | Join | Rank)

@@ -16,6 +16,7 @@ from medusa_core.grid import Range, ceil_us, floor_us
 from medusa_core.joins import Join, Reach
 from medusa_core.names import FragmentName, StreamName
 from medusa_core.network import Aggregate, Box, Network, Port, inputs_of
+from medusa_core.ranks import Rank
 
 
 def landing_fragment(stream: StreamName) -> str:
@@ -24,7 +25,7 @@ def landing_fragment(stream: StreamName) -> str:
 
 
 class Windows(Protocol):
-    """Windows as an Aggregate has them."""
+    """Windows as an Aggregate or a Rank has them."""
 
     @property
     def size_us(self) -> int: ...
@@ -115,7 +116,7 @@ def merged(routes: Iterable[tuple[K, Stages, Stages]]) -> Iterator[tuple[K, Stag
 def stages_of(box: Box) -> tuple[Stages, ...]:
     """For each input of a box, in order, the stage that its rows pass: one or none."""
     match box:
-        case Aggregate():
+        case Aggregate() | Rank():
             return ((_Size(box.size_us, box.advance_us),),)
         case Join():
             return tuple((_Side(reach),) for reach in box.reaches)

@@ -12,6 +12,7 @@ from medusa_core.network import (
     Join,
     Map,
     Network,
+    Rank,
     Source,
     Union,
 )
@@ -33,6 +34,10 @@ def describe_box(box: Box) -> str:
         case Join():
             lo, hi = box.within
             return f"Join {box.how} on {', '.join(box.on)}, within {lo} to {hi}"
+        case Rank():
+            window = box.size if box.advance is None else f"{box.size} by {box.advance}"
+            groups = f" per {', '.join(box.group_by)}" if box.group_by else ""
+            return f"Rank {window}{groups}: first {box.k} by {', '.join(box.order) or 'event time'}"
         case Function():
             return "Function"
     assert_never(box)

@@ -21,6 +21,8 @@ from medusa_core.joins import Join as Join
 from medusa_core.joins import check_join
 from medusa_core.names import StreamName, check_name
 from medusa_core.network_fields import check_fields
+from medusa_core.ranks import Rank as Rank
+from medusa_core.ranks import check_rank
 from medusa_core.suggest import did_you_mean
 from medusa_core.zone_offsets import has_form_of_zone
 
@@ -169,7 +171,7 @@ class Function:
 
 
 # BSort and Resample take their place in this union; a reader ends in assert_never.
-Box = Filter | Map | Union | Aggregate | Join | Function
+Box = Filter | Map | Union | Aggregate | Join | Rank | Function
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,7 +315,7 @@ def ports_of(box: Box) -> tuple[str, ...]:
     match box:
         case Filter():
             return (*box.cases, *((box.otherwise,) if box.otherwise else ()))
-        case Map() | Union() | Aggregate() | Join() | Function():
+        case Map() | Union() | Aggregate() | Join() | Rank() | Function():
             return ("",)
     assert_never(box)
 
@@ -435,19 +437,7 @@ def check_box(box: Box) -> None:
             if box.otherwise in box.cases:
                 raise Refused(f"filter {box.name} has two ports named {box.otherwise!r}")
         case Aggregate():
-            check_duration(f"size of aggregate {box.name}", box.size)
-            if box.advance is not None:
-                check_duration(f"advance of aggregate {box.name}", box.advance)
-            if box.size_us > WINDOWS_PER_RECORD_MAX * box.advance_us:
-                raise Refused(
-                    f"aggregate {box.name} has windows of {box.size} every {box.advance}: a record "
-                    f"would lie in more than {WINDOWS_PER_RECORD_MAX} of them; advance further"
-                )
-            if box.advance_us > box.size_us:
-                raise Refused(
-                    f"aggregate {box.name} advances by {box.advance} but its windows are "
-                    f"{box.size} long: records between them would be lost"
-                )
+            check_windows("aggregate", box)
             for name in (*box.group_by, *box.columns):
                 check_name(f"column of aggregate {box.name},", name)
             names = ["window_start", *box.group_by, *box.columns]
@@ -460,6 +450,9 @@ def check_box(box: Box) -> None:
                 check_name(f"column of map {box.name},", name)
         case Join():
             check_join(box)
+        case Rank():
+            check_windows("rank", box)
+            check_rank(box)
         case Function():
             declare_columns(f"function {box.name!r}", box.columns)
             if not callable(box.function):
@@ -467,6 +460,23 @@ def check_box(box: Box) -> None:
         case Union():
             if len(box.inputs) < 2:
                 raise Refused(f"union {box.name} needs at least two inputs")
+
+
+def check_windows(kind: str, box: Aggregate | Rank) -> None:
+    """Refuse windows that cannot be, naming the box."""
+    check_duration(f"size of {kind} {box.name}", box.size)
+    if box.advance is not None:
+        check_duration(f"advance of {kind} {box.name}", box.advance)
+    if box.size_us > WINDOWS_PER_RECORD_MAX * box.advance_us:
+        raise Refused(
+            f"{kind} {box.name} has windows of {box.size} every {box.advance}: a record "
+            f"would lie in more than {WINDOWS_PER_RECORD_MAX} of them; advance further"
+        )
+    if box.advance_us > box.size_us:
+        raise Refused(
+            f"{kind} {box.name} advances by {box.advance} but its windows are "
+            f"{box.size} long: records between them would be lost"
+        )
 
 
 def check_duration(owner: str, duration: str) -> None:

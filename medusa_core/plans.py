@@ -24,12 +24,13 @@ from medusa_core.network import (
     Map,
     Network,
     Output,
+    Rank,
     Source,
     Union,
 )
 
 _KINDS: Mapping[str, type[Any]] = {
-    kind.__name__.lower(): kind for kind in (Filter, Map, Union, Aggregate, Join, Function)
+    kind.__name__.lower(): kind for kind in (Filter, Map, Union, Aggregate, Join, Rank, Function)
 }
 
 
@@ -122,7 +123,7 @@ def _box(document: Mapping[str, Any]) -> Box:
     for name in ("columns", "cases"):
         if name in fields:
             fields[name] = dict(fields[name])
-    for name in ("inputs", "group_by", "on", "within"):
+    for name in ("inputs", "group_by", "on", "within", "order"):
         if name in fields:
             fields[name] = tuple(fields[name])
     if "function" in fields:

@@ -26,6 +26,7 @@ from medusa_core.network import (
     Map,
     Network,
     Port,
+    Rank,
     Source,
     Union,
     inputs_of,
@@ -35,7 +36,6 @@ from medusa_core.suggest import did_you_mean
 from medusa_core.zone_offsets import zone_offset_us
 from pipelines.language.aggregates import CompiledAggregate, compile_aggregate
 from pipelines.language.expressions import Compiled, compile_expression, compile_predicate
-from pipelines.language.functions import suggestion
 from pipelines.language.inexact_values import inexact_values
 from pipelines.language.joined_columns import (
     JoinedColumn,
@@ -44,6 +44,7 @@ from pipelines.language.joined_columns import (
     types_of_joined,
 )
 from pipelines.language.places import NO_PLACES, Places
+from pipelines.language.ranked_columns import check_key, ranked_columns
 
 WINDOW_START = Column("window_start", "timestamp")
 
@@ -93,6 +94,13 @@ class CheckedJoin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedRank:
+    """A rank whose columns are there and exact."""
+
+    box: Rank
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedFunction:
     """A function box: its columns are what it declares."""
 
@@ -100,7 +108,13 @@ class CheckedFunction:
 
 
 CheckedBox = (
-    CheckedFilter | CheckedMap | CheckedUnion | CheckedAggregate | CheckedJoin | CheckedFunction
+    CheckedFilter
+    | CheckedMap
+    | CheckedUnion
+    | CheckedAggregate
+    | CheckedJoin
+    | CheckedRank
+    | CheckedFunction
 )
 
 
@@ -200,6 +214,9 @@ class _Walk:
                 joined = joined_columns(box, owner, left, right)
                 self.boxes[name] = CheckedJoin(box=box, columns=joined)
                 columns, inexact = types_of_joined(owner, joined, left, right)
+            case Rank():
+                self.boxes[name] = CheckedRank(box=box)
+                columns, inexact = ranked_columns(box, owner, columns, inexact), frozenset()
             case Function():
                 if inexact:
                     named, advice = inexact_values(columns, inexact, "in a map before it")
@@ -259,12 +276,7 @@ class _Walk:
         """The columns of an aggregate, compiled; its group must be there and exact."""
         known = _by_name(columns)
         for name in box.group_by:
-            if name not in known:
-                near = suggestion(name, frozenset(known)) or f"; there are {', '.join(known)}"
-                raise Refused(f"{owner} groups by {name!r}, which is not a column{near}")
-            if name in inexact:
-                named, advice = inexact_values(columns, {name}, "in a map before it")
-                raise Refused(f"{owner} groups by {named}: {advice}")
+            check_key(owner, "groups by", name, known, inexact)
         compiled = tuple(
             (
                 name,

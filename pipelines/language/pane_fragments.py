@@ -32,6 +32,7 @@ from medusa_core.network import (
     Map,
     Output,
     Port,
+    Rank,
     Source,
     Union,
     inputs_of,
@@ -122,7 +123,7 @@ def _route_of(checked: CheckedNetwork, fragment: Fragment, input_: Port) -> _Rou
     for box in fragment.boxes:
         if not any(checked.network.port(r, box.name) in route.carries for r in inputs_of(box)):
             continue
-        if isinstance(box, Aggregate | Join):
+        if isinstance(box, Aggregate | Join | Rank):
             route.ends.add(box.name)
         else:
             route.boxes.add(box.name)

@@ -15,6 +15,7 @@ from medusa_core.network import (
     Map,
     Network,
     Port,
+    Rank,
     Union,
     inputs_of,
     ports_of,
@@ -50,6 +51,10 @@ def _columns(box: Box, inputs: Sequence[Columns]) -> Columns:
             return (_WINDOW_START, *group, *_typed(box.columns, inputs[0]))
         case Join():
             return tuple(column for _, _, column in columns_of_join(box, *inputs))
+        case Rank():
+            has_start = any(c.name == _WINDOW_START.name for c in inputs[0])
+            start = () if has_start else (_WINDOW_START,)
+            return (*start, *inputs[0], Column(box.column, "bigint"))
         case Function():
             return _declared(box.columns)
 

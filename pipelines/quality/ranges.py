@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from medusa_core.grid import Range
-from medusa_core.network import Aggregate, Box, Join, Network, Port, inputs_of
+from medusa_core.network import Aggregate, Box, Join, Network, Port, Rank, inputs_of
 
 Parts = tuple[Range, ...]
 """Ranges in order that neither overlap nor touch."""
@@ -30,7 +30,7 @@ def needed(network: Network, port: Port, part: Range) -> Mapping[str, Range]:
     if network.is_source(port.owner):
         return {port.owner: part}
     box = network.box(port.owner)
-    if isinstance(box, Aggregate):
+    if isinstance(box, Aggregate | Rank):
         # Windows end 1 us behind their rows: the first one ends at `from` or later.
         first = -((box.size_us - 1 - part.from_us) // box.advance_us) * box.advance_us
         last = (part.to_us - box.size_us) // box.advance_us * box.advance_us
@@ -48,7 +48,7 @@ def needed(network: Network, port: Port, part: Range) -> Mapping[str, Range]:
 def reaches_us(box: Box) -> tuple[int, ...]:
     """For each input of a box: how long after a record, at most, a row depends on the record."""
     match box:
-        case Aggregate():
+        case Aggregate() | Rank():
             return (box.size_us,)
         case Join():
             # A row waits for the right rows that a left row may still meet, up to `hi` after it.

@@ -25,6 +25,7 @@ from medusa_core.network import (
     Map,
     Network,
     Port,
+    Rank,
     Union,
     inputs_of,
     ports_of,
@@ -202,6 +203,8 @@ class _Statements:
                 return _aggregate(box, given, made)
             case Join():
                 return _join(box, *inputs)
+            case Rank():
+                return _rank(box, given, made)
             case Function():
                 raise NotTranspiled("a Function")
 
@@ -258,21 +261,50 @@ def _aggregate(box: Aggregate, given: Columns, made: Columns) -> _Statements:
         f"{_braces(lost)} AS {_FAILS}",
     )
     by = ", ".join((_WINDOW, *group))
-    grouped = f"SELECT {', '.join(parts)} FROM ({_windows(box)}) GROUP BY {by}"
+    windows = _windows(box, "{own}tried", f"{_FAILS} IS NULL")
+    grouped = f"SELECT {', '.join(parts)} FROM ({windows}) GROUP BY {by}"
     rows = f"SELECT {_listed(made)} FROM {{own}}grouped WHERE {_FAILS} IS NULL"
     return _Statements({Port(box.name): rows}, {"tried": tried, "grouped": grouped})
 
 
-def _windows(box: Aggregate) -> str:
+def _windows(box: Aggregate | Rank, records: str, condition: str = "true") -> str:
     """Every usable record once for each window that holds it, with the window's start."""
     stime = quoted_name(STIME)
     last = f"{stime} - {floor_mod(stime, box.advance_us)}"
     windows = -(-box.size_us // box.advance_us)
     start = f"{last} - n.range * {box.advance_us}"
     return (
-        f"SELECT r.*, {start} AS {_WINDOW} FROM {{own}}tried AS r, range({windows}) AS n "
-        f"WHERE {_FAILS} IS NULL AND {start} + {box.size_us} > {stime}"
+        f"SELECT r.*, {start} AS {_WINDOW} FROM {records} AS r, range({windows}) AS n "
+        f"WHERE {condition} AND {start} + {box.size_us} > {stime}"
     )
+
+
+def _rank(box: Rank, given: Columns, made: Columns) -> _Statements:
+    """The first rows of each window and group: NULL last, then in canonical order."""
+    value = {c.name: _one_zero(c) for c in given}
+    group = ", ".join((_WINDOW, *(value[name] for name in box.group_by)))
+    order = [
+        f"{value[name]} {'DESC' if is_descending else 'ASC'} NULLS LAST"
+        for name, is_descending in box.keys
+    ]
+    order += [f"{by} ASC NULLS FIRST" for by in (quoted_name(STIME), *value.values())]
+    number = f"row_number() OVER (PARTITION BY {group} ORDER BY {', '.join(order)})"
+    own = {"window_start": _WINDOW, box.column: number}
+    listed = ", ".join(
+        f"{quoted_name(c.name) if c.name in value else own[c.name]} AS {quoted_name(c.name)}"
+        for c in made
+    )
+    rows = (
+        f"SELECT {listed}, {_WINDOW} + {box.size_us - 1} AS {quoted_name(STIME)} "
+        f"FROM ({_windows(box, '{in0}')}) QUALIFY {number} <= {box.k}"
+    )
+    return _Statements({Port(box.name): rows})
+
+
+def _one_zero(column: Column) -> str:
+    """A column to compare by: 0.0 for -0.0."""
+    name = quoted_name(column.name)
+    return f"({name} + 0.0::DOUBLE)" if column.type == "double" else name
 
 
 def _join(box: Join, left: Columns, right: Columns) -> _Statements:

@@ -16,7 +16,7 @@ from medusa_core.commits import QuarantinedRecord
 from medusa_core.digest import Digest, sum_of
 from medusa_core.grid import Range, floor_us
 from medusa_core.names import PlanId, StreamName
-from medusa_core.network import Aggregate, Network
+from medusa_core.network import Aggregate, Network, Rank
 from medusa_core.segments import Segment
 from pipelines.catalog.records import StepRecord, StreamStatus
 from pipelines.homes.home import Home
@@ -164,7 +164,7 @@ def first_rows(home: Home, stream: StreamFigures, limit: int = ROWS_READ_MAX) ->
 
 def window_of(network: Network, widths_us: Sequence[int]) -> int:
     """What the pictures count by: the shortest window of the network, in whole buckets."""
-    windows = [b.advance_us for b in network.boxes if isinstance(b, Aggregate)]
+    windows = [b.advance_us for b in network.boxes if isinstance(b, Aggregate | Rank)]
     whole_us = lcm(*widths_us)
     if not windows:
         return whole_us

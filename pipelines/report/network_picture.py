@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from medusa_core.network import Aggregate, Box, Filter, Function, Join, Map, Network, Source, Union
+from medusa_core.network import (
+    Aggregate,
+    Box,
+    Filter,
+    Function,
+    Join,
+    Map,
+    Network,
+    Rank,
+    Source,
+    Union,
+)
 from pipelines.report.drawing import Edge, Node, draw
 from pipelines.report.markup import Markup
 
@@ -84,6 +95,11 @@ def _lines(box: Box) -> tuple[str, ...]:
                 f"{lo} to {hi} later",
                 *columns,
             )
+        case Rank():
+            window = box.size if box.advance is None else f"{box.size}, every {box.advance}"
+            groups = f" per {', '.join(box.group_by)}" if box.group_by else ""
+            ordered = f"first {box.k} by {', '.join(box.order) or 'event time'}"
+            return (f"windows of {window}{groups}", ordered, f"{box.column} = 1, 2, …")
         case Function():
             called = getattr(box.function, "__qualname__", "function")
             return (f"{called}(frame)", f"gives {', '.join(box.columns)}")

@@ -4,8 +4,8 @@ The plan has the same shape whether or not an input has records, and no bucket b
 text, so that Spark compiles its classes once and not once per step. Rows of all outputs come out
 of one job: a tag names the output of a row, and columns of equal type share slots. Outputs that
 only filter one relation are separated in one pass over it; a relation that several boxes read and
-that has an Aggregate, a Join or a Function behind it is computed once and kept for the job (a
-Statement).
+that has an Aggregate, a Join, a Rank or a Function behind it is computed once and kept for the job
+(a Statement).
 
 Records on which an expression failed have a separate tag, for quarantine: the failed input record
 as JSON, which expression it was and why. A failed record is in no output behind its box, whether
@@ -29,10 +29,12 @@ from medusa_core.network import (
     Join,
     Map,
     Port,
+    Rank,
     Union,
     inputs_of,
     ports_of,
 )
+from medusa_core.ranks import WINDOW_START
 from pipelines.language.aggregates import AggregateCall
 from pipelines.language.check import (
     CheckedAggregate,
@@ -48,6 +50,7 @@ from pipelines.storage.arrow_schema import STIME
 TAG = "_output"
 ERROR = "_error"
 WINDOW = "_window_us"
+RANK = "_rank"
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +195,7 @@ class _Compiler:
         if port in self.fragment.inputs or self._relation(port) in self.kept:
             return False
         box = self.fragment.network.box(port.owner)
-        if isinstance(box, Aggregate | Join | Function):
+        if isinstance(box, Aggregate | Join | Rank | Function):
             return True
         return any(self._is_costly(self.fragment.network.port(r, box.name)) for r in inputs_of(box))
 
@@ -214,6 +217,8 @@ class _Compiler:
                 self._add_aggregate(box, inputs[0])
             case Join():
                 self._add_join(box, *inputs)
+            case Rank():
+                self._add_rank(box, inputs[0])
             case Function():
                 self._add_function(box, inputs[0])
             case _:
@@ -383,6 +388,30 @@ class _Compiler:
         name = self._relation(Port(box.name))
         self._add(name, f"{sql} ON {keys} AND {within}", left, right)
 
+    def _add_rank(self, box: Rank, input_: str) -> None:
+        window, ranked = f"{box.name}WINDOW", f"{box.name}RANKED"
+        self._add(window, _windowed(box, input_), input_)
+        given = self._columns_behind(box)
+        types = {column.name: column.type for column in given}
+        groups = (WINDOW, *(_one_zero(name, types[name]) for name in box.group_by))
+        keys = [
+            f"{_one_zero(name, types[name])} {'DESC' if is_descending else 'ASC'} NULLS LAST"
+            for name, is_descending in box.keys
+        ]
+        keys += [STIME, *(f"{_one_zero(c.name, c.type)} ASC NULLS FIRST" for c in given)]
+        number = f"row_number() OVER (PARTITION BY {', '.join(groups)} ORDER BY {', '.join(keys)})"
+        self._add(ranked, f"SELECT *, {number} AS {RANK} FROM {window}", window)
+        special = {
+            WINDOW_START: f"timestamp_micros({WINDOW})",
+            box.column: f"CAST({RANK} AS BIGINT)",
+        }
+        columns = ", ".join(
+            f"`{c.name}`" if c.name in types else f"{special[c.name]} AS `{c.name}`"
+            for c in self.checked.columns[Port(box.name)]
+        )
+        sql = f"SELECT {columns}, {WINDOW} + {box.size_us - 1}L AS {STIME} FROM {ranked}"
+        self._add(self._relation(Port(box.name)), f"{sql} WHERE {RANK} <= {box.k}", ranked)
+
     def _add_failed(
         self, box: Map | Aggregate, tried: str, failures: Sequence[Failure | None],
         expressions: tuple[tuple[str, str], ...] | None = None,
@@ -405,7 +434,7 @@ class _Compiler:
         self.statements.append(Statement(name, sql, box.function, columns))
         self.kept.add(name)
 
-    def _columns_behind(self, box: Filter | Map | Aggregate) -> tuple[Column, ...]:
+    def _columns_behind(self, box: Filter | Map | Aggregate | Rank) -> tuple[Column, ...]:
         return self.checked.columns[self.fragment.network.port(box.input, box.name)]
 
     def _fails(
@@ -557,7 +586,7 @@ def _by_column(checked: CheckedAggregate) -> tuple[tuple[str, str], ...]:
     return tuple(zip(names, checked.expressions, strict=True))
 
 
-def _windowed(box: Aggregate, input_: str) -> str:
+def _windowed(box: Aggregate | Rank, input_: str) -> str:
     """Every record once for each window that holds it, with the window's start."""
     advance_us = box.advance_us
     last = f"{STIME} - pmod({STIME}, {advance_us}L)"
@@ -566,6 +595,11 @@ def _windowed(box: Aggregate, input_: str) -> str:
     more = f"({box.size_us - 1}L - pmod({STIME}, {advance_us}L)) div {advance_us}L"
     windows = f"sequence({last} - ({more}) * {advance_us}L, {last}, {advance_us}L)"
     return f"SELECT *, explode({windows}) AS {WINDOW} FROM {input_}"
+
+
+def _one_zero(name: str, type_: str) -> str:
+    """A column to compare by: -0.0 and 0.0 are one value."""
+    return f"(`{name}` + 0.0D)" if type_ == "double" else f"`{name}`"
 
 
 def _names(columns: tuple[Column, ...]) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from medusa_core.fragments import Fragment, fragments_of
 from medusa_core.grid import Range
 from medusa_core.joins import KINDS, Join
 from medusa_core.names import StreamName
-from medusa_core.network import Aggregate, Box, Map, Network, Output, Source, Union
+from medusa_core.network import Aggregate, Box, Map, Network, Output, Rank, Source, Union
 
 S = 1_000_000
 READINGS = StreamName("readings")
@@ -125,11 +125,14 @@ def cases(draw: st.DrawFn) -> Case:
     for at in range(draw(st.integers(2, 4))):
         input_ = boxes[-1].name if boxes else "readings"
         name = f"box{at}"
-        kind = draw(st.sampled_from(("window", "window", "map", "both", "join")))
+        kind = draw(st.sampled_from(("window", "window", "map", "both", "join", "rank")))
         if kind == "window":
             size = draw(st.integers(1, SIZE_MAX))
             advance = draw(st.integers(1, size))
             boxes.append(windows(name, input_, f"{size}us", f"{advance}us"))
+        elif kind == "rank":
+            size = draw(st.integers(1, SIZE_MAX))
+            boxes.append(Rank(name=name, input=input_, size=f"{size}us", order=("n",), k=1))
         elif kind == "both" and boxes:
             boxes.append(Union(name=name, inputs=(input_, "readings")))
         elif kind == "join" and boxes:
@@ -159,7 +162,7 @@ def cases(draw: st.DrawFn) -> Case:
     return Case(a_fragment(tuple(boxes), outputs), tuple(steps))
 
 
-def windows_with(box: Aggregate, position: int) -> list[range]:
+def windows_with(box: Aggregate | Rank, position: int) -> list[range]:
     """The windows that hold a position."""
     size, advance = box.size_us, box.advance_us
     return [
@@ -196,7 +199,7 @@ def needed_at(fragment: Fragment, name: str, positions: set[int]) -> set[tuple[i
         if name not in inputs_of(box):
             continue
         own = positions
-        if isinstance(box, Aggregate):
+        if isinstance(box, Aggregate | Rank):
             own = {w[-1] for at in positions for w in windows_with(box, at)}
         if isinstance(box, Join):
             own = {p for at in positions for p in rows_of_join(box, name, at)}
@@ -209,7 +212,7 @@ def records_of(fragment: Fragment, name: str, positions: set[int]) -> set[int]:
     if name == READINGS:
         return positions
     box = fragment.network.box(name)
-    if isinstance(box, Aggregate):
+    if isinstance(box, Aggregate | Rank):
         ending = (w for at in positions for w in windows_with(box, at) if w[-1] == at)
         positions = {at for window in ending for at in window}
     if isinstance(box, Join):
@@ -228,7 +231,7 @@ def is_behind_windows(fragment: Fragment, name: str) -> bool:
     if name == READINGS:
         return False
     box = fragment.network.box(name)
-    return isinstance(box, Aggregate | Join) or any(
+    return isinstance(box, Aggregate | Join | Rank) or any(
         is_behind_windows(fragment, i) for i in inputs_of(box)
     )
 
@@ -265,7 +268,7 @@ def check_failed_row(case: Case, box: Box, position: int, *, is_window: bool) ->
         assert part.holds(position)
         return
     ends = {position}
-    if isinstance(box, Aggregate) and not is_window:
+    if isinstance(box, Aggregate | Rank) and not is_window:
         ends = {window[-1] for window in windows_with(box, position)}
     first, output = min(needed_at(fragment, box.name, ends))
     assert part.holds(first)

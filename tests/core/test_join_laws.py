@@ -1,4 +1,4 @@
-"""I2 over generated chains of boxes with a Join: a row is the same computed in any range.
+"""I2 over generated chains of boxes with Joins and Ranks: a row is the same in any range.
 
 A step may read of each input the range that `Fragment.needed` says and no more. The boxes are
 evaluated here row by row, over everything and over what each step reads: event times are a few
@@ -19,7 +19,17 @@ from medusa_core.fragments import Fragment, fragments_of
 from medusa_core.grid import Range
 from medusa_core.joins import KINDS, Join
 from medusa_core.names import StreamName
-from medusa_core.network import Aggregate, Box, Filter, Map, Network, Output, Source, Union
+from medusa_core.network import (
+    Aggregate,
+    Box,
+    Filter,
+    Map,
+    Network,
+    Output,
+    Rank,
+    Source,
+    Union,
+)
 
 FIRST, END = -20, 60
 Row = tuple[int, str | None, int | None]
@@ -50,7 +60,9 @@ def cases(draw: st.DrawFn) -> Case:
         name, before = f"box{at}", ["a", "b", *(box.name for box in boxes)]
         input_ = boxes[-1].name if boxes else "a"
         other = draw(st.sampled_from(before))
-        kind = "join" if not boxes else draw(st.sampled_from(("join", "window", "filter", "both")))
+        firsts = ("join", "join", "rank")
+        kinds = firsts if not boxes else (*firsts[1:], "window", "filter", "both")
+        kind = draw(st.sampled_from(kinds))
         match kind:
             case "join":
                 left, right = draw(st.permutations([input_, other]))
@@ -81,6 +93,19 @@ def cases(draw: st.DrawFn) -> Case:
                         advance=f"{advance}us",
                         group_by=("key",),
                         columns={"n": "count(*)"},
+                    )
+                )
+            case "rank":
+                size = draw(st.integers(1, 8))
+                boxes.append(
+                    Rank(
+                        name=name,
+                        input=input_,
+                        size=f"{size}us",
+                        advance=f"{draw(st.integers(1, size))}us",
+                        group_by=("key",),
+                        order=("n desc",),
+                        k=draw(st.integers(1, 3)),
                     )
                 )
             case "filter":
@@ -120,6 +145,8 @@ def rows_of(fragment: Fragment, name: str, inputs: Inputs) -> list[Row]:
             return [row for input_ in box.inputs for row in rows_of(fragment, input_, inputs)]
         case Aggregate():
             return counted(box, rows_of(fragment, box.input, inputs))
+        case Rank():
+            return ranked(box, rows_of(fragment, box.input, inputs))
         case Join():
             sides = (rows_of(fragment, input_, inputs) for input_ in (box.left, box.right))
             return joined(box, *sides)
@@ -132,6 +159,22 @@ def counted(box: Aggregate, rows: Rows) -> list[Row]:
         starts = range(at - box.size_us + 1, at + 1)
         found.update((start, key) for start in starts if start % box.advance_us == 0)
     return [(start + box.size_us - 1, key, n) for (start, key), n in found.items()]
+
+
+def ranked(box: Rank, rows: Rows) -> list[Row]:
+    """The first rows by number, the greatest first and NULL last, then by event time."""
+    groups: dict[tuple[int, str | None], list[Row]] = {}
+    for row in rows:
+        for start in range(row[0] - box.size_us + 1, row[0] + 1):
+            if start % box.advance_us == 0:
+                groups.setdefault((start, row[1]), []).append(row)
+    return [
+        (start + box.size_us - 1, key, number)
+        for (start, key), group in groups.items()
+        for _, key, number in sorted(group, key=lambda r: (r[2] is None, -(r[2] or 0), r[0]))[
+            : box.k
+        ]
+    ]
 
 
 def joined(box: Join, left: Rows, right: Rows) -> list[Row]:

@@ -11,6 +11,7 @@ from medusa_core.network import (
     Map,
     Network,
     Output,
+    Rank,
     Source,
     Union,
 )
@@ -65,6 +66,8 @@ def test_every_kind_of_box_says_what_it_does() -> None:
         name="g", input="x", size="60s", advance="10s", group_by=("k",), columns=columns
     )
     assert describe_box(sliding) == "Aggregate 60s by 10s per k: a, b"
+    rank = Rank(name="r", input="x", size="60s", group_by=("k",), order=("p desc", "t"), k=3)
+    assert describe_box(rank) == "Rank 60s per k: first 3 by p desc, t"
     assert describe_box(Function(name="f", input="x", function=len, columns=columns)) == "Function"
 
 

@@ -100,6 +100,14 @@ def test_the_example_compiles_to_the_columns_of_the_page(example: Network) -> No
         ("fee", "decimal(10,2)"),
         ("refund", "decimal(10,2)"),
     ]
+    assert [(c.name, c.type) for c in checked.columns_of_output("dearest_trips")] == [
+        ("window_start", "timestamp"),
+        ("user", "string"),
+        ("km", "double"),
+        ("fee", "decimal(10,2)"),
+        ("kind", "string"),
+        ("rank", "bigint"),
+    ]
     assert {type(box).__name__ for box in example.boxes} == {kind.__name__ for kind in KINDS} - {
         "Network",
         "Source",
@@ -124,6 +132,29 @@ def test_the_join_of_the_example_gives_each_trip_with_its_refund_or_without(
         replayer.run(home, example, inputs, export=export)
     assert (export / "refunds_of_trips.csv").read_text().splitlines() == [
         "user,fee,refund", "ann,1.00,0.25", "ann,1.00,0.50", "ben,9.00,",
+    ]  # fmt: skip
+
+
+def test_the_rank_of_the_example_gives_the_two_dearest_trips_of_each_user_and_hour(
+    example: Network, replayer: Replayer
+) -> None:
+    """Of ann's two trips for 4.00 the first is dearer by rank; her fourth is of the next hour."""
+    trips = ["0,ann,5,2.00", "60000,ann,31,4.00", "70000,ann,30,4.00", "80000,ben,3,",
+             "3600000,ann,5,0.10"]  # fmt: skip
+    inputs = {}
+    for name, lines in (
+        ("trips", ["at_ms,user,km,fee", *trips]),
+        ("refunds", ["at_ms,account,amount", "1000,ann,0.50"]),
+    ):
+        path = replayer.folder / f"{name}.csv"
+        path.write_text("\n".join(lines) + "\n")
+        inputs[name] = [path]
+    export = replayer.folder / "export"
+    with replayer.home() as home:
+        replayer.run(home, example, inputs, export=export)
+    rows = (export / "dearest_trips.csv").read_text().splitlines()[1:]
+    assert [row.partition(",")[2] for row in rows] == [
+        "ann,30.0,4.00,long,2", "ann,31.0,4.00,long,1", "ben,3.0,,short,1", "ann,5.0,0.05,short,1",
     ]  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from medusa_core.network import (
     Network,
     Output,
     Port,
+    Rank,
     Source,
     Union,
 )
@@ -278,6 +279,52 @@ def test_a_join_that_names_its_columns_has_these() -> None:
     ],
 )  # fmt: skip
 def test_a_join_of_columns_that_do_not_fit_is_refused(network: Network, sentence: str) -> None:
+    with pytest.raises(Refused) as refused:
+        check_network(network)
+    assert sentence in str(refused.value)
+
+
+def a_ranked_network(*before: Box, **given: Any) -> Network:
+    """The ticks of each symbol, or what comes out of the boxes before, by size."""
+    parts: dict[str, Any] = {"input": "ticks", "size": "10s", "order": ("size desc",), "k": 3}
+    rank = Rank(name="best", **(parts | given))
+    outputs = (Output(name="result", input="best"),)
+    return Network(name="n", sources=(TICKS,), boxes=(*before, rank), outputs=outputs)
+
+
+def test_a_rank_has_the_columns_of_its_input_with_the_window_and_the_rank() -> None:
+    found = columns_of(a_ranked_network(column="place"), "best")
+    assert list(found.items()) == [
+        ("window_start", "timestamp"), *TICKS.columns.items(), ("place", "bigint"),
+    ]  # fmt: skip
+
+
+def test_a_rank_of_windows_keeps_the_start_of_these() -> None:
+    counts = Aggregate(name="counts", input="ticks", size="10s", columns={"n": "count(*)"})
+    network = a_ranked_network(counts, input="counts", order=("n",))
+    assert columns_of(network, "best") == {
+        "window_start": "timestamp", "n": "bigint", "rank": "bigint",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("network", "sentence"),
+    [
+        (a_ranked_network(order=("sise desc",)),
+         ("rank best of network n orders by 'sise', which is not a column; did you mean 'size'?")),
+        (a_ranked_network(group_by=("symbl",)), "n groups by 'symbl', which is not"),
+        (a_ranked_network(column="size"),
+         ("rank best of network n has two columns named 'size', one of its input and the rank: "
+          "write column='…' with another name")),
+        (a_ranked_network(MEANS, input="means", order=("mean",)),
+         ("rank best of network n orders by mean, whose last digits may differ from run to run: "
+          "round it in a map before it")),
+        (a_ranked_network(MEANS, input="means", order=("symbol",)),
+         ("rank best of network n reads mean, whose last digits may differ from run to run, and "
+          "ties are decided by every column: round it in a map before it")),
+    ],
+)  # fmt: skip
+def test_a_rank_of_columns_that_do_not_fit_is_refused(network: Network, sentence: str) -> None:
     with pytest.raises(Refused) as refused:
         check_network(network)
     assert sentence in str(refused.value)

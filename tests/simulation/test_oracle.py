@@ -94,6 +94,16 @@ def test_what_makes_no_pair_is_absent_once_that_is_certain() -> None:
     assert rows["meeting"] == Counter([(23 * S, 12 * S, 0, 2), (13 * S, 2 * S, 1, 3)])
 
 
+def test_ranks_are_given_to_the_greatest_values_of_a_key() -> None:
+    question = replace(QUESTION, form="ranks", sums_size_us=20 * S, loud_from=1)
+    best = [(20 * S - 1, 0, 1 * S, 0, 4, 1), (20 * S - 1, 0, 2 * S, 1, 3, 1)]
+    assert expected_rows(SOURCES, question)["best"] == Counter(best)
+    best.append((20 * S - 1, 0, 12 * S, 0, 2, 2))
+    rows = expected_rows(SOURCES, replace(question, loud_from=2))
+    assert rows["best"] == Counter(best)
+    assert rows["counts"][30 * S - 1, 10 * S, 0, 2, 6] == 1
+
+
 def test_the_oracle_shares_no_code_with_what_it_checks() -> None:
     tree = ast.parse(Path(oracle.__file__).read_text())
     imported = [

@@ -13,6 +13,7 @@
     chain           s.. -> gathered -> counts -> loud -> peaks (windows over windows)
     pairs           the diamond with a Join of picked with gathered in the place of the Union
     absence         the same, with a Join that gives what of gathered has no partner in picked
+    ranks           s.. -> gathered -> best (Rank) -> counts -> loud
 
 In a diamond one stream reaches a fragment on two paths, one longer than the other; in a knot it
 is read once, for windows of two lengths. A chain has four fragments one behind the other and no
@@ -26,7 +27,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from medusa_core.names import StreamName
-from medusa_core.network import Aggregate, Box, Filter, Join, Network, Output, Source, Union
+from medusa_core.network import Aggregate, Box, Filter, Join, Network, Output, Rank, Source, Union
 
 WIDTH_US = 10_000_000
 WIDTH_S = WIDTH_US // 1_000_000
@@ -44,10 +45,11 @@ class Form(Enum):
     CHAIN = "chain"
     PAIRS = "pairs"
     ABSENCE = "absence"
+    RANKS = "ranks"
 
 
-JOINED = (Form.PAIRS, Form.ABSENCE)
-UNJOINED = tuple(form for form in Form if form not in JOINED)
+DRAWN_BY_NUMBER = (Form.PAIRS, Form.ABSENCE, Form.RANKS)
+DRAWN_BY_CHANCE = tuple(form for form in Form if form not in DRAWN_BY_NUMBER)
 
 
 WIDE = {
@@ -58,6 +60,7 @@ WIDE = {
     Form.CHAIN: frozenset({"counts", "loud", "peaks"}),
     Form.PAIRS: frozenset({"counts", "loud"}),
     Form.ABSENCE: frozenset({"counts", "loud"}),
+    Form.RANKS: frozenset({"counts", "loud"}),
 }
 """The streams whose buckets may be wider: windows, and what is behind them."""
 
@@ -96,6 +99,8 @@ def network_of(rules: Rules, sources: Sequence[StreamName]) -> Network:
             boxes, outputs = _chain(rules)
         case Form.PAIRS | Form.ABSENCE:
             boxes, outputs = _joined(rules)
+        case Form.RANKS:
+            boxes, outputs = _counted_behind(rules, _best(rules))
     gathering = Union(name="gathered", inputs=tuple(sources), fragment="gather")
     return Network(
         name="simulated",
@@ -202,6 +207,27 @@ def _joined(rules: Rules) -> tuple[Boxes, Outputs]:
         _loud(rules, "counts", fragment="loud" if rules.is_cut_finely else "count"),
     )
     return boxes, {"loud": "noise.loud", "counts": "counts", "rest": "pick.rest"}
+
+
+def _counted_behind(rules: Rules, box: Box) -> tuple[Boxes, Outputs]:
+    boxes = (
+        box,
+        _counts(rules, box.name, fragment="count"),
+        _loud(rules, "counts", fragment="loud" if rules.is_cut_finely else "count"),
+    )
+    return boxes, {"loud": "noise.loud", "counts": "counts"}
+
+
+def _best(rules: Rules) -> Rank:
+    return Rank(
+        name="best",
+        input="gathered",
+        size=f"{rules.sums_size * WIDTH_S}s",
+        group_by=("key",),
+        order=("value desc",),
+        k=rules.loud_from,
+        fragment="rank",
+    )
 
 
 def _pick(rules: Rules, fragment: str = "pick") -> Filter:

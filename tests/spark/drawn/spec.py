@@ -104,6 +104,20 @@ class Join:
 
 
 @dataclass(frozen=True)
+class Rank:
+    """The first `k` rows of windows by group, by `order`: columns, and whether descending."""
+
+    name: str
+    input: str
+    size_s: int
+    advance_s: int
+    group_by: tuple[str, ...]
+    order: tuple[tuple[str, bool], ...]
+    k: int
+    column: str
+
+
+@dataclass(frozen=True)
 class Function:
     """A PySpark function of this module, over the columns k and i."""
 
@@ -112,7 +126,7 @@ class Function:
     kind: str
 
 
-Box = Filter | Map | Union | Aggregate | Join | Function
+Box = Filter | Map | Union | Aggregate | Join | Rank | Function
 
 
 @dataclass
@@ -247,7 +261,7 @@ class _Drawing:
                 self.aggregate(ref)
         self.readable = [r for r in self.readable if r.startswith("agg")]
         for _ in range(random.randint(0, 2)):
-            random.choice([self.filter, self.map, self.aggregate])()
+            random.choice([self.filter, self.map, self.aggregate, self.rank])()
 
     def join(self, records: str) -> None:
         """A Union of records with rows of their own windows, both under the same columns."""
@@ -343,7 +357,7 @@ class _Drawing:
         return self.random.choice(self.unread if is_new else self.readable)
 
     def box(self) -> None:
-        makes = [self.filter, self.map, self.aggregate, self.aggregate, self.union]
+        makes = [self.filter, self.map, self.aggregate, self.aggregate, self.union, self.rank]
         self.random.choice(makes)()
 
     def filter(self, ref: str | None = None, ports: int | None = None) -> None:
@@ -384,8 +398,7 @@ class _Drawing:
         ref = ref or self.some_input()
         columns, fails = net.relations[ref], self.may_fail
         size_s, advance_s = random.choice(_WINDOWS_S[net.kind in SLIDING])
-        can_group = [n for n, t in columns if n in GROUPS or (n[0] in "ca" and t != "binary")]
-        group_by = tuple(random.sample(can_group, min(len(can_group), random.choice((0, 1, 1, 2)))))
+        group_by = self.some_group(columns)
         is_fold = net.kind in FOLDS
         kinds = ["foldable"] if is_fold else _AGGREGATIONS.get(net.kind, ["any"])
         values = tuple(
@@ -411,6 +424,24 @@ class _Drawing:
             box,
             columns=(("window_start", "timestamp"), *grouped, *((n, a.type) for n, a in values)),
         )
+
+    def rank(self) -> None:
+        random, net = self.random, self.net
+        ref = self.some_input()
+        columns = net.relations[ref]
+        size_s, advance_s = random.choice(_WINDOWS_S[0])
+        keys = random.sample(columns, min(len(columns), random.choice((0, 1, 1, 2))))
+        order = tuple((n, random.random() < 0.5) for n, _ in keys)
+        box = Rank(self.name("rank"), self.read(ref), size_s, advance_s, self.some_group(columns),
+                   order, random.choice((1, 2, 5)), f"r{len(net.boxes)}")  # fmt: skip
+        start = () if "window_start" in dict(columns) else (("window_start", "timestamp"),)
+        self.add_box(box, columns=(*start, *columns, (box.column, "bigint")))
+
+    def some_group(self, columns: Columns) -> tuple[str, ...]:
+        """None, one or two of the columns, to group by."""
+        can_group = [n for n, t in columns if n in GROUPS or (n[0] in "ca" and t != "binary")]
+        count = min(len(can_group), self.random.choice((0, 1, 1, 2)))
+        return tuple(self.random.sample(can_group, count))
 
     def function(self) -> None:
         able = [
@@ -483,6 +514,13 @@ def _boxes(net: Drawn, member: str) -> Iterator[medusa.Box]:
                     on=tuple(a if a == b else f"{a} = {b}" for a, b in box.on),
                     within=(f"{box.within[0]}us", f"{box.within[1]}us"),
                     columns={n: f"{s}.{c}" for n, s, c in box.columns} if box.is_named else {},
+                )  # fmt: skip
+            case Rank():
+                yield medusa.Rank(
+                    name=name, input=of_member(box.input, member), fragment=fragment,
+                    size=f"{box.size_s}s", advance=f"{box.advance_s}s", group_by=box.group_by,
+                    order=tuple(f"{n} desc" if is_desc else n for n, is_desc in box.order),
+                    k=box.k, column=box.column,
                 )  # fmt: skip
             case Function():
                 yield medusa.Function(
