@@ -7,6 +7,7 @@ from typing import assert_never
 from medusa_core.network import (
     Aggregate,
     Box,
+    Deduplicate,
     Filter,
     Function,
     Join,
@@ -38,6 +39,8 @@ def describe_box(box: Box) -> str:
             window = box.size if box.advance is None else f"{box.size} by {box.advance}"
             groups = f" per {', '.join(box.group_by)}" if box.group_by else ""
             return f"Rank {window}{groups}: first {box.k} by {', '.join(box.order) or 'event time'}"
+        case Deduplicate():
+            return f"Deduplicate first per {', '.join(box.by)} within {box.within}"
         case Function():
             return "Function"
     assert_never(box)

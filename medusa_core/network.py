@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, assert_never, get_args
 
 from medusa_core.columns import declare_columns
+from medusa_core.deduplication import Deduplicate as Deduplicate
+from medusa_core.deduplication import check_deduplicate
 from medusa_core.errors import Refused
 from medusa_core.frozen import freeze
 from medusa_core.grid import parse_duration_us, unit_near
@@ -171,7 +173,7 @@ class Function:
 
 
 # BSort and Resample take their place in this union; a reader ends in assert_never.
-Box = Filter | Map | Union | Aggregate | Join | Rank | Function
+Box = Filter | Map | Union | Aggregate | Join | Rank | Deduplicate | Function
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,7 +317,7 @@ def ports_of(box: Box) -> tuple[str, ...]:
     match box:
         case Filter():
             return (*box.cases, *((box.otherwise,) if box.otherwise else ()))
-        case Map() | Union() | Aggregate() | Join() | Rank() | Function():
+        case Map() | Union() | Aggregate() | Join() | Rank() | Deduplicate() | Function():
             return ("",)
     assert_never(box)
 
@@ -453,6 +455,8 @@ def check_box(box: Box) -> None:
         case Rank():
             check_windows("rank", box)
             check_rank(box)
+        case Deduplicate():
+            check_deduplicate(box)
         case Function():
             declare_columns(f"function {box.name!r}", box.columns)
             if not callable(box.function):

@@ -18,6 +18,7 @@ from medusa_core.names import PlanId, StreamName
 from medusa_core.network import (
     Aggregate,
     Box,
+    Deduplicate,
     Filter,
     Function,
     Join,
@@ -30,7 +31,8 @@ from medusa_core.network import (
 )
 
 _KINDS: Mapping[str, type[Any]] = {
-    kind.__name__.lower(): kind for kind in (Filter, Map, Union, Aggregate, Join, Rank, Function)
+    kind.__name__.lower(): kind
+    for kind in (Filter, Map, Union, Aggregate, Join, Rank, Deduplicate, Function)
 }
 
 
@@ -123,9 +125,7 @@ def _box(document: Mapping[str, Any]) -> Box:
     for name in ("columns", "cases"):
         if name in fields:
             fields[name] = dict(fields[name])
-    for name in ("inputs", "group_by", "on", "within", "order"):
-        if name in fields:
-            fields[name] = tuple(fields[name])
+    fields |= {name: tuple(item) for name, item in fields.items() if isinstance(item, list)}
     if "function" in fields:
         fields["function"] = _absent
     box: Box = _KINDS[document["kind"]](**fields)

@@ -20,6 +20,7 @@ from medusa_core.fragments import Fragment, fragments_of
 from medusa_core.frozen import freeze
 from medusa_core.network import (
     Aggregate,
+    Deduplicate,
     Filter,
     Function,
     Join,
@@ -44,7 +45,7 @@ from pipelines.language.joined_columns import (
     types_of_joined,
 )
 from pipelines.language.places import NO_PLACES, Places
-from pipelines.language.ranked_columns import check_key, ranked_columns
+from pipelines.language.ranked_columns import check_deduplicated, check_key, ranked_columns
 
 WINDOW_START = Column("window_start", "timestamp")
 
@@ -101,6 +102,13 @@ class CheckedRank:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedDeduplicate:
+    """A deduplicate whose keys are there and exact."""
+
+    box: Deduplicate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedFunction:
     """A function box: its columns are what it declares."""
 
@@ -114,6 +122,7 @@ CheckedBox = (
     | CheckedAggregate
     | CheckedJoin
     | CheckedRank
+    | CheckedDeduplicate
     | CheckedFunction
 )
 
@@ -217,6 +226,9 @@ class _Walk:
             case Rank():
                 self.boxes[name] = CheckedRank(box=box)
                 columns, inexact = ranked_columns(box, owner, columns, inexact), frozenset()
+            case Deduplicate():
+                check_deduplicated(box, owner, columns, inexact)
+                self.boxes[name] = CheckedDeduplicate(box=box)
             case Function():
                 if inexact:
                     named, advice = inexact_values(columns, inexact, "in a map before it")

@@ -26,6 +26,7 @@ from medusa_core.names import StreamName
 from medusa_core.network import (
     Aggregate,
     Box,
+    Deduplicate,
     Filter,
     Function,
     Join,
@@ -123,7 +124,7 @@ def _route_of(checked: CheckedNetwork, fragment: Fragment, input_: Port) -> _Rou
     for box in fragment.boxes:
         if not any(checked.network.port(r, box.name) in route.carries for r in inputs_of(box)):
             continue
-        if isinstance(box, Aggregate | Join | Rank):
+        if isinstance(box, Aggregate | Join | Rank | Deduplicate):
             route.ends.add(box.name)
         else:
             route.boxes.add(box.name)

@@ -1,10 +1,11 @@
-"""Columns that a box groups or orders by, and those that a Rank gives."""
+"""Columns that boxes group and order by, and those that a Rank gives."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
 
 from medusa_core.columns import Column, declare_columns
+from medusa_core.deduplication import Deduplicate
 from medusa_core.errors import Refused
 from medusa_core.ranks import WINDOW_START, Rank
 from pipelines.language.functions import suggestion
@@ -48,3 +49,13 @@ def ranked_columns(
     start = {} if WINDOW_START in known else {WINDOW_START: "timestamp"}
     types = {name: column.type for name, column in known.items()}
     return declare_columns(owner, {**start, **types, box.column: "bigint"})
+
+
+def check_deduplicated(
+    box: Deduplicate, owner: str, columns: tuple[Column, ...], inexact: Set[str]
+) -> None:
+    """Refuse keys of a Deduplicate that are not there, and what is not exact."""
+    known = {column.name: column for column in columns}
+    for name in box.by:
+        check_key(owner, "has the key", name, known, inexact)
+    check_all_exact(owner, columns, inexact)

@@ -9,6 +9,7 @@ from medusa_core.columns import Column
 from medusa_core.network import (
     Aggregate,
     Box,
+    Deduplicate,
     Filter,
     Function,
     Join,
@@ -42,7 +43,7 @@ def port_columns(network: Network) -> Mapping[Port, Columns]:
 
 def _columns(box: Box, inputs: Sequence[Columns]) -> Columns:
     match box:
-        case Filter() | Union():
+        case Filter() | Union() | Deduplicate():
             return inputs[0]
         case Map():
             return _typed(box.columns, inputs[0])

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from medusa_core.grid import Range
-from medusa_core.network import Aggregate, Box, Join, Network, Port, Rank, inputs_of
+from medusa_core.network import Aggregate, Box, Deduplicate, Join, Network, Port, Rank, inputs_of
 
 Parts = tuple[Range, ...]
 """Ranges in order that neither overlap nor touch."""
@@ -37,6 +37,10 @@ def needed(network: Network, port: Port, part: Range) -> Mapping[str, Range]:
         if first > last:
             return {}
         part = Range(first, last + box.size_us)
+    if isinstance(box, Deduplicate):
+        # The records of the span, from its beginning on, decide which of them is the first.
+        into_span_us = part.from_us % box.within_us
+        part = Range(part.from_us - into_span_us, part.to_us)
     found: dict[str, Range] = {}
     for reference, reach_us in zip(inputs_of(box), reaches_us(box), strict=True):
         behind = part if not isinstance(box, Join) else Range(part.from_us - reach_us, part.to_us)
@@ -50,6 +54,8 @@ def reaches_us(box: Box) -> tuple[int, ...]:
     match box:
         case Aggregate() | Rank():
             return (box.size_us,)
+        case Deduplicate():
+            return (box.within_us,)
         case Join():
             # A row waits for the right rows that a left row may still meet, up to `hi` after it.
             latest_us, earliest_us = max(box.hi_us, 0), box.lo_us

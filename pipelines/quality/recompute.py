@@ -19,6 +19,7 @@ from medusa_core.grid import Range
 from medusa_core.network import (
     Aggregate,
     Box,
+    Deduplicate,
     Filter,
     Function,
     Join,
@@ -205,6 +206,8 @@ class _Statements:
                 return _join(box, *inputs)
             case Rank():
                 return _rank(box, given, made)
+            case Deduplicate():
+                return _deduplicate(box, given)
             case Function():
                 raise NotTranspiled("a Function")
 
@@ -298,6 +301,16 @@ def _rank(box: Rank, given: Columns, made: Columns) -> _Statements:
         f"SELECT {listed}, {_WINDOW} + {box.size_us - 1} AS {quoted_name(STIME)} "
         f"FROM ({_windows(box, '{in0}')}) QUALIFY {number} <= {box.k}"
     )
+    return _Statements({Port(box.name): rows})
+
+
+def _deduplicate(box: Deduplicate, given: Columns) -> _Statements:
+    """The first record of each span and key, as what stays of the sorted records."""
+    value, stime = {c.name: _one_zero(c) for c in given}, quoted_name(STIME)
+    span = f"{stime} - {floor_mod(stime, box.within_us)}"
+    keys = ", ".join((span, *(value[name] for name in box.by)))
+    order = ", ".join(f"{by} ASC NULLS FIRST" for by in (stime, *value.values()))
+    rows = f"SELECT DISTINCT ON ({keys}) {_listed(given)} FROM {{in0}} ORDER BY {keys}, {order}"
     return _Statements({Port(box.name): rows})
 
 

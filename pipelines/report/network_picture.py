@@ -7,6 +7,7 @@ from typing import assert_never
 from medusa_core.network import (
     Aggregate,
     Box,
+    Deduplicate,
     Filter,
     Function,
     Join,
@@ -100,6 +101,8 @@ def _lines(box: Box) -> tuple[str, ...]:
             groups = f" per {', '.join(box.group_by)}" if box.group_by else ""
             ordered = f"first {box.k} by {', '.join(box.order) or 'event time'}"
             return (f"windows of {window}{groups}", ordered, f"{box.column} = 1, 2, …")
+        case Deduplicate():
+            return (f"first per {', '.join(box.by)}", f"within {box.within}")
         case Function():
             called = getattr(box.function, "__qualname__", "function")
             return (f"{called}(frame)", f"gives {', '.join(box.columns)}")

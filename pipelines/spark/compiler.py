@@ -4,8 +4,8 @@ The plan has the same shape whether or not an input has records, and no bucket b
 text, so that Spark compiles its classes once and not once per step. Rows of all outputs come out
 of one job: a tag names the output of a row, and columns of equal type share slots. Outputs that
 only filter one relation are separated in one pass over it; a relation that several boxes read and
-that has an Aggregate, a Join, a Rank or a Function behind it is computed once and kept for the job
-(a Statement).
+that has another box than a Filter, Map or Union behind it is computed once and kept for the job (a
+Statement).
 
 Records on which an expression failed have a separate tag, for quarantine: the failed input record
 as JSON, which expression it was and why. A failed record is in no output behind its box, whether
@@ -24,6 +24,7 @@ from medusa_core.names import StreamName
 from medusa_core.network import (
     Aggregate,
     Box,
+    Deduplicate,
     Filter,
     Function,
     Join,
@@ -195,7 +196,7 @@ class _Compiler:
         if port in self.fragment.inputs or self._relation(port) in self.kept:
             return False
         box = self.fragment.network.box(port.owner)
-        if isinstance(box, Aggregate | Join | Rank | Function):
+        if isinstance(box, Aggregate | Join | Rank | Deduplicate | Function):
             return True
         return any(self._is_costly(self.fragment.network.port(r, box.name)) for r in inputs_of(box))
 
@@ -219,6 +220,8 @@ class _Compiler:
                 self._add_join(box, *inputs)
             case Rank():
                 self._add_rank(box, inputs[0])
+            case Deduplicate():
+                self._add_deduplicate(box, inputs[0])
             case Function():
                 self._add_function(box, inputs[0])
             case _:
@@ -391,15 +394,12 @@ class _Compiler:
     def _add_rank(self, box: Rank, input_: str) -> None:
         window, ranked = f"{box.name}WINDOW", f"{box.name}RANKED"
         self._add(window, _windowed(box, input_), input_)
-        given = self._columns_behind(box)
-        types = {column.name: column.type for column in given}
-        groups = (WINDOW, *(_one_zero(name, types[name]) for name in box.group_by))
-        keys = [
+        types = {column.name: column.type for column in self._columns_behind(box)}
+        order = [
             f"{_one_zero(name, types[name])} {'DESC' if is_descending else 'ASC'} NULLS LAST"
             for name, is_descending in box.keys
         ]
-        keys += [STIME, *(f"{_one_zero(c.name, c.type)} ASC NULLS FIRST" for c in given)]
-        number = f"row_number() OVER (PARTITION BY {', '.join(groups)} ORDER BY {', '.join(keys)})"
+        number = self._row_number(box, WINDOW, box.group_by, order)
         self._add(ranked, f"SELECT *, {number} AS {RANK} FROM {window}", window)
         special = {
             WINDOW_START: f"timestamp_micros({WINDOW})",
@@ -411,6 +411,24 @@ class _Compiler:
         )
         sql = f"SELECT {columns}, {WINDOW} + {box.size_us - 1}L AS {STIME} FROM {ranked}"
         self._add(self._relation(Port(box.name)), f"{sql} WHERE {RANK} <= {box.k}", ranked)
+
+    def _add_deduplicate(self, box: Deduplicate, input_: str) -> None:
+        numbered, length_us = f"{box.name}NUMBERED", box.within_us
+        number = self._row_number(box, f"{STIME} - pmod({STIME}, {length_us}L)", box.by)
+        self._add(numbered, f"SELECT *, {number} AS {RANK} FROM {input_}", input_)
+        columns = ", ".join((*_names(self._columns_behind(box)), STIME))
+        first = f"SELECT {columns} FROM {numbered} WHERE {RANK} = 1"
+        self._add(self._relation(Port(box.name)), first, numbered)
+
+    def _row_number(
+        self, box: Rank | Deduplicate, part: str, keys: Sequence[str], order: Sequence[str] = ()
+    ) -> str:
+        """The number of a record within a part of event time and a key, ties in canonical order."""
+        compared = {c.name: _one_zero(c.name, c.type) for c in self._columns_behind(box)}
+        groups = ", ".join((part, *(compared[name] for name in keys)))
+        ties = (STIME, *(f"{column} ASC NULLS FIRST" for column in compared.values()))
+        ordered = ", ".join((*order, *ties))
+        return f"row_number() OVER (PARTITION BY {groups} ORDER BY {ordered})"
 
     def _add_failed(
         self, box: Map | Aggregate, tried: str, failures: Sequence[Failure | None],
@@ -434,7 +452,9 @@ class _Compiler:
         self.statements.append(Statement(name, sql, box.function, columns))
         self.kept.add(name)
 
-    def _columns_behind(self, box: Filter | Map | Aggregate | Rank) -> tuple[Column, ...]:
+    def _columns_behind(
+        self, box: Filter | Map | Aggregate | Rank | Deduplicate
+    ) -> tuple[Column, ...]:
         return self.checked.columns[self.fragment.network.port(box.input, box.name)]
 
     def _fails(

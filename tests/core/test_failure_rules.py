@@ -16,7 +16,17 @@ from medusa_core.fragments import Fragment, fragments_of
 from medusa_core.grid import Range
 from medusa_core.joins import KINDS, Join
 from medusa_core.names import StreamName
-from medusa_core.network import Aggregate, Box, Map, Network, Output, Rank, Source, Union
+from medusa_core.network import (
+    Aggregate,
+    Box,
+    Deduplicate,
+    Map,
+    Network,
+    Output,
+    Rank,
+    Source,
+    Union,
+)
 
 S = 1_000_000
 READINGS = StreamName("readings")
@@ -125,7 +135,7 @@ def cases(draw: st.DrawFn) -> Case:
     for at in range(draw(st.integers(2, 4))):
         input_ = boxes[-1].name if boxes else "readings"
         name = f"box{at}"
-        kind = draw(st.sampled_from(("window", "window", "map", "both", "join", "rank")))
+        kind = draw(st.sampled_from(("window", "window", "map", "both", "join", "rank", "first")))
         if kind == "window":
             size = draw(st.integers(1, SIZE_MAX))
             advance = draw(st.integers(1, size))
@@ -133,6 +143,9 @@ def cases(draw: st.DrawFn) -> Case:
         elif kind == "rank":
             size = draw(st.integers(1, SIZE_MAX))
             boxes.append(Rank(name=name, input=input_, size=f"{size}us", order=("n",), k=1))
+        elif kind == "first":
+            within = f"{draw(st.integers(1, SIZE_MAX))}us"
+            boxes.append(Deduplicate(name=name, input=input_, by=("n",), within=within))
         elif kind == "both" and boxes:
             boxes.append(Union(name=name, inputs=(input_, "readings")))
         elif kind == "join" and boxes:
@@ -178,6 +191,13 @@ def inputs_of(box: Box) -> tuple[str, ...]:
     return box.inputs if isinstance(box, Union) else (box.input,)
 
 
+def span_with(box: Deduplicate, position: int) -> range:
+    """The positions of the span that holds one."""
+    length = box.within_us
+    first = position // length * length
+    return range(first, first + length)
+
+
 def rows_of_join(box: Join, input_: str, position: int) -> set[int]:
     """Where the rows of a Join may be that depend on a row of an input at a position."""
     found: set[int] = set()
@@ -201,6 +221,8 @@ def needed_at(fragment: Fragment, name: str, positions: set[int]) -> set[tuple[i
         own = positions
         if isinstance(box, Aggregate | Rank):
             own = {w[-1] for at in positions for w in windows_with(box, at)}
+        if isinstance(box, Deduplicate):
+            own = {p for at in positions for p in span_with(box, at) if p >= at}
         if isinstance(box, Join):
             own = {p for at in positions for p in rows_of_join(box, name, at)}
         found |= needed_at(fragment, box.name, own)
@@ -215,6 +237,8 @@ def records_of(fragment: Fragment, name: str, positions: set[int]) -> set[int]:
     if isinstance(box, Aggregate | Rank):
         ending = (w for at in positions for w in windows_with(box, at) if w[-1] == at)
         positions = {at for window in ending for at in window}
+    if isinstance(box, Deduplicate):
+        positions = {p for at in positions for p in span_with(box, at) if p <= at}
     if isinstance(box, Join):
         before = range(min(positions, default=0) - 9, max(positions, default=0) + 1)
         return {
@@ -231,7 +255,7 @@ def is_behind_windows(fragment: Fragment, name: str) -> bool:
     if name == READINGS:
         return False
     box = fragment.network.box(name)
-    return isinstance(box, Aggregate | Join | Rank) or any(
+    return isinstance(box, Aggregate | Join | Rank | Deduplicate) or any(
         is_behind_windows(fragment, i) for i in inputs_of(box)
     )
 

@@ -1,4 +1,4 @@
-"""I2 over generated chains of boxes with Joins and Ranks: a row is the same in any range.
+"""I2 over generated chains of boxes that read wide ranges: a row is the same in any range.
 
 A step may read of each input the range that `Fragment.needed` says and no more. The boxes are
 evaluated here row by row, over everything and over what each step reads: event times are a few
@@ -22,6 +22,7 @@ from medusa_core.names import StreamName
 from medusa_core.network import (
     Aggregate,
     Box,
+    Deduplicate,
     Filter,
     Map,
     Network,
@@ -60,7 +61,7 @@ def cases(draw: st.DrawFn) -> Case:
         name, before = f"box{at}", ["a", "b", *(box.name for box in boxes)]
         input_ = boxes[-1].name if boxes else "a"
         other = draw(st.sampled_from(before))
-        firsts = ("join", "join", "rank")
+        firsts = ("join", "join", "rank", "first")
         kinds = firsts if not boxes else (*firsts[1:], "window", "filter", "both")
         kind = draw(st.sampled_from(kinds))
         match kind:
@@ -108,6 +109,9 @@ def cases(draw: st.DrawFn) -> Case:
                         k=draw(st.integers(1, 3)),
                     )
                 )
+            case "first":
+                within = f"{draw(st.integers(1, 9))}us"
+                boxes.append(Deduplicate(name=name, input=input_, by=("key",), within=within))
             case "filter":
                 boxes.append(Filter(name=name, input=input_, cases={"some": "n >= 1"}))
             case "both":
@@ -147,6 +151,12 @@ def rows_of(fragment: Fragment, name: str, inputs: Inputs) -> list[Row]:
             return counted(box, rows_of(fragment, box.input, inputs))
         case Rank():
             return ranked(box, rows_of(fragment, box.input, inputs))
+        case Deduplicate():
+            found: dict[tuple[int, str | None], Row] = {}
+            rows = rows_of(fragment, box.input, inputs)
+            for row in sorted(rows, key=lambda r: (r[0], r[2] is not None, r[2] or 0)):
+                found.setdefault((row[0] // box.within_us, row[1]), row)
+            return list(found.values())
         case Join():
             sides = (rows_of(fragment, input_, inputs) for input_ in (box.left, box.right))
             return joined(box, *sides)

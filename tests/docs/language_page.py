@@ -19,7 +19,8 @@ from tests.docs.pages import DOCS
 PAGE = DOCS / "language.md"
 KINDS = (
     network.Network, network.Source, network.Filter, network.Map, network.Union,
-    network.Aggregate, network.Join, network.Rank, network.Function, network.Output,
+    network.Aggregate, network.Join, network.Rank, network.Deduplicate, network.Function,
+    network.Output,
 )  # fmt: skip
 COLUMNS = {
     name: Column(name, type_)

@@ -135,16 +135,20 @@ def test_the_join_of_the_example_gives_each_trip_with_its_refund_or_without(
     ]  # fmt: skip
 
 
-def test_the_rank_of_the_example_gives_the_two_dearest_trips_of_each_user_and_hour(
+def test_the_rank_and_the_deduplicate_of_the_example_give_the_first_records_of_each_hour(
     example: Network, replayer: Replayer
 ) -> None:
-    """Of ann's two trips for 4.00 the first is dearer by rank; her fourth is of the next hour."""
+    """Of ann's trips for 4.00 the earlier one is first, and her fourth is in the next hour.
+
+    Her refund of 0.50 is there twice in the first hour, and once more in the next one.
+    """
     trips = ["0,ann,5,2.00", "60000,ann,31,4.00", "70000,ann,30,4.00", "80000,ben,3,",
              "3600000,ann,5,0.10"]  # fmt: skip
+    refunds = ["1000,ann,0.50", "3599999,ann,0.50", "3600000,ann,0.50"]
     inputs = {}
     for name, lines in (
         ("trips", ["at_ms,user,km,fee", *trips]),
-        ("refunds", ["at_ms,account,amount", "1000,ann,0.50"]),
+        ("refunds", ["at_ms,account,amount", *refunds]),
     ):
         path = replayer.folder / f"{name}.csv"
         path.write_text("\n".join(lines) + "\n")
@@ -152,6 +156,8 @@ def test_the_rank_of_the_example_gives_the_two_dearest_trips_of_each_user_and_ho
     export = replayer.folder / "export"
     with replayer.home() as home:
         replayer.run(home, example, inputs, export=export)
+    kept = (export / "refunds_once.csv").read_text().splitlines()
+    assert kept == ["at_ms,account,amount", "1000,ann,0.50", "3600000,ann,0.50"]
     rows = (export / "dearest_trips.csv").read_text().splitlines()[1:]
     assert [row.partition(",")[2] for row in rows] == [
         "ann,30.0,4.00,long,2", "ann,31.0,4.00,long,1", "ben,3.0,,short,1", "ann,5.0,0.05,short,1",

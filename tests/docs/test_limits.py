@@ -80,7 +80,8 @@ def settings(postgres_server: EmbeddedServer, tmp_path: Path) -> Settings:
 
 def test_a_network_has_these_kinds_of_boxes_and_no_subquery() -> None:
     names = {box.__name__ for box in get_args(Box)}
-    assert names == {"Filter", "Map", "Union", "Aggregate", "Join", "Rank", "Function"}
+    kinds = {"Filter", "Map", "Union", "Aggregate", "Join", "Rank", "Deduplicate", "Function"}
+    assert names == kinds
     for expression in ("k IN (SELECT k FROM s)", "EXISTS (SELECT 1 FROM s)"):
         with pytest.raises(Refused, match=r"subquery|IN without a list"):
             check_network(_network(Filter(name="b", input="s", cases={"yes": expression})))

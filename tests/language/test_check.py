@@ -11,6 +11,7 @@ from medusa_core.errors import Refused
 from medusa_core.network import (
     Aggregate,
     Box,
+    Deduplicate,
     Filter,
     Function,
     Join,
@@ -325,6 +326,38 @@ def test_a_rank_of_windows_keeps_the_start_of_these() -> None:
     ],
 )  # fmt: skip
 def test_a_rank_of_columns_that_do_not_fit_is_refused(network: Network, sentence: str) -> None:
+    with pytest.raises(Refused) as refused:
+        check_network(network)
+    assert sentence in str(refused.value)
+
+
+def a_deduplicated_network(*before: Box, **given: Any) -> Network:
+    """The first tick of each symbol, or what comes out of the boxes before, in an hour."""
+    parts: dict[str, Any] = {"input": "ticks", "by": ("symbol",), "within": "1h"}
+    outputs = (Output(name="result", input="once"),)
+    boxes = (*before, Deduplicate(name="once", **(parts | given)))
+    return Network(name="n", sources=(TICKS,), boxes=boxes, outputs=outputs)
+
+
+def test_a_deduplicate_has_the_columns_of_its_input() -> None:
+    assert columns_of(a_deduplicated_network(), "once") == TICKS.columns
+
+
+@pytest.mark.parametrize(
+    ("network", "sentence"),
+    [
+        (a_deduplicated_network(by=("symbl",)),
+         ("deduplicate once of network n has the key 'symbl', which is not a column; did you mean "
+          "'symbol'?")),
+        (a_deduplicated_network(MEANS, input="means", by=("mean",)),
+         "once of network n has the key mean, whose last digits may differ from run to run: round"),
+        (a_deduplicated_network(MEANS, input="means"),
+         "reads mean, whose last digits may differ from run to run, and ties are decided by every"),
+    ],
+)  # fmt: skip
+def test_a_deduplicate_of_columns_that_do_not_fit_is_refused(
+    network: Network, sentence: str
+) -> None:
     with pytest.raises(Refused) as refused:
         check_network(network)
     assert sentence in str(refused.value)

@@ -1,4 +1,4 @@
-"""A network with Ranks, replayed from a recorded file, against loops over the same records."""
+"""Ranks and a Deduplicate over a recorded file, against loops over the same records."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ import duckdb
 import pytest
 
 from medusa_core.certificates import Suite
-from medusa_core.network import Aggregate, Filter, Network, Output, Rank, Source
+from medusa_core.network import Aggregate, Deduplicate, Filter, Network, Output, Rank, Source
+from pipelines.language.check import check_network, fragments_for
 from pipelines.quality.recompute import DUCKDB
 from pipelines.spark import compiler
+from pipelines.spark.step import StepEngine
 from pipelines.storage.csv_export import export_stream
 from tests.quality.homes import Checked, certificate, checked_home
 from tests.replaying import Replayer, digests
@@ -40,6 +42,7 @@ NETWORK = Network(
         Aggregate(name="traded", input="ticks", size="20s", group_by=("symbol",),
                   columns={"n": "count(*)"}),
         Rank(name="busiest", input="traded", size="20s", order=("n desc",), k=1),
+        Deduplicate(name="once", input="ticks", by=("symbol", "price"), within="25s"),
         Filter(name="first_place", input="smallest", cases={"yes": "place = 1"}),
     ),
     outputs=(
@@ -47,6 +50,7 @@ NETWORK = Network(
         Output(name="smallest_ticks", input="smallest"),
         Output(name="busiest_symbols", input="busiest"),
         Output(name="winners", input="first_place"),
+        Output(name="first_ticks", input="once"),
     ),
 )  # fmt: skip
 OUTPUTS = tuple(output.name for output in NETWORK.outputs)
@@ -121,6 +125,13 @@ def busiest() -> list[tuple[object, ...]]:
     return found
 
 
+def once() -> list[tuple[object, ...]]:
+    found: dict[tuple[object, ...], Tick] = {}
+    for tick in sorted(ticks(), key=canonical):
+        found.setdefault((tick[0] // (25 * S), tick[1], tick[2]), tick)
+    return list(found.values())
+
+
 @pytest.fixture
 def replayed(replayer: Replayer) -> Iterator[Checked]:
     inputs = write_file(replayer.folder / "input")
@@ -137,23 +148,31 @@ def test_a_replay_gives_what_loops_over_the_file_give_row_by_row(
         "smallest_ticks": smallest(),
         "busiest_symbols": busiest(),
         "winners": [row for row in smallest() if row[-1] == 1],
+        "first_ticks": once(),
     }
     for output, rows in expected.items():
         path = tmp_path / f"{output}.csv"
         export_stream(home.catalog, home.storage, output, path)  # type: ignore[arg-type]
-        found = duckdb.sql(
-            f"SELECT * REPLACE (epoch_us(window_start) AS window_start) FROM read_csv('{path}')"
-        ).fetchall()
+        start = "REPLACE (epoch_us(window_start) AS window_start)"
+        times = "" if output == "first_ticks" else start
+        found = duckdb.sql(f"SELECT * {times} FROM read_csv('{path}')").fetchall()
         assert sorted(map(canonical, found)) == sorted(map(canonical, rows)), output  # type: ignore[arg-type]
 
 
-def test_certificates_of_ranks_are_made_by_duckdb(replayed: Checked) -> None:
+def test_certificates_of_first_records_are_made_by_duckdb(replayed: Checked) -> None:
     outcome = replayed.run()
     assert outcome.passed, [found.broken for found in outcome.found]
     for output in OUTPUTS:
         converged = certificate(outcome, output, Suite.CONVERGED)
         assert set(converged.engines.values()) == {DUCKDB}
         assert converged.figures["final_rows"] == converged.figures["recomputed_rows"] > 0
+
+
+def test_their_job_is_planned_once(spark: SparkSession, tmp_path: Path) -> None:
+    checked = check_network(NETWORK)
+    (fragment,) = fragments_for(checked)
+    columns = {s: checked.columns[port] for port, s in fragment.inputs.items()}
+    assert StepEngine(spark, tmp_path, checked)._jobs_of(fragment).prepare(columns)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +204,7 @@ def test_a_fault_in_the_compiled_rank_is_found_by_its_certificate(
 
 
 @pytest.mark.parametrize("records_per_step_max", long_but(1, [25, 1, 250_000]))
-def test_i1_i2_ranks_are_the_same_however_steps_are_cut(
+def test_i1_i2_first_records_are_the_same_however_steps_are_cut(
     replayer: Replayer, spark: SparkSession, replayed: Checked, records_per_step_max: int
 ) -> None:
     inputs = {"ticks": [replayer.folder / "input" / "ticks.csv"]}

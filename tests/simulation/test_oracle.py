@@ -104,6 +104,14 @@ def test_ranks_are_given_to_the_greatest_values_of_a_key() -> None:
     assert rows["counts"][30 * S - 1, 10 * S, 0, 2, 6] == 1
 
 
+def test_of_each_key_the_first_row_of_a_span_stays() -> None:
+    question = replace(QUESTION, form="firsts", sums_size_us=20 * S)
+    rows = {"s0": [*SOURCES["s0"], (17 * S, 17 * S, 0, 1)], "s1": SOURCES["s1"]}
+    assert expected_rows(rows, question)["firsts"] == Counter(
+        [(1 * S, 1 * S, 0, 4), (2 * S, 2 * S, 1, 3), (17 * S, 17 * S, 0, 1)]
+    )
+
+
 def test_the_oracle_shares_no_code_with_what_it_checks() -> None:
     tree = ast.parse(Path(oracle.__file__).read_text())
     imported = [

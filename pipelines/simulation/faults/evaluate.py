@@ -19,6 +19,7 @@ from medusa_core.names import StreamName
 from medusa_core.network import (
     Aggregate,
     Box,
+    Deduplicate,
     Filter,
     Function,
     Join,
@@ -86,6 +87,8 @@ class Evaluator:
                 return joined(box, left, right, left_at, right_at)
             case Rank():
                 return ranked(box, rows, self._positions_behind(box))
+            case Deduplicate():
+                return firsts(box, rows, self._positions_behind(box))
             case Map() | Function():
                 raise AssertionError(f"the simulated engine has no {type(box).__name__}")
         assert_never(box)
@@ -119,6 +122,15 @@ def ranked(box: Rank, rows: Sequence[Row], at: Mapping[str, int]) -> list[Row]:
         for rank, row in enumerate(in_order[: box.k], start=1):
             found.append((start_us + box.size_us - 1, start_us, *row[1:], rank))
     return found
+
+
+def firsts(box: Deduplicate, rows: Sequence[Row], at: Mapping[str, int]) -> list[Row]:
+    """The first row of each span and key in canonical order."""
+    found: dict[tuple[int, ...], Row] = {}
+    for row in sorted(rows):
+        key = (floor_us(row[0], box.within_us), *(row[at[name]] for name in box.by))
+        found.setdefault(key, row)
+    return list(found.values())
 
 
 def groups_of_windows(

@@ -76,6 +76,10 @@ def expected_rows(
         # Behind the window's start the columns are those of a record, one place further.
         counts = _counts([(row[0], row[2], row[3], row[4]) for row in best], question)
         found |= {"best": best, "counts": counts, "loud": _loud(counts, question)}
+    elif question.form == "firsts":
+        firsts = _firsts(everything, question.sums_size_us - 3_000_000)
+        counts = _counts(firsts, question)
+        found |= {"firsts": firsts, "counts": counts, "loud": _loud(counts, question)}
     else:
         raise AssertionError(f"the oracle knows no network of the form {question.form}")
     return {stream: Counter(rows) for stream, rows in found.items()}
@@ -115,6 +119,14 @@ def _best(rows: Sequence[Row], question: Question) -> list[Row]:
             for rank, (_, _, *columns) in enumerate(alike[: question.loud_from], start=1):
                 found.append((start + size_us - 1, start, *columns, rank))
     return found
+
+
+def _firsts(rows: Sequence[Row], within_us: int) -> list[Row]:
+    """Of each key the first row of each span, in the order of time, time again, key and value."""
+    found: dict[tuple[int, int], Row] = {}
+    for row in sorted(rows, reverse=True):
+        found[row[0] // within_us, row[2]] = row
+    return list(found.values())
 
 
 def _counts(rows: Sequence[Row], question: Question) -> list[Row]:

@@ -46,7 +46,7 @@ BOUND_MS = (1_500, 4_000)
 """Within which time outputs are promised."""
 
 SEEDS_IN_A_ROUND = 16
-FORM_AT = {3: Form.RANKS, 7: Form.PAIRS, 15: Form.ABSENCE}
+FORM_AT = {3: Form.RANKS, 7: Form.PAIRS, 11: Form.FIRSTS, 15: Form.ABSENCE}
 """The forms of some seeds of a round: by the number, so that the others stay what they were."""
 
 WITHIN_S = ((-15, 5), (0, 20), (-10, 0), (5, 25), (-25, -5), (-5, -5), (0, 0))

@@ -14,6 +14,7 @@
     pairs           the diamond with a Join of picked with gathered in the place of the Union
     absence         the same, with a Join that gives what of gathered has no partner in picked
     ranks           s.. -> gathered -> best (Rank) -> counts -> loud
+    firsts          s.. -> gathered -> firsts (Deduplicate) -> counts -> loud
 
 In a diamond one stream reaches a fragment on two paths, one longer than the other; in a knot it
 is read once, for windows of two lengths. A chain has four fragments one behind the other and no
@@ -27,7 +28,18 @@ from dataclasses import dataclass
 from enum import Enum
 
 from medusa_core.names import StreamName
-from medusa_core.network import Aggregate, Box, Filter, Join, Network, Output, Rank, Source, Union
+from medusa_core.network import (
+    Aggregate,
+    Box,
+    Deduplicate,
+    Filter,
+    Join,
+    Network,
+    Output,
+    Rank,
+    Source,
+    Union,
+)
 
 WIDTH_US = 10_000_000
 WIDTH_S = WIDTH_US // 1_000_000
@@ -46,9 +58,10 @@ class Form(Enum):
     PAIRS = "pairs"
     ABSENCE = "absence"
     RANKS = "ranks"
+    FIRSTS = "firsts"
 
 
-DRAWN_BY_NUMBER = (Form.PAIRS, Form.ABSENCE, Form.RANKS)
+DRAWN_BY_NUMBER = (Form.PAIRS, Form.ABSENCE, Form.RANKS, Form.FIRSTS)
 DRAWN_BY_CHANCE = tuple(form for form in Form if form not in DRAWN_BY_NUMBER)
 
 
@@ -61,6 +74,7 @@ WIDE = {
     Form.PAIRS: frozenset({"counts", "loud"}),
     Form.ABSENCE: frozenset({"counts", "loud"}),
     Form.RANKS: frozenset({"counts", "loud"}),
+    Form.FIRSTS: frozenset({"counts", "loud"}),
 }
 """The streams whose buckets may be wider: windows, and what is behind them."""
 
@@ -101,6 +115,8 @@ def network_of(rules: Rules, sources: Sequence[StreamName]) -> Network:
             boxes, outputs = _joined(rules)
         case Form.RANKS:
             boxes, outputs = _counted_behind(rules, _best(rules))
+        case Form.FIRSTS:
+            boxes, outputs = _counted_behind(rules, _firsts(rules))
     gathering = Union(name="gathered", inputs=tuple(sources), fragment="gather")
     return Network(
         name="simulated",
@@ -227,6 +243,17 @@ def _best(rules: Rules) -> Rank:
         order=("value desc",),
         k=rules.loud_from,
         fragment="rank",
+    )
+
+
+def _firsts(rules: Rules) -> Deduplicate:
+    # Spans are no whole number of buckets, so that a bucket lies in two.
+    return Deduplicate(
+        name="firsts",
+        input="gathered",
+        by=("key",),
+        within=f"{rules.sums_size * WIDTH_S - 3}s",
+        fragment="first",
     )
 
 

@@ -31,6 +31,7 @@ from tests.spark.drawn.spec import (
     SOURCE_COLUMNS,
     Aggregate,
     Box,
+    Deduplicate,
     Drawn,
     Filter,
     Function,
@@ -119,11 +120,12 @@ class Reporting:
         return min(needs)
 
     def _has_windows(self, ref: str) -> bool:
-        """Whether an Aggregate, a Join or a Rank of the fragment is before a relation."""
+        """Whether a box whose rows depend on several is in the fragment is before a relation."""
         name = ref.partition(".")[0]
         found = [b for b in self.net.boxes if b.name == name and name in self.boxes]
         return any(
-            isinstance(b, Aggregate | Join | Rank) or any(self._has_windows(r) for r in _inputs(b))
+            isinstance(b, Aggregate | Join | Rank | Deduplicate)
+            or any(self._has_windows(r) for r in _inputs(b))
             for b in found
         )
 
@@ -214,6 +216,8 @@ def _statements(net: Drawn, box: Box) -> Iterable[str]:
             return _join(box)
         case Rank():
             return _rank(net, box)
+        case Deduplicate():
+            return [_first(net, box)]
         case Function():
             rows = f'SELECT k, i, {EVENT_TIME} FROM "{box.input}"'
             if box.kind == "thinned":
@@ -348,6 +352,19 @@ def _rank(net: Drawn, box: Rank) -> Iterable[str]:
         f"_window + {box.size_s * SECOND_US - 1} AS {EVENT_TIME} "
         "FROM (SELECT *, unnest(range(1, len(best) + 1)) AS number FROM sorted)"
     )
+
+
+def _first(net: Drawn, box: Deduplicate) -> str:
+    """The rows of each span and key as a sorted list, of which the first one is taken."""
+    columns = net.relations[box.input]
+    compared = {n: one_zero(n, t) for n, t in columns}
+    span = f"(({EVENT_TIME} % {box.within_us}) + {box.within_us}) % {box.within_us}"
+    groups = ", ".join([f"{EVENT_TIME} - {span}", *(compared[n] for n in box.by)])
+    order = ", ".join(f"{key} ASC NULLS FIRST" for key in (EVENT_TIME, *compared.values()))
+    row = f"list(found ORDER BY {order})[1] AS row"
+    made = ", ".join(f"row.{n} AS {n}" for n in (*compared, EVENT_TIME))
+    grouped = f'SELECT {row} FROM "{box.input}" AS found GROUP BY {groups}'
+    return f'CREATE TABLE "{box.name}" AS SELECT {made} FROM ({grouped})'
 
 
 def _join(box: Join) -> Iterable[str]:

@@ -118,6 +118,16 @@ class Rank:
 
 
 @dataclass(frozen=True)
+class Deduplicate:
+    """The first row of each key `by` in each span of `within_us`."""
+
+    name: str
+    input: str
+    by: tuple[str, ...]
+    within_us: int
+
+
+@dataclass(frozen=True)
 class Function:
     """A PySpark function of this module, over the columns k and i."""
 
@@ -126,7 +136,7 @@ class Function:
     kind: str
 
 
-Box = Filter | Map | Union | Aggregate | Join | Rank | Function
+Box = Filter | Map | Union | Aggregate | Join | Rank | Deduplicate | Function
 
 
 @dataclass
@@ -177,6 +187,7 @@ _WITHIN_US = (
     (0, 10_000_000), (-10_000_000, 10_000_000), (-5_000_000, 0), (5_000_000, 12_000_000),
     (-12_000_000, -3_000_000), (0, 0), (-1, 1), (-25_000_000, 4_000_000),
 )  # fmt: skip
+_SPANS_US = (1, 7_000_000, 10_000_000, 25_000_000, 60_000_000)
 HOW = ("inner", "left", "semi", "anti")
 COUNT = Aggregation("count(*)", "count(*)", "bigint")
 _AGGREGATIONS = {"distinct": ["distinct", "distinct", "any"], "any": ["any", "any", "distinct"]}
@@ -261,7 +272,7 @@ class _Drawing:
                 self.aggregate(ref)
         self.readable = [r for r in self.readable if r.startswith("agg")]
         for _ in range(random.randint(0, 2)):
-            random.choice([self.filter, self.map, self.aggregate, self.rank])()
+            random.choice([self.filter, self.map, self.aggregate, self.rank, self.first])()
 
     def join(self, records: str) -> None:
         """A Union of records with rows of their own windows, both under the same columns."""
@@ -357,7 +368,8 @@ class _Drawing:
         return self.random.choice(self.unread if is_new else self.readable)
 
     def box(self) -> None:
-        makes = [self.filter, self.map, self.aggregate, self.aggregate, self.union, self.rank]
+        makes = [self.filter, self.map, self.aggregate, self.aggregate, self.union]
+        makes += [self.rank, self.first]
         self.random.choice(makes)()
 
     def filter(self, ref: str | None = None, ports: int | None = None) -> None:
@@ -436,6 +448,15 @@ class _Drawing:
                    order, random.choice((1, 2, 5)), f"r{len(net.boxes)}")  # fmt: skip
         start = () if "window_start" in dict(columns) else (("window_start", "timestamp"),)
         self.add_box(box, columns=(*start, *columns, (box.column, "bigint")))
+
+    def first(self) -> None:
+        ref = self.some_input()
+        columns = self.net.relations[ref]
+        by = self.some_group(columns) or (self.random.choice(columns)[0],)
+        within_us = self.random.choice(_SPANS_US)
+        self.add_box(
+            Deduplicate(self.name("first"), self.read(ref), by, within_us), columns=columns
+        )
 
     def some_group(self, columns: Columns) -> tuple[str, ...]:
         """None, one or two of the columns, to group by."""
@@ -521,6 +542,11 @@ def _boxes(net: Drawn, member: str) -> Iterator[medusa.Box]:
                     size=f"{box.size_s}s", advance=f"{box.advance_s}s", group_by=box.group_by,
                     order=tuple(f"{n} desc" if is_desc else n for n, is_desc in box.order),
                     k=box.k, column=box.column,
+                )  # fmt: skip
+            case Deduplicate():
+                yield medusa.Deduplicate(
+                    name=name, input=of_member(box.input, member), fragment=fragment,
+                    by=box.by, within=f"{box.within_us}us",
                 )  # fmt: skip
             case Function():
                 yield medusa.Function(
