@@ -62,6 +62,15 @@ KINDS: Mapping[str, tuple[Box, ...]] = {
     "lookup": (
         Lookup(name="box", input="left", table="right", on=("key",), max_age="10s"),
     ),
+    "resample": (
+        Resample(name="box", input="left", by=("key",), step="1s", max_age="1s"),
+    ),
+    "rank": (
+        Rank(name="box", input="left", size="10s", group_by=("key",), order=("port desc",), k=3),
+    ),
+    "deduplicate": (
+        Deduplicate(name="box", input="left", by=("key", "port"), within="10s"),
+    ),
     "join": (
         Join(name="box", left="left", right="right", on=("key",), within=("-100ms", "100ms")),
     ),

@@ -11,7 +11,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import assert_never
 
-from medusa_core.network import Aggregate, Box, Filter, Function, Join, Lookup, Map, Union
+from medusa_core.network import (
+    Aggregate,
+    Box,
+    Deduplicate,
+    Filter,
+    Function,
+    Join,
+    Lookup,
+    Map,
+    Rank,
+    Resample,
+    Union,
+)
 
 READ_US = 0.5
 """To read a record of an input, check it against its hash, and bring it to the boxes."""
@@ -26,6 +38,9 @@ COEFFICIENTS_US: Mapping[str, float] = {
     "sliding": 2.0,
     "join": 4.5,
     "lookup": 4.0,
+    "resample": 4.0,
+    "rank": 1.5,
+    "deduplicate": 1.5,
 }
 """Kind of box -> microseconds of CPU for each record that it reads."""
 
@@ -40,7 +55,7 @@ def cost_kind(box: Box) -> str | None:
             if any("distinct" in text.lower() for text in box.columns.values()):
                 return "distinct"
             return "sliding" if box.advance_us < box.size_us else "aggregate"
-        case Filter() | Map() | Union() | Join() | Lookup():
+        case Filter() | Map() | Union() | Join() | Lookup() | Resample() | Rank() | Deduplicate():
             return type(box).__name__.lower()
         case Function():
             return None

@@ -21,10 +21,10 @@ before 20 s and so cannot evaluate the window: it reports no window of `inner`. 
 `inner` is an output too, its rows are needed at once: the first of the two steps reports the
 positions from 20 s to 30 s, and the second those from 30 s to 40 s.
 
-A Join, Lookup or Resample never fails. The boxes behind it fail on its rows, as those behind an
-Aggregate do.
+A Join, Lookup, Resample, Rank or Deduplicate never fails. The boxes behind it fail on its rows, as
+those behind an Aggregate do.
 
-A box with none of these four before it fails on a record. In a fallible fragment every step reads
+A box with none of these six before it fails on a record. In a fallible fragment every step reads
 the records of its own range (`Fragment.is_fallible`), so that each is reported by the step whose
 range holds it, which is no later than an output needs it. The first declared output of the fragment
 that is behind the box stands for these.
@@ -47,7 +47,16 @@ from dataclasses import dataclass
 from medusa_core.fragments import Fragment, Stages, merged, stages_of
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
-from medusa_core.network import Aggregate, Box, Join, Lookup, Resample, inputs_of
+from medusa_core.network import (
+    Aggregate,
+    Box,
+    Deduplicate,
+    Join,
+    Lookup,
+    Rank,
+    Resample,
+    inputs_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,5 +187,6 @@ def _boxes_read(box: Box, fragment: Fragment) -> Iterator[str]:
 
 
 def _makes_rows(fragment: Fragment, box: str) -> bool:
-    """Whether the rows of a box are made of several records."""
-    return isinstance(fragment.network.box(box), Aggregate | Join | Lookup | Resample)
+    """Whether the rows of a box depend on several records."""
+    kinds = Aggregate | Join | Lookup | Resample | Rank | Deduplicate
+    return isinstance(fragment.network.box(box), kinds)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, TypeVar
 
 from medusa_core.calendar_windows import CalendarWindows
+from medusa_core.deduplication import Deduplicate, needed_range
 from medusa_core.errors import Refused
 from medusa_core.frozen import freeze
 from medusa_core.grid import TIME_US_MIN, Range, ceil_us, floor_us
@@ -18,6 +19,7 @@ from medusa_core.joins import Join, Reach
 from medusa_core.lookups import Lookup
 from medusa_core.names import FragmentName, StreamName
 from medusa_core.network import Aggregate, Box, Network, Port, Resample, inputs_of
+from medusa_core.ranks import Rank
 
 
 def landing_fragment(stream: StreamName) -> str:
@@ -26,7 +28,7 @@ def landing_fragment(stream: StreamName) -> str:
 
 
 class Windows(Protocol):
-    """Windows as an Aggregate has them."""
+    """Windows as an Aggregate or a Rank has them."""
 
     @property
     def size_us(self) -> int: ...
@@ -100,7 +102,40 @@ class _Side:
         return self.reach.first_us
 
 
-Stage: TypeAlias = _Size | CalendarWindows | _Side
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """The input of a Deduplicate: a row needs the records of its span before it."""
+
+    within_us: int
+
+    def behind(self, part: Range) -> Range:
+        """The range of the input that the rows in `part` need."""
+        return needed_range(part, self.within_us)
+
+    def ends_us(self, end_us: int) -> int:
+        """Before when the rows lie, if the records lie before `end_us`."""
+        return end_us
+
+    def first_need_us(self, position_us: int) -> int:
+        """The first position that needs a record at this position."""
+        return position_us
+
+    def needed_before_us(self, end_us: int) -> int:
+        """Before which position records are needed by a row before `end_us`."""
+        return end_us
+
+    @property
+    def back_us(self) -> int:
+        """How long before a row the records that it needs begin, at most."""
+        return self.within_us
+
+    @property
+    def delay_us(self) -> int:
+        """How long before a row the records that it needs end, at least."""
+        return 0
+
+
+Stage: TypeAlias = _Size | CalendarWindows | _Side | _Span
 """How the event times of the rows of a box follow from those of one of its inputs."""
 
 Stages: TypeAlias = tuple[Stage, ...]
@@ -129,6 +164,10 @@ def stages_of(box: Box) -> tuple[Stages, ...]:
     match box:
         case Aggregate():
             return ((box.calendar or _Size(box.size_us, box.advance_us),),)
+        case Rank():
+            return ((_Size(box.size_us, box.advance_us),),)
+        case Deduplicate():
+            return ((_Span(box.within_us),),)
         case Join() | Lookup():
             return tuple((_Side(reach),) for reach in box.reaches)
         case Resample():

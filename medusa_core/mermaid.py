@@ -7,12 +7,14 @@ from typing import assert_never
 from medusa_core.network import (
     Aggregate,
     Box,
+    Deduplicate,
     Filter,
     Function,
     Join,
     Lookup,
     Map,
     Network,
+    Rank,
     Resample,
     Source,
     Union,
@@ -39,6 +41,12 @@ def describe_box(box: Box) -> str:
         case Resample():
             groups = f" per {', '.join(box.by)}" if box.by else ""
             return f"Resample {box.method} every {box.step}{groups}, at most {box.max_age} old"
+        case Rank():
+            window = box.size if box.advance is None else f"{box.size} by {box.advance}"
+            groups = f" per {', '.join(box.group_by)}" if box.group_by else ""
+            return f"Rank {window}{groups}: first {box.k} by {', '.join(box.order) or 'event time'}"
+        case Deduplicate():
+            return f"Deduplicate first per {', '.join(box.by)} within {box.within}"
         case Function():
             return "Function"
     assert_never(box)

@@ -20,6 +20,8 @@ from medusa_core.calendar_windows import (
     zone_clock,
 )
 from medusa_core.columns import declare_columns
+from medusa_core.deduplication import Deduplicate as Deduplicate
+from medusa_core.deduplication import check_deduplicate
 from medusa_core.errors import Refused
 from medusa_core.frozen import freeze
 from medusa_core.grid import parse_duration_us, unit_near
@@ -29,6 +31,8 @@ from medusa_core.lookups import Lookup as Lookup
 from medusa_core.lookups import check_lookup
 from medusa_core.names import StreamName, check_name
 from medusa_core.network_fields import check_fields
+from medusa_core.ranks import Rank as Rank
+from medusa_core.ranks import check_rank
 from medusa_core.resamples import Resample as Resample
 from medusa_core.resamples import check_resample
 from medusa_core.suggest import did_you_mean
@@ -204,7 +208,7 @@ class Function:
 
 
 # BSort and Resample take their place in this union; a reader ends in assert_never.
-Box = Filter | Map | Union | Aggregate | Join | Lookup | Resample | Function
+Box = Filter | Map | Union | Aggregate | Join | Lookup | Resample | Rank | Deduplicate | Function
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,7 +354,17 @@ def ports_of(box: Box) -> tuple[str, ...]:
     match box:
         case Filter():
             return (*box.cases, *((box.otherwise,) if box.otherwise else ()))
-        case Map() | Union() | Aggregate() | Join() | Lookup() | Resample() | Function():
+        case (
+            Map()
+            | Union()
+            | Aggregate()
+            | Join()
+            | Lookup()
+            | Resample()
+            | Rank()
+            | Deduplicate()
+            | Function()
+        ):
             return ("",)
     assert_never(box)
 
@@ -489,6 +503,11 @@ def check_box(box: Box) -> None:
             check_lookup(box)
         case Resample():
             check_resample(box)
+        case Rank():
+            check_sizes(f"rank {box.name}", box)
+            check_rank(box)
+        case Deduplicate():
+            check_deduplicate(box)
         case Function():
             declare_columns(f"function {box.name!r}", box.columns)
             if not callable(box.function):
@@ -512,7 +531,12 @@ def check_windows(box: Aggregate) -> None:
         raise Refused(
             f"{owner} has no windows: write size='1m', or every='day' and zone='Europe/Berlin'"
         )
-    check_duration(f"size of {owner}", box.size)
+    check_sizes(owner, box)
+
+
+def check_sizes(owner: str, box: Aggregate | Rank) -> None:
+    """Refuse windows of a fixed length that cannot be; `owner` is the box in errors."""
+    check_duration(f"size of {owner}", box.size or "")
     if box.advance is not None:
         check_duration(f"advance of {owner}", box.advance)
     if box.size_us > WINDOWS_PER_RECORD_MAX * box.advance_us:

@@ -19,6 +19,7 @@ from medusa_core.names import PlanId, StreamName
 from medusa_core.network import (
     Aggregate,
     Box,
+    Deduplicate,
     Filter,
     Function,
     Join,
@@ -26,6 +27,7 @@ from medusa_core.network import (
     Map,
     Network,
     Output,
+    Rank,
     Resample,
     Source,
     Union,
@@ -33,7 +35,7 @@ from medusa_core.network import (
 
 _KINDS: Mapping[str, type[Any]] = {
     kind.__name__.lower(): kind
-    for kind in (Filter, Map, Union, Aggregate, Join, Lookup, Resample, Function)
+    for kind in (Filter, Map, Union, Aggregate, Join, Lookup, Resample, Rank, Deduplicate, Function)
 }
 
 _CALENDAR = ("every", "zone", "zone_offsets")

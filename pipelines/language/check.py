@@ -20,6 +20,7 @@ from medusa_core.fragments import Fragment, fragments_of
 from medusa_core.frozen import freeze
 from medusa_core.network import (
     Aggregate,
+    Deduplicate,
     Filter,
     Function,
     Join,
@@ -27,6 +28,7 @@ from medusa_core.network import (
     Map,
     Network,
     Port,
+    Rank,
     Resample,
     Source,
     Union,
@@ -37,7 +39,6 @@ from medusa_core.suggest import did_you_mean
 from medusa_core.zone_offsets import zone_offset_us
 from pipelines.language.aggregates import CompiledAggregate, compile_aggregate
 from pipelines.language.expressions import Compiled, compile_expression, compile_predicate
-from pipelines.language.functions import suggestion
 from pipelines.language.inexact_values import inexact_values
 from pipelines.language.joined_columns import (
     JoinedColumn,
@@ -46,6 +47,7 @@ from pipelines.language.joined_columns import (
     types_of_joined,
 )
 from pipelines.language.places import NO_PLACES, Places
+from pipelines.language.ranked_columns import check_deduplicated, check_key, ranked_columns
 from pipelines.language.resampled_columns import resampled_columns, types_of_resampled
 
 WINDOW_START = Column("window_start", "timestamp")
@@ -117,6 +119,20 @@ class CheckedResample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedRank:
+    """A rank whose columns are there and exact."""
+
+    box: Rank
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedDeduplicate:
+    """A deduplicate whose keys are there and exact."""
+
+    box: Deduplicate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedFunction:
     """A function box: its columns are what it declares."""
 
@@ -131,6 +147,8 @@ CheckedBox = (
     | CheckedJoin
     | CheckedLookup
     | CheckedResample
+    | CheckedRank
+    | CheckedDeduplicate
     | CheckedFunction
 )
 
@@ -251,6 +269,12 @@ class _Walk:
                 resampled = resampled_columns(box, owner, columns)
                 self.boxes[name] = CheckedResample(box=box, given=columns, columns=resampled)
                 columns = types_of_resampled(box, owner, columns, resampled)
+            case Rank():
+                self.boxes[name] = CheckedRank(box=box)
+                columns, inexact = ranked_columns(box, owner, columns, inexact), frozenset()
+            case Deduplicate():
+                check_deduplicated(box, owner, columns, inexact)
+                self.boxes[name] = CheckedDeduplicate(box=box)
             case Function():
                 if inexact:
                     named, advice = inexact_values(columns, inexact, "in a map before it")
@@ -315,12 +339,7 @@ class _Walk:
         """The columns of an aggregate, compiled; its group must be there and exact."""
         known = _by_name(columns)
         for name in box.group_by:
-            if name not in known:
-                near = suggestion(name, frozenset(known)) or f"; there are {', '.join(known)}"
-                raise Refused(f"{owner} groups by {name!r}, which is not a column{near}")
-            if name in inexact:
-                named, advice = inexact_values(columns, {name}, "in a map before it")
-                raise Refused(f"{owner} groups by {named}: {advice}")
+            check_key(owner, "groups by", name, known, inexact)
         compiled = tuple(
             (
                 name,

@@ -2,8 +2,9 @@
 
 A thousand streams of one kind are a thousand fragments with the same boxes. Their shape is a
 network over streams of canonical names in which every record carries the number of its member:
-maps pass it on, aggregates group by it, the boxes that compare records have it as a key. The output
-for a member is that of its own fragment (I2, I3), since no box reads two members' records together.
+maps pass it on, aggregates and ranks group by it, the boxes that compare records have it as a key.
+The output for a member is that of its own fragment (I2, I3), since no box reads two members'
+records together.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from medusa_core.names import StreamName
 from medusa_core.network import (
     Aggregate,
     Box,
+    Deduplicate,
     Filter,
     Function,
     Join,
@@ -27,6 +29,7 @@ from medusa_core.network import (
     Network,
     Output,
     Port,
+    Rank,
     Resample,
     Source,
     Union,
@@ -165,8 +168,10 @@ def _of_all(box: Box, member: str) -> Box:
     match box:
         case Map():
             return replace(box, columns={**box.columns, member: member})
-        case Aggregate():
+        case Aggregate() | Rank():
             return replace(box, group_by=(*box.group_by, member))
+        case Deduplicate():
+            return replace(box, by=(*box.by, member))
         case Join():
             columns = {**box.columns, member: f"left.{member}"} if box.columns else {}
             return replace(box, on=(*box.on, member), columns=columns)

@@ -26,6 +26,7 @@ from medusa_core.names import StreamName
 from medusa_core.network import (
     Aggregate,
     Box,
+    Deduplicate,
     Filter,
     Function,
     Join,
@@ -33,6 +34,7 @@ from medusa_core.network import (
     Map,
     Output,
     Port,
+    Rank,
     Resample,
     Source,
     Union,
@@ -124,7 +126,7 @@ def _route_of(checked: CheckedNetwork, fragment: Fragment, input_: Port) -> _Rou
     for box in fragment.boxes:
         if not any(checked.network.port(r, box.name) in route.carries for r in inputs_of(box)):
             continue
-        if isinstance(box, Aggregate | Join | Lookup | Resample):
+        if isinstance(box, Aggregate | Join | Lookup | Resample | Rank | Deduplicate):
             route.ends.add(box.name)
         else:
             route.boxes.add(box.name)

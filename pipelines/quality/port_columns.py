@@ -9,6 +9,7 @@ from medusa_core.columns import Column
 from medusa_core.network import (
     Aggregate,
     Box,
+    Deduplicate,
     Filter,
     Function,
     Join,
@@ -16,6 +17,7 @@ from medusa_core.network import (
     Map,
     Network,
     Port,
+    Rank,
     Resample,
     Union,
     inputs_of,
@@ -43,7 +45,7 @@ def port_columns(network: Network) -> Mapping[Port, Columns]:
 
 def _columns(box: Box, inputs: Sequence[Columns]) -> Columns:
     match box:
-        case Filter() | Union():
+        case Filter() | Union() | Deduplicate():
             return inputs[0]
         case Map():
             return _typed(box.columns, inputs[0])
@@ -56,6 +58,10 @@ def _columns(box: Box, inputs: Sequence[Columns]) -> Columns:
             return tuple(column for _, _, column in columns_of_lookup(box, *inputs))
         case Resample():
             return _resampled(box, inputs[0])
+        case Rank():
+            has_start = any(c.name == _WINDOW_START.name for c in inputs[0])
+            start = () if has_start else (_WINDOW_START,)
+            return (*start, *inputs[0], Column(box.column, "bigint"))
         case Function():
             return _declared(box.columns)
 

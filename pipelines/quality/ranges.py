@@ -8,7 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from medusa_core.grid import Range
-from medusa_core.network import Aggregate, Box, Join, Lookup, Network, Port, Resample, inputs_of
+from medusa_core.network import (
+    Aggregate,
+    Box,
+    Deduplicate,
+    Join,
+    Lookup,
+    Network,
+    Port,
+    Rank,
+    Resample,
+    inputs_of,
+)
 from pipelines.quality.period_bounds import period_at
 
 Parts = tuple[Range, ...]
@@ -36,13 +47,17 @@ def needed(network: Network, port: Port, part: Range) -> Mapping[str, Range]:
         if from_us == to_us:
             return {}
         part = Range(from_us, to_us)
-    elif isinstance(box, Aggregate):
+    elif isinstance(box, Aggregate | Rank):
         # Windows end 1 us behind their rows: the first one ends at `from` or later.
         first = -((box.size_us - 1 - part.from_us) // box.advance_us) * box.advance_us
         last = (part.to_us - box.size_us) // box.advance_us * box.advance_us
         if first > last:
             return {}
         part = Range(first, last + box.size_us)
+    if isinstance(box, Deduplicate):
+        # The records of the span, from its beginning on, decide which of them is the first.
+        into_span_us = part.from_us % box.within_us
+        part = Range(part.from_us - into_span_us, part.to_us)
     found: dict[str, Range] = {}
     for reference, reach_us in zip(inputs_of(box), reaches_us(box), strict=True):
         behind = part
@@ -56,8 +71,10 @@ def needed(network: Network, port: Port, part: Range) -> Mapping[str, Range]:
 def reaches_us(box: Box) -> tuple[int, ...]:
     """For each input of a box: how long after a record, at most, a row depends on the record."""
     match box:
-        case Aggregate():
+        case Aggregate() | Rank():
             return (box.size_us,)
+        case Deduplicate():
+            return (box.within_us,)
         case Join():
             # A row waits for the right rows that a left row may still meet, up to `hi` after it.
             latest_us, earliest_us = max(box.hi_us, 0), box.lo_us

@@ -19,6 +19,7 @@ from medusa_core.grid import Range
 from medusa_core.network import (
     Aggregate,
     Box,
+    Deduplicate,
     Filter,
     Function,
     Join,
@@ -26,6 +27,7 @@ from medusa_core.network import (
     Map,
     Network,
     Port,
+    Rank,
     Resample,
     Union,
     inputs_of,
@@ -214,6 +216,10 @@ class _Statements:
                 return _lookup(box, *inputs)
             case Resample():
                 return _resample(box, given, made)
+            case Rank():
+                return _rank(box, given, made)
+            case Deduplicate():
+                return _deduplicate(box, given)
             case Function():
                 raise NotTranspiled("a Function")
 
@@ -270,13 +276,14 @@ def _aggregate(box: Aggregate, given: Columns, made: Columns) -> _Statements:
         f"{_braces(lost)} AS {_FAILS}",
     )
     by = ", ".join((_WINDOW, _END, *group))
-    windows = _windows(box) if box.every is None else _in_periods(box)
+    records, usable = "{own}tried", f"{_FAILS} IS NULL"
+    windows = _in_periods(box) if box.every is not None else _windows(box, records, usable)
     grouped = f"SELECT {', '.join(parts)} FROM ({windows}) GROUP BY {by}"
     rows = f"SELECT {_listed(made)} FROM {{own}}grouped WHERE {_FAILS} IS NULL"
     return _Statements({Port(box.name): rows}, {"tried": tried, "grouped": grouped})
 
 
-def _windows(box: Aggregate) -> str:
+def _windows(box: Aggregate | Rank, records: str, condition: str = "true") -> str:
     """Every usable record once for each window that holds it, with the window's start."""
     stime = quoted_name(STIME)
     last = f"{stime} - {floor_mod(stime, box.advance_us)}"
@@ -284,8 +291,8 @@ def _windows(box: Aggregate) -> str:
     start = f"{last} - n.range * {box.advance_us}"
     return (
         f"SELECT r.*, {start} AS {_WINDOW}, {start} + {box.size_us} AS {_END} "
-        f"FROM {{own}}tried AS r, range({windows}) AS n "
-        f"WHERE {_FAILS} IS NULL AND {start} + {box.size_us} > {stime}"
+        f"FROM {records} AS r, range({windows}) AS n "
+        f"WHERE {condition} AND {start} + {box.size_us} > {stime}"
     )
 
 
@@ -313,6 +320,44 @@ def _in_periods(box: Aggregate) -> str:
         f"SELECT r.*, p.{_WINDOW}, p.{_END} FROM {{own}}tried AS r ASOF JOIN periods AS p "
         f"ON r.{stime} >= p.{_WINDOW} WHERE r.{_FAILS} IS NULL"
     )
+
+
+def _rank(box: Rank, given: Columns, made: Columns) -> _Statements:
+    """The first rows of each window and group: NULL last, then in canonical order."""
+    value = {c.name: _one_zero(c) for c in given}
+    group = ", ".join((_WINDOW, *(value[name] for name in box.group_by)))
+    order = [
+        f"{value[name]} {'DESC' if is_descending else 'ASC'} NULLS LAST"
+        for name, is_descending in box.keys
+    ]
+    order += [f"{by} ASC NULLS FIRST" for by in (quoted_name(STIME), *value.values())]
+    number = f"row_number() OVER (PARTITION BY {group} ORDER BY {', '.join(order)})"
+    own = {"window_start": _WINDOW, box.column: number}
+    listed = ", ".join(
+        f"{quoted_name(c.name) if c.name in value else own[c.name]} AS {quoted_name(c.name)}"
+        for c in made
+    )
+    rows = (
+        f"SELECT {listed}, {_WINDOW} + {box.size_us - 1} AS {quoted_name(STIME)} "
+        f"FROM ({_windows(box, '{in0}')}) QUALIFY {number} <= {box.k}"
+    )
+    return _Statements({Port(box.name): rows})
+
+
+def _deduplicate(box: Deduplicate, given: Columns) -> _Statements:
+    """The first record of each span and key, as what stays of the sorted records."""
+    value, stime = {c.name: _one_zero(c) for c in given}, quoted_name(STIME)
+    span = f"{stime} - {floor_mod(stime, box.within_us)}"
+    keys = ", ".join((span, *(value[name] for name in box.by)))
+    order = ", ".join(f"{by} ASC NULLS FIRST" for by in (stime, *value.values()))
+    rows = f"SELECT DISTINCT ON ({keys}) {_listed(given)} FROM {{in0}} ORDER BY {keys}, {order}"
+    return _Statements({Port(box.name): rows})
+
+
+def _one_zero(column: Column) -> str:
+    """A column to compare by: 0.0 for -0.0."""
+    name = quoted_name(column.name)
+    return f"({name} + 0.0::DOUBLE)" if column.type == "double" else name
 
 
 def _join(box: Join, left: Columns, right: Columns) -> _Statements:

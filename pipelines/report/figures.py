@@ -17,7 +17,7 @@ from medusa_core.commits import QuarantinedRecord
 from medusa_core.digest import Digest, sum_of
 from medusa_core.grid import Range, floor_us
 from medusa_core.names import PlanId, StreamName
-from medusa_core.network import Aggregate, Network
+from medusa_core.network import Aggregate, Network, Rank
 from medusa_core.segments import Segment
 from pipelines.catalog.records import StepRecord, StreamStatus
 from pipelines.homes.home import Home
@@ -166,9 +166,9 @@ def first_rows(home: Home, stream: StreamFigures, limit: int = ROWS_READ_MAX) ->
 def window_of(network: Network, widths_us: Sequence[int]) -> int:
     """What the pictures count by: the shortest window of the network, in whole buckets."""
     windows = [
-        b.advance_us if b.every is None else usual_length_us(b.every)
+        usual_length_us(b.every) if isinstance(b, Aggregate) and b.every else b.advance_us
         for b in network.boxes
-        if isinstance(b, Aggregate)
+        if isinstance(b, Aggregate | Rank)
     ]
     whole_us = lcm(*widths_us)
     if not windows:

@@ -7,12 +7,14 @@ from typing import assert_never
 from medusa_core.network import (
     Aggregate,
     Box,
+    Deduplicate,
     Filter,
     Function,
     Join,
     Lookup,
     Map,
     Network,
+    Rank,
     Resample,
     Source,
     Union,
@@ -107,6 +109,13 @@ def _lines(box: Box) -> tuple[str, ...]:
             groups = f" per {', '.join(box.by)}" if box.by else ""
             kept = (f"gives {', '.join(box.columns)}",) if box.columns else ()
             return (f"{box.method} every {box.step}{groups}", f"at most {box.max_age} old", *kept)
+        case Rank():
+            window = box.size if box.advance is None else f"{box.size}, every {box.advance}"
+            groups = f" per {', '.join(box.group_by)}" if box.group_by else ""
+            ordered = f"first {box.k} by {', '.join(box.order) or 'event time'}"
+            return (f"windows of {window}{groups}", ordered, f"{box.column} = 1, 2, …")
+        case Deduplicate():
+            return (f"first per {', '.join(box.by)}", f"within {box.within}")
         case Function():
             called = getattr(box.function, "__qualname__", "function")
             return (f"{called}(frame)", f"gives {', '.join(box.columns)}")

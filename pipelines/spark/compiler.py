@@ -24,17 +24,20 @@ from medusa_core.names import StreamName
 from medusa_core.network import (
     Aggregate,
     Box,
+    Deduplicate,
     Filter,
     Function,
     Join,
     Lookup,
     Map,
     Port,
+    Rank,
     Resample,
     Union,
     inputs_of,
     ports_of,
 )
+from medusa_core.ranks import WINDOW_START
 from pipelines.language.aggregates import AggregateCall, canonical_order
 from pipelines.language.check import (
     CheckedAggregate,
@@ -55,6 +58,7 @@ TAG = "_output"
 ERROR = "_error"
 WINDOW = "_window_us"
 WINDOW_END = "_window_end_us"
+RANK = "_rank"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +203,7 @@ class _Compiler:
         if port in self.fragment.inputs or self._relation(port) in self.kept:
             return False
         box = self.fragment.network.box(port.owner)
-        if isinstance(box, Aggregate | Join | Lookup | Resample | Function):
+        if not isinstance(box, Filter | Map | Union):
             return True
         return any(self._is_costly(self.fragment.network.port(r, box.name)) for r in inputs_of(box))
 
@@ -225,6 +229,10 @@ class _Compiler:
                 self._add_lookup(box, *inputs)
             case Resample():
                 self._add_resample(box, inputs[0])
+            case Rank():
+                self._add_rank(box, inputs[0])
+            case Deduplicate():
+                self._add_deduplicate(box, inputs[0])
             case Function():
                 self._add_function(box, inputs[0])
             case _:
@@ -465,6 +473,45 @@ class _Compiler:
         self._add(name, f"SELECT {', '.join(columns)}, sample + {box.delay_us}L AS {STIME} "
                   f"FROM ({times})", input_)  # fmt: skip
 
+    def _add_rank(self, box: Rank, input_: str) -> None:
+        window, ranked = f"{box.name}WINDOW", f"{box.name}RANKED"
+        self._add(window, _windowed(box, input_), input_)
+        types = {column.name: column.type for column in self._columns_behind(box)}
+        order = [
+            f"{_one_zero(name, types[name])} {'DESC' if is_descending else 'ASC'} NULLS LAST"
+            for name, is_descending in box.keys
+        ]
+        number = self._row_number(box, WINDOW, box.group_by, order)
+        self._add(ranked, f"SELECT *, {number} AS {RANK} FROM {window}", window)
+        special = {
+            WINDOW_START: f"timestamp_micros({WINDOW})",
+            box.column: f"CAST({RANK} AS BIGINT)",
+        }
+        columns = ", ".join(
+            f"`{c.name}`" if c.name in types else f"{special[c.name]} AS `{c.name}`"
+            for c in self.checked.columns[Port(box.name)]
+        )
+        sql = f"SELECT {columns}, {WINDOW} + {box.size_us - 1}L AS {STIME} FROM {ranked}"
+        self._add(self._relation(Port(box.name)), f"{sql} WHERE {RANK} <= {box.k}", ranked)
+
+    def _add_deduplicate(self, box: Deduplicate, input_: str) -> None:
+        numbered, length_us = f"{box.name}NUMBERED", box.within_us
+        number = self._row_number(box, f"{STIME} - pmod({STIME}, {length_us}L)", box.by)
+        self._add(numbered, f"SELECT *, {number} AS {RANK} FROM {input_}", input_)
+        columns = ", ".join((*_names(self._columns_behind(box)), STIME))
+        first = f"SELECT {columns} FROM {numbered} WHERE {RANK} = 1"
+        self._add(self._relation(Port(box.name)), first, numbered)
+
+    def _row_number(
+        self, box: Rank | Deduplicate, part: str, keys: Sequence[str], order: Sequence[str] = ()
+    ) -> str:
+        """The number of a record within a part of event time and a key, ties in canonical order."""
+        compared = {c.name: _one_zero(c.name, c.type) for c in self._columns_behind(box)}
+        groups = ", ".join((part, *(compared[name] for name in keys)))
+        ties = (STIME, *(f"{column} ASC NULLS FIRST" for column in compared.values()))
+        ordered = ", ".join((*order, *ties))
+        return f"row_number() OVER (PARTITION BY {groups} ORDER BY {ordered})"
+
     def _add_failed(
         self, box: Map | Aggregate, tried: str, failures: Sequence[Failure | None],
         expressions: tuple[tuple[str, str], ...] | None = None,
@@ -487,7 +534,9 @@ class _Compiler:
         self.statements.append(Statement(name, sql, box.function, columns))
         self.kept.add(name)
 
-    def _columns_behind(self, box: Filter | Map | Aggregate) -> tuple[Column, ...]:
+    def _columns_behind(
+        self, box: Filter | Map | Aggregate | Rank | Deduplicate
+    ) -> tuple[Column, ...]:
         return self.checked.columns[self.fragment.network.port(box.input, box.name)]
 
     def _fails(
@@ -639,7 +688,7 @@ def _by_column(checked: CheckedAggregate) -> tuple[tuple[str, str], ...]:
     return tuple(zip(names, checked.expressions, strict=True))
 
 
-def _windowed(box: Aggregate, input_: str) -> str:
+def _windowed(box: Aggregate | Rank, input_: str) -> str:
     """Every record once for each window that holds it, with the window's start."""
     if box.calendar is not None:
         return in_periods(box.calendar, input_, WINDOW, WINDOW_END)
@@ -677,6 +726,11 @@ def _sample_times(box: Resample) -> str:
         f"CASE WHEN next IS NULL THEN {at_it} WHEN next.t > record.t "
         f"THEN concat({at_it}, {between}) ELSE {none} END"
     )
+
+
+def _one_zero(name: str, type_: str) -> str:
+    """A column to compare by: -0.0 and 0.0 are one value."""
+    return f"(`{name}` + 0.0D)" if type_ == "double" else f"`{name}`"
 
 
 def _names(columns: tuple[Column, ...]) -> tuple[str, ...]:

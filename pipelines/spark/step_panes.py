@@ -21,7 +21,16 @@ from medusa_core.digest import Digest
 from medusa_core.fragments import Fragment
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
-from medusa_core.network import Aggregate, Function, Join, Lookup, Resample, inputs_of
+from medusa_core.network import (
+    Aggregate,
+    Deduplicate,
+    Function,
+    Join,
+    Lookup,
+    Rank,
+    Resample,
+    inputs_of,
+)
 from medusa_core.segments import Read, Segment
 from pipelines.spark.compiler import TAG, PaneShape
 from pipelines.storage.arrow_schema import STIME, record_schema
@@ -100,7 +109,7 @@ def keeps_panes(fragment: Fragment, folded: Iterable[str]) -> tuple[str, ...]:
         match box:
             case Aggregate() if box.name in panes:
                 found.append(box.name)
-            case Aggregate() | Join() | Lookup() | Resample() | Function():
+            case Aggregate() | Join() | Lookup() | Resample() | Rank() | Deduplicate() | Function():
                 return ()
             case _:
                 carries_records.add(box.name)

@@ -30,7 +30,18 @@ from medusa_core.knowledge import (
     TentativeKnowledge,
 )
 from medusa_core.names import Epoch, Participant, StreamName, Version
-from medusa_core.network import Aggregate, Join, Lookup, Network, Output, Source, Union
+from medusa_core.network import (
+    Aggregate,
+    Box,
+    Deduplicate,
+    Join,
+    Lookup,
+    Network,
+    Output,
+    Rank,
+    Source,
+    Union,
+)
 from medusa_core.paths import IMPORT_MS, paths_ms, rests_ms
 from medusa_core.reads import reads_of
 from medusa_core.segments import Segment, Stability
@@ -268,6 +279,25 @@ def test_a_lookup_is_answered_without_its_input_and_waits_for_its_table() -> Non
             assert (answer.stability, answer.missing) == (Stability.TENTATIVE, (RIGHT,))
         else:
             assert the_wait(replace(fragment, fragment=shape), 10**9).until_ms is None
+
+
+@pytest.mark.parametrize(
+    "box",
+    [
+        Rank(name="first", input="gathered", size="10s", order=("key",), k=1),
+        Deduplicate(name="first", input="gathered", by=("key",), within="1h"),
+    ],
+    ids=("rank", "deduplicate"),
+)
+def test_first_records_are_answered_of_the_records_that_are_there(box: Box) -> None:
+    union = a_union()
+    outputs = (Output(name="both", input="first"),)
+    (shape,) = fragments_of(replace(union, boxes=(*union.boxes, box), outputs=outputs))
+    left = an_input(LEFT, came(LEFT, 0, 10, at_ms=0))
+    fragment = replace(known(left, an_input(RIGHT)), fragment=shape)
+    assert the_wait(fragment, 1).until_ms == WAIT_MS
+    answer = the_answer(fragment, WAIT_MS)
+    assert (answer.stability, answer.missing) == (Stability.TENTATIVE, (RIGHT,))
 
 
 def test_a_join_reads_no_more_of_an_input_than_its_rows_need_and_is_no_older_for_that() -> None:

@@ -16,7 +16,18 @@ from medusa_core.fragments import Fragment, fragments_of
 from medusa_core.grid import Range
 from medusa_core.joins import KINDS, Join
 from medusa_core.names import StreamName
-from medusa_core.network import Aggregate, Box, Lookup, Map, Network, Output, Source, Union
+from medusa_core.network import (
+    Aggregate,
+    Box,
+    Deduplicate,
+    Lookup,
+    Map,
+    Network,
+    Output,
+    Rank,
+    Source,
+    Union,
+)
 
 S = 1_000_000
 READINGS = StreamName("readings")
@@ -125,11 +136,18 @@ def cases(draw: st.DrawFn) -> Case:
     for at in range(draw(st.integers(2, 4))):
         input_ = boxes[-1].name if boxes else "readings"
         name = f"box{at}"
-        kind = draw(st.sampled_from(("window", "window", "map", "both", "join", "lookup")))
+        kinds = ("window", "window", "map", "both", "join", "lookup", "rank", "first")
+        kind = draw(st.sampled_from(kinds))
         if kind == "window":
             size = draw(st.integers(1, SIZE_MAX))
             advance = draw(st.integers(1, size))
             boxes.append(windows(name, input_, f"{size}us", f"{advance}us"))
+        elif kind == "rank":
+            size = draw(st.integers(1, SIZE_MAX))
+            boxes.append(Rank(name=name, input=input_, size=f"{size}us", order=("n",), k=1))
+        elif kind == "first":
+            within = f"{draw(st.integers(1, SIZE_MAX))}us"
+            boxes.append(Deduplicate(name=name, input=input_, by=("n",), within=within))
         elif kind == "both" and boxes:
             boxes.append(Union(name=name, inputs=(input_, "readings")))
         elif kind == "join" and boxes:
@@ -165,7 +183,7 @@ def cases(draw: st.DrawFn) -> Case:
     return Case(a_fragment(tuple(boxes), outputs), tuple(steps))
 
 
-def windows_with(box: Aggregate, position: int) -> list[range]:
+def windows_with(box: Aggregate | Rank, position: int) -> list[range]:
     """The windows that hold a position."""
     size, advance = box.size_us, box.advance_us
     return [
@@ -181,6 +199,13 @@ def inputs_of(box: Box) -> tuple[str, ...]:
     if isinstance(box, Lookup):
         return (box.input, box.table)
     return box.inputs if isinstance(box, Union) else (box.input,)
+
+
+def span_with(box: Deduplicate, position: int) -> range:
+    """The positions of the span that holds one."""
+    length = box.within_us
+    first = position // length * length
+    return range(first, first + length)
 
 
 def rows_of_join(box: Join | Lookup, input_: str, position: int) -> set[int]:
@@ -208,8 +233,10 @@ def needed_at(fragment: Fragment, name: str, positions: set[int]) -> set[tuple[i
         if name not in inputs_of(box):
             continue
         own = positions
-        if isinstance(box, Aggregate):
+        if isinstance(box, Aggregate | Rank):
             own = {w[-1] for at in positions for w in windows_with(box, at)}
+        if isinstance(box, Deduplicate):
+            own = {p for at in positions for p in span_with(box, at) if p >= at}
         if isinstance(box, Join | Lookup):
             own = {p for at in positions for p in rows_of_join(box, name, at)}
         found |= needed_at(fragment, box.name, own)
@@ -221,9 +248,11 @@ def records_of(fragment: Fragment, name: str, positions: set[int]) -> set[int]:
     if name == READINGS:
         return positions
     box = fragment.network.box(name)
-    if isinstance(box, Aggregate):
+    if isinstance(box, Aggregate | Rank):
         ending = (w for at in positions for w in windows_with(box, at) if w[-1] == at)
         positions = {at for window in ending for at in window}
+    if isinstance(box, Deduplicate):
+        positions = {p for at in positions for p in span_with(box, at) if p <= at}
     if isinstance(box, Join | Lookup):
         before = range(min(positions, default=0) - 9, max(positions, default=0) + 1)
         return {
@@ -240,7 +269,7 @@ def is_behind_windows(fragment: Fragment, name: str) -> bool:
     if name == READINGS:
         return False
     box = fragment.network.box(name)
-    return isinstance(box, Aggregate | Join | Lookup) or any(
+    return isinstance(box, Aggregate | Join | Lookup | Rank | Deduplicate) or any(
         is_behind_windows(fragment, i) for i in inputs_of(box)
     )
 
@@ -277,7 +306,7 @@ def check_failed_row(case: Case, box: Box, position: int, *, is_window: bool) ->
         assert part.holds(position)
         return
     ends = {position}
-    if isinstance(box, Aggregate) and not is_window:
+    if isinstance(box, Aggregate | Rank) and not is_window:
         ends = {window[-1] for window in windows_with(box, position)}
     first, output = min(needed_at(fragment, box.name, ends))
     assert part.holds(first)

@@ -1,4 +1,4 @@
-"""I2 over generated chains with Joins, Lookups and Resamples: a row is the same in any range.
+"""I2 over generated chains of boxes that read wide ranges: a row is the same in any range.
 
 A step may read of each input the range that `Fragment.needed` says and no more. The boxes are
 evaluated here row by row, over everything and over what each step reads: event times are a few
@@ -23,11 +23,13 @@ from medusa_core.names import StreamName
 from medusa_core.network import (
     Aggregate,
     Box,
+    Deduplicate,
     Filter,
     Lookup,
     Map,
     Network,
     Output,
+    Rank,
     Resample,
     Source,
     Union,
@@ -63,7 +65,8 @@ def cases(draw: st.DrawFn) -> Case:
         name, before = f"box{at}", ["a", "b", *(box.name for box in boxes)]
         input_ = boxes[-1].name if boxes else "a"
         other = draw(st.sampled_from(before))
-        kinds = ("join", "lookup", "resample", *(("window", "filter", "both") if boxes else ()))
+        firsts = ("join", "join", "lookup", "resample", "rank", "first")
+        kinds = firsts if not boxes else (*firsts[1:], "window", "filter", "both")
         kind = draw(st.sampled_from(kinds))
         match kind:
             case "join":
@@ -121,6 +124,22 @@ def cases(draw: st.DrawFn) -> Case:
                         columns={"n": "count(*)"},
                     )
                 )
+            case "rank":
+                size = draw(st.integers(1, 8))
+                boxes.append(
+                    Rank(
+                        name=name,
+                        input=input_,
+                        size=f"{size}us",
+                        advance=f"{draw(st.integers(1, size))}us",
+                        group_by=("key",),
+                        order=("n desc",),
+                        k=draw(st.integers(1, 3)),
+                    )
+                )
+            case "first":
+                within = f"{draw(st.integers(1, 9))}us"
+                boxes.append(Deduplicate(name=name, input=input_, by=("key",), within=within))
             case "filter":
                 boxes.append(Filter(name=name, input=input_, cases={"some": "n >= 1"}))
             case "both":
@@ -158,6 +177,14 @@ def rows_of(fragment: Fragment, name: str, inputs: Inputs) -> list[Row]:
             return [row for input_ in box.inputs for row in rows_of(fragment, input_, inputs)]
         case Aggregate():
             return counted(box, rows_of(fragment, box.input, inputs))
+        case Rank():
+            return ranked(box, rows_of(fragment, box.input, inputs))
+        case Deduplicate():
+            found: dict[tuple[int, str | None], Row] = {}
+            rows = rows_of(fragment, box.input, inputs)
+            for row in sorted(rows, key=lambda r: (r[0], r[2] is not None, r[2] or 0)):
+                found.setdefault((row[0] // box.within_us, row[1]), row)
+            return list(found.values())
         case Join():
             sides = (rows_of(fragment, input_, inputs) for input_ in (box.left, box.right))
             return joined(box, *sides)
@@ -175,6 +202,22 @@ def counted(box: Aggregate, rows: Rows) -> list[Row]:
         starts = range(at - box.size_us + 1, at + 1)
         found.update((start, key) for start in starts if start % box.advance_us == 0)
     return [(start + box.size_us - 1, key, n) for (start, key), n in found.items()]
+
+
+def ranked(box: Rank, rows: Rows) -> list[Row]:
+    """The first rows by number, the greatest first and NULL last, then by event time."""
+    groups: dict[tuple[int, str | None], list[Row]] = {}
+    for row in rows:
+        for start in range(row[0] - box.size_us + 1, row[0] + 1):
+            if start % box.advance_us == 0:
+                groups.setdefault((start, row[1]), []).append(row)
+    return [
+        (start + box.size_us - 1, key, number)
+        for (start, key), group in groups.items()
+        for _, key, number in sorted(group, key=lambda r: (r[2] is None, -(r[2] or 0), r[0]))[
+            : box.k
+        ]
+    ]
 
 
 def joined(box: Join, left: Rows, right: Rows) -> list[Row]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from medusa_core.mermaid import describe_box, draw
 from medusa_core.network import (
     Aggregate,
+    Deduplicate,
     Filter,
     Function,
     Join,
@@ -12,6 +13,7 @@ from medusa_core.network import (
     Map,
     Network,
     Output,
+    Rank,
     Resample,
     Source,
     Union,
@@ -71,6 +73,10 @@ def test_every_kind_of_box_says_what_it_does() -> None:
         name="g", input="x", size="60s", advance="10s", group_by=("k",), columns=columns
     )
     assert describe_box(sliding) == "Aggregate 60s by 10s per k: a, b"
+    rank = Rank(name="r", input="x", size="60s", group_by=("k",), order=("p desc", "t"), k=3)
+    assert describe_box(rank) == "Rank 60s per k: first 3 by p desc, t"
+    first = Deduplicate(name="d", input="x", by=("k", "a"), within="1h")
+    assert describe_box(first) == "Deduplicate first per k, a within 1h"
     assert describe_box(Function(name="f", input="x", function=len, columns=columns)) == "Function"
 
 

@@ -110,6 +110,14 @@ def test_the_example_compiles_to_the_columns_of_the_page(example: Network) -> No
         ("user", "string"),
         ("fee", "decimal(10,2)"),
     ]
+    assert [(c.name, c.type) for c in checked.columns_of_output("dearest_trips")] == [
+        ("window_start", "timestamp"),
+        ("user", "string"),
+        ("km", "double"),
+        ("fee", "decimal(10,2)"),
+        ("kind", "string"),
+        ("rank", "bigint"),
+    ]
     assert {type(box).__name__ for box in example.boxes} == {kind.__name__ for kind in KINDS} - {
         "Network",
         "Source",
@@ -170,6 +178,35 @@ def test_the_calendar_windows_of_the_example_are_the_days_of_berlin(
         "2026-03-28T23:00:00.000000Z,3",
         "2026-03-29T22:00:00.000000Z,1",
     ]
+
+
+def test_the_rank_and_the_deduplicate_of_the_example_give_the_first_records_of_each_hour(
+    example: Network, replayer: Replayer
+) -> None:
+    """Of ann's trips for 4.00 the earlier one is first, and her fourth is in the next hour.
+
+    Her refund of 0.50 is there twice in the first hour, and once more in the next one.
+    """
+    trips = ["0,ann,5,2.00", "60000,ann,31,4.00", "70000,ann,30,4.00", "80000,ben,3,",
+             "3600000,ann,5,0.10"]  # fmt: skip
+    refunds = ["1000,ann,0.50", "3599999,ann,0.50", "3600000,ann,0.50"]
+    inputs = {}
+    for name, lines in (
+        ("trips", ["at_ms,user,km,fee", *trips]),
+        ("refunds", ["at_ms,account,amount", *refunds]),
+    ):
+        path = replayer.folder / f"{name}.csv"
+        path.write_text("\n".join(lines) + "\n")
+        inputs[name] = [path]
+    export = replayer.folder / "export"
+    with replayer.home() as home:
+        replayer.run(home, example, inputs, export=export)
+    kept = (export / "refunds_once.csv").read_text().splitlines()
+    assert kept == ["at_ms,account,amount", "1000,ann,0.50", "3600000,ann,0.50"]
+    rows = (export / "dearest_trips.csv").read_text().splitlines()[1:]
+    assert [row.partition(",")[2] for row in rows] == [
+        "ann,30.0,4.00,long,2", "ann,31.0,4.00,long,1", "ben,3.0,,short,1", "ann,5.0,0.05,short,1",
+    ]  # fmt: skip
 
 
 def test_the_function_of_the_example_takes_and_returns_a_frame(

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from medusa_core.errors import Refused
+from medusa_core.network import Deduplicate, Rank
 from pipelines.language.check import check_network
 from pipelines.language.sql.sql_file import network_of_sql_text
 from tests.docs.pages import DOCS
@@ -27,12 +28,20 @@ def test_the_sql_of_the_page_is_a_network() -> None:
         "refunded",
         "never_refunded",
         "with_level",
+        "dearest",
+        "best_users",
+        "first_trips",
     ]
     checked = check_network(network)
     assert {c.name: c.type for c in checked.columns_of_output("per_user")} == {
         "window_start": "timestamp", "user": "string", "trips": "bigint",
         "fees": "decimal(20,2)", "long": "bigint", "mean_km": "double",
     }  # fmt: skip
+    assert {c.name: c.type for c in checked.columns_of_output("dearest")} == {
+        "window_start": "timestamp", "user": "string", "fee": "decimal(10,2)", "rank": "bigint",
+    }  # fmt: skip
+    assert isinstance(network.box("best_users"), Rank)
+    assert isinstance(network.box("first_trips_first"), Deduplicate)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from medusa_core.errors import Refused
 from medusa_core.network import (
     Aggregate,
     Box,
+    Deduplicate,
     Filter,
     Function,
     Join,
@@ -19,6 +20,7 @@ from medusa_core.network import (
     Network,
     Output,
     Port,
+    Rank,
     Resample,
     Source,
     Union,
@@ -389,3 +391,81 @@ def test_a_zone_that_no_database_knows_is_refused_with_the_nearest_name() -> Non
         check_network(network)
     for zone in ("Europe/Berlin", "UTC", "-03:00"):
         check_network(replace(network, sources=(replace(source, time_zone=zone),)))
+
+
+def a_ranked_network(*before: Box, **given: Any) -> Network:
+    """The ticks of each symbol, or what comes out of the boxes before, by size."""
+    parts: dict[str, Any] = {"input": "ticks", "size": "10s", "order": ("size desc",), "k": 3}
+    rank = Rank(name="best", **(parts | given))
+    outputs = (Output(name="result", input="best"),)
+    return Network(name="n", sources=(TICKS,), boxes=(*before, rank), outputs=outputs)
+
+
+def test_a_rank_has_the_columns_of_its_input_with_the_window_and_the_rank() -> None:
+    found = columns_of(a_ranked_network(column="place"), "best")
+    assert list(found.items()) == [
+        ("window_start", "timestamp"), *TICKS.columns.items(), ("place", "bigint"),
+    ]  # fmt: skip
+
+
+def test_a_rank_of_windows_keeps_the_start_of_these() -> None:
+    counts = Aggregate(name="counts", input="ticks", size="10s", columns={"n": "count(*)"})
+    network = a_ranked_network(counts, input="counts", order=("n",))
+    assert columns_of(network, "best") == {
+        "window_start": "timestamp", "n": "bigint", "rank": "bigint",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("network", "sentence"),
+    [
+        (a_ranked_network(order=("sise desc",)),
+         ("rank best of network n orders by 'sise', which is not a column; did you mean 'size'?")),
+        (a_ranked_network(group_by=("symbl",)), "n groups by 'symbl', which is not"),
+        (a_ranked_network(column="size"),
+         ("rank best of network n has two columns named 'size', one of its input and the rank: "
+          "write column='…' with another name")),
+        (a_ranked_network(MEANS, input="means", order=("mean",)),
+         ("rank best of network n orders by mean, whose last digits may differ from run to run: "
+          "round it in a map before it")),
+        (a_ranked_network(MEANS, input="means", order=("symbol",)),
+         ("rank best of network n reads mean, whose last digits may differ from run to run, and "
+          "ties are decided by every column: round it in a map before it")),
+    ],
+)  # fmt: skip
+def test_a_rank_of_columns_that_do_not_fit_is_refused(network: Network, sentence: str) -> None:
+    with pytest.raises(Refused) as refused:
+        check_network(network)
+    assert sentence in str(refused.value)
+
+
+def a_deduplicated_network(*before: Box, **given: Any) -> Network:
+    """The first tick of each symbol, or what comes out of the boxes before, in an hour."""
+    parts: dict[str, Any] = {"input": "ticks", "by": ("symbol",), "within": "1h"}
+    outputs = (Output(name="result", input="once"),)
+    boxes = (*before, Deduplicate(name="once", **(parts | given)))
+    return Network(name="n", sources=(TICKS,), boxes=boxes, outputs=outputs)
+
+
+def test_a_deduplicate_has_the_columns_of_its_input() -> None:
+    assert columns_of(a_deduplicated_network(), "once") == TICKS.columns
+
+
+@pytest.mark.parametrize(
+    ("network", "sentence"),
+    [
+        (a_deduplicated_network(by=("symbl",)),
+         ("deduplicate once of network n has the key 'symbl', which is not a column; did you mean "
+          "'symbol'?")),
+        (a_deduplicated_network(MEANS, input="means", by=("mean",)),
+         "once of network n has the key mean, whose last digits may differ from run to run: round"),
+        (a_deduplicated_network(MEANS, input="means"),
+         "reads mean, whose last digits may differ from run to run, and ties are decided by every"),
+    ],
+)  # fmt: skip
+def test_a_deduplicate_of_columns_that_do_not_fit_is_refused(
+    network: Network, sentence: str
+) -> None:
+    with pytest.raises(Refused) as refused:
+        check_network(network)
+    assert sentence in str(refused.value)

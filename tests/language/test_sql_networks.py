@@ -10,12 +10,14 @@ import pytest
 from medusa_core.network import (
     Aggregate,
     Box,
+    Deduplicate,
     Filter,
     Join,
     Lookup,
     Map,
     Network,
     Output,
+    Rank,
     Source,
     Union,
 )
@@ -452,3 +454,95 @@ def test_a_joined_stream_is_grouped_through_a_view() -> None:
         "j",
     )
     assert columns_of(network, "s") == {"user": "string", "paid": "bigint"}
+
+
+def ranked(over: str, table: str, where: str, *, items: str = "*") -> list[Box]:
+    """The boxes of the first rows of a window."""
+    query = f"SELECT {items}, ROW_NUMBER() OVER ({over}) AS rank FROM {table}"
+    return boxes_of(f"CREATE STREAM best AS SELECT * FROM ({query}) WHERE {where}")
+
+
+MINUTES = "TUMBLE(TABLE ticks, INTERVAL '1' MINUTE)"
+
+
+@pytest.mark.parametrize(
+    ("where", "k"), [("rank <= 3", 3), ("rank < 3", 2), ("rank = 1", 1), ("3 >= rank", 3)]
+)
+def test_a_row_number_with_a_limit_is_a_rank(where: str, k: int) -> None:
+    over = "PARTITION BY window_start, symbol ORDER BY price DESC NULLS LAST, size ASC"
+    order = ("price desc", "size")
+    assert ranked(over, MINUTES, where) == [
+        Rank(name="best", input="ticks", size="1m", group_by=("symbol",), order=order, k=k)
+    ]
+
+
+def test_sliding_windows_are_ranked_with_what_is_selected_of_them() -> None:
+    table = "HOP(TABLE ticks, INTERVAL '10' SECOND, INTERVAL '1' MINUTE) WHERE size > 1"
+    where = "rank <= 3 AND (worth > 5 OR symbol = 'A')"
+    found = ranked(
+        "PARTITION BY window_end ORDER BY price", table, where,
+        items="symbol, window_end, price * size AS worth",
+    )  # fmt: skip
+    end = "timestamp_micros(unix_micros(window_start) + 60000000L)"
+    assert found == [
+        Filter(name="best_where", input="ticks", cases={"yes": "size > 1"}),
+        Rank(name="best_rank", input="best_where", size="1m", advance="10s", order=("price",), k=3),
+        Map(name="best_columns", input="best_rank",
+            columns={"symbol": "symbol", "window_end": end, "worth": "price * size",
+                     "rank": "rank"}),
+        Filter(name="best", input="best_columns",
+               cases={"yes": "(worth > 5 OR symbol = 'A')"}),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("window", "size"),
+    [
+        (MINUTES, "1m"),
+        ("HOP(TABLE ticks, INTERVAL '10' SECOND, INTERVAL '1' MINUTE)", "10s"),
+    ],
+)
+def test_grouped_rows_are_ranked_among_those_of_their_window(window: str, size: str) -> None:
+    """One window of those that slide ends in each piece that is as long as their advance."""
+    grouped = f"""(SELECT window_start, symbol, count(*) AS n FROM {window}
+                   GROUP BY window_start, symbol HAVING count(*) > 1)"""
+    over = "PARTITION BY window_start ORDER BY n DESC, symbol, stime"
+    *_, box = ranked(over, grouped, "rank <= 2")
+    assert box == Rank(name="best", input="best_having", size=size, order=("n desc", "symbol"), k=2)
+
+
+def test_grouped_rows_of_a_view_and_of_a_union_are_ranked_too() -> None:
+    network = network_of(f"""
+        CREATE VIEW counts AS SELECT symbol, window_start, count(*) AS n
+            FROM {MINUTES} GROUP BY window_start, symbol;
+        CREATE STREAM best AS SELECT symbol, rank FROM (
+            SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start ORDER BY n) AS rank
+            FROM (SELECT * FROM counts UNION ALL SELECT * FROM counts)
+        ) WHERE rank <= 2""")
+    assert [box.size for box in network.boxes if isinstance(box, Rank)] == ["1m"]
+    assert columns_of(network, "best") == {"symbol": "string", "rank": "bigint"}
+
+
+@pytest.mark.parametrize("time", ["stime", "ts_us", "stime ASC"])
+def test_the_first_row_of_a_key_by_event_time_is_a_deduplicate(time: str) -> None:
+    over = f"PARTITION BY window_start, symbol, size ORDER BY {time}"
+    assert ranked(over, MINUTES, "rank = 1") == [
+        Deduplicate(name="best", input="ticks", by=("symbol", "size"), within="1m")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("over", "table", "where"),
+    [
+        ("PARTITION BY window_start, symbol ORDER BY stime", MINUTES, "rank <= 2"),
+        ("PARTITION BY window_start ORDER BY stime", MINUTES, "rank <= 1"),
+        ("PARTITION BY window_start, symbol ORDER BY stime",
+         "HOP(TABLE ticks, INTERVAL '10' SECOND, INTERVAL '1' MINUTE)", "rank <= 1"),
+    ],
+)  # fmt: skip
+def test_other_first_rows_by_event_time_are_a_rank_without_an_order(
+    over: str, table: str, where: str
+) -> None:
+    (box,) = ranked(over, table, where)
+    assert isinstance(box, Rank)
+    assert box.order == ()

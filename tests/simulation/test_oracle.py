@@ -102,6 +102,24 @@ def test_a_lookup_gives_each_row_the_value_of_the_last_one_that_is_no_later() ->
     assert expected_rows(SOURCES, older)["meeting"] == Counter([own])
 
 
+def test_ranks_are_given_to_the_greatest_values_of_a_key() -> None:
+    question = replace(QUESTION, form="ranks", sums_size_us=20 * S, loud_from=1)
+    best = [(20 * S - 1, 0, 1 * S, 0, 4, 1), (20 * S - 1, 0, 2 * S, 1, 3, 1)]
+    assert expected_rows(SOURCES, question)["best"] == Counter(best)
+    best.append((20 * S - 1, 0, 12 * S, 0, 2, 2))
+    rows = expected_rows(SOURCES, replace(question, loud_from=2))
+    assert rows["best"] == Counter(best)
+    assert rows["counts"][30 * S - 1, 10 * S, 0, 2, 6] == 1
+
+
+def test_of_each_key_the_first_row_of_a_span_stays() -> None:
+    question = replace(QUESTION, form="firsts", sums_size_us=20 * S)
+    rows = {"s0": [*SOURCES["s0"], (17 * S, 17 * S, 0, 1)], "s1": SOURCES["s1"]}
+    assert expected_rows(rows, question)["firsts"] == Counter(
+        [(1 * S, 1 * S, 0, 4), (2 * S, 2 * S, 1, 3), (17 * S, 17 * S, 0, 1)]
+    )
+
+
 def test_the_oracle_shares_no_code_with_what_it_checks() -> None:
     tree = ast.parse(Path(oracle.__file__).read_text())
     imported = [

@@ -41,13 +41,13 @@ START, END = "window_start", "window_end"
 def grouped_select(select: Select, window: Window, scope: Scope, made: BoxList) -> Relation:
     """The rows that a SELECT over windows gives; Refused with line and column."""
     select, relation = _resolved(select, scope, made), scope.relation
-    _check_time(window, relation, made)
+    check_time(window, relation, made)
     if select.where is not None:
         relation = filtered(made, relation, select.where, "where")
     groups = _groups(select, relation, made)
     _check_no_earlier_window(select, scope.relation, made)
     relation = _with_groups(groups, select, relation, made)
-    grouped = _Grouped(made, relation, select, groups, _size_us(window, made))
+    grouped = _Grouped(made, relation, select, groups, size_us_of(window, made))
     columns: dict[str, Tokens] = {}
     for item in select.items:
         if item.name is None:
@@ -99,8 +99,7 @@ class _Grouped:
                     "next one",
                 )
             elif token.name == END:
-                end = f"timestamp_micros(unix_micros({START}) + {self.size_us}L)"
-                found.append(replace(token, kind="column", text=end))
+                found.append(window_end(token, self.size_us))
             elif token.name in self.relation.columns and token.name not in (*self.groups, START):
                 raise self._not_grouped(token)
             else:
@@ -171,7 +170,9 @@ class _Grouped:
             columns={name: written(call) for name, call in self.calls.items()},
         )
         port = self.made.add(box, window.at, {n: call[0] for n, call in self.calls.items()})
-        return Relation(port=port, columns=(START, *self.groups, *self.calls))
+        columns = (START, *self.groups, *self.calls)
+        distance = None if window.zone is not None else window.advance or window.size
+        return Relation(port=port, columns=columns, window=distance)
 
     def _column_of(self, call: Tokens) -> str:
         """The column of a call: what it is selected as, or a name that nothing has."""
@@ -188,6 +189,12 @@ class _Grouped:
         """A column name that nothing has, and that no expression of the SELECT names."""
         taken = {START, *self.groups, *self.calls, *self.relation.columns, *_words(self.select)}
         return _numbered(stem, taken)
+
+
+def window_end(at: Token, size_us: int) -> Token:
+    """The end of a window, in the place of its name."""
+    end = f"timestamp_micros(unix_micros({START}) + {size_us}L)"
+    return replace(at, kind="column", text=end)
 
 
 def _numbered(stem: str, taken: Set[str]) -> str:
@@ -233,7 +240,7 @@ def _resolved(select: Select, scope: Scope, made: BoxList) -> Select:
     )
 
 
-def _check_time(window: Window, relation: Relation, made: BoxList) -> None:
+def check_time(window: Window, relation: Relation, made: BoxList) -> None:
     """Windows are those of event time, which DESCRIPTOR may name and not choose."""
     if window.time is None or window.time.name in (EVENT_TIME, relation.time):
         return
@@ -244,7 +251,8 @@ def _check_time(window: Window, relation: Relation, made: BoxList) -> None:
     )
 
 
-def _size_us(window: Window, made: BoxList) -> int | None:
+def size_us_of(window: Window, made: BoxList) -> int | None:
+    """The length of a window, None for a calendar window; Refused with the place of the window."""
     if window.zone is not None:
         return None
     try:

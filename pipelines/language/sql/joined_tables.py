@@ -35,7 +35,7 @@ def joined(tables: JoinedTables, left: Scope, right: Scope, made: BoxList) -> Sc
             tables.at, f"both tables are named {of_left}: write AS and another name behind one"
         )
     found = _Condition(made.text, tables, {of_left: (LEFT, left), of_right: (RIGHT, right)})
-    for part in _conjuncts(_without_brackets(tables.on)):
+    for part in conjuncts(_without_brackets(tables.on)):
         found.add(part)
     columns, names = _columns(tables, found.keys, left, right, of_right)
     on = tuple(a if a == b else f"{a} = {b}" for a, b in found.keys)
@@ -268,8 +268,8 @@ def _without_brackets(tokens: Tokens) -> Tokens:
     return tokens
 
 
-def _conjuncts(tokens: Tokens) -> list[Tokens]:
-    """The parts of ON between AND; that of BETWEEN is inside of a part, as are brackets."""
+def conjuncts(tokens: Tokens) -> list[Tokens]:
+    """The parts of a condition that AND joins; those of BETWEEN and in brackets are in a part."""
     parts: list[list[Token]] = [[]]
     depth, is_between = 0, False
     for token in tokens:

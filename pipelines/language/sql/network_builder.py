@@ -4,6 +4,7 @@
     SELECT with expressions or names       a Map
     TUMBLE or HOP, with GROUP BY           an Aggregate; HAVING is a Filter behind it
     UNION ALL                              a Union
+    ROW_NUMBER, with a limit outside       a Rank, or a Deduplicate
 
 The last box of a stream or view has its name; those before it have the name of their clause
 behind it.
@@ -22,8 +23,9 @@ from pipelines.language.places import Places
 from pipelines.language.sql.grouped_select import grouped_select
 from pipelines.language.sql.joined_tables import joined
 from pipelines.language.sql.plain_select import plain_select
+from pipelines.language.sql.ranked_select import check_no_over, ranked_query, ranked_select
 from pipelines.language.sql.relations import BoxList, Relation, renamed
-from pipelines.language.sql.scopes import scope_of
+from pipelines.language.sql.scopes import Scope, scope_of
 from pipelines.language.sql.sql_text import SqlText, Token
 from pipelines.language.sql.statements import (
     CreateNetwork,
@@ -35,6 +37,7 @@ from pipelines.language.sql.statements import (
     Select,
     Statement,
     Subquery,
+    Table,
     Window,
 )
 
@@ -142,22 +145,34 @@ class _Parts:
         ]
         inputs = tuple(part.port for part in alike)
         port = made.add(Union(name=made.name_of("union"), inputs=inputs), query.at)
-        return Relation(port=port, columns=names)
+        windows = {part.window for part in alike}
+        window = windows.pop() if len(windows) == 1 else None
+        return Relation(port=port, columns=names, window=window)
 
     def _part(self, part: Select | Query, known: Mapping[str, Relation], made: BoxList) -> Relation:
         if isinstance(part, Query):
             return self._query(part, known, made)
+        check_no_over(self.text, part)
         table = part.table
+        ranked = ranked_query(self.text, table)
+        if ranked is not None:
+            assert isinstance(table, Subquery)
+            inner, ranking = ranked
+            scope = self._scope(inner.table, known, made)
+            part, relation = ranked_select(part, inner, ranking, scope, made)
+            return plain_select(part, scope_of(table, relation), made)
+        scope = self._scope(table, known, made)
         if isinstance(table, Window):
-            scope = scope_of(table, self._relation(table.table, known, made))
             return grouped_select(part, table, scope, made)
+        return plain_select(part, scope, made)
+
+    def _scope(self, table: Table, known: Mapping[str, Relation], made: BoxList) -> Scope:
+        """What a FROM gives."""
         if isinstance(table, JoinedTables):
-            left, right = (
-                scope_of(side, self._relation(side, known, made))
-                for side in (table.left, table.right)
-            )
-            return plain_select(part, joined(table, left, right, made), made)
-        return plain_select(part, scope_of(table, self._relation(table, known, made)), made)
+            left, right = (self._scope(side, known, made) for side in (table.left, table.right))
+            return joined(table, left, right, made)
+        read = table.table if isinstance(table, Window) else table
+        return scope_of(table, self._relation(read, known, made))
 
     def _relation(
         self, table: NamedTable | Subquery, known: Mapping[str, Relation], made: BoxList

@@ -9,6 +9,7 @@ from itertools import count
 from medusa_core.errors import Refused
 from medusa_core.names import NAME_LENGTH_MAX
 from medusa_core.network import Box, Filter, Map, check_box, inputs_of
+from medusa_core.ranks import WINDOW_START
 from pipelines.language.sql.sql_text import SqlText, Token, Tokens, column_token, written
 
 PORT = "yes"
@@ -23,13 +24,15 @@ EVENT_TIME = "stime"
 class Relation:
     """Rows that a clause reads: the source or box that they come from, and their columns.
 
-    `time` is the column of event time, where the records of a source are read as they are.
+    `time` is the column of event time, where the records of a source are read as they are. `window`
+    is how far apart windows begin, where each row is that of a window and has its `window_start`.
     """
 
     port: str
     columns: tuple[str, ...]
     time: str | None = None
     is_source: bool = False
+    window: str | None = None
 
 
 @dataclass
@@ -100,7 +103,10 @@ def mapped(
     texts = {name: written(tokens) for name, tokens in columns.items()}
     box = Map(name=made.name_of(clause), input=relation.port, columns=texts)
     port = made.add(box, at, {name: tokens[0] for name, tokens in columns.items()})
-    return Relation(port=port, columns=tuple(columns))
+    start = columns.get(WINDOW_START, ())
+    has_start = len(start) == 1 and start[0].name == WINDOW_START
+    window = relation.window if has_start else None
+    return Relation(port=port, columns=tuple(columns), window=window)
 
 
 def renamed(made: BoxList, relation: Relation, names: Sequence[str], at: Token) -> Relation:

@@ -29,9 +29,11 @@ NOT_HERE: Mapping[str, str] = {
     "SORT": "a stream has no end, so there is no SORT BY: sort what you read from it",
     **dict.fromkeys(
         ("LIMIT", "OFFSET", "FETCH"),
-        "a stream has no order and no end, so there is no first so many rows: filter with WHERE",
+        "a stream has no order and no end, so there is no first so many rows: filter with WHERE, "
+        "or rank the rows of a window with ROW_NUMBER",
     ),
-    "QUALIFY": "functions over ranks are not supported: group by a window instead",
+    "QUALIFY": "QUALIFY is not supported: write FROM (SELECT *, ROW_NUMBER() OVER (…) AS rank FROM "
+    "…) WHERE rank <= 10",
     "WINDOW": "named windows are not supported: write FROM TUMBLE(…) and GROUP BY window_start",
     **dict.fromkeys(
         ("INTERSECT", "EXCEPT", "MINUS"),

@@ -20,6 +20,7 @@ from medusa_core.names import StreamName
 from medusa_core.network import (
     Aggregate,
     Box,
+    Deduplicate,
     Filter,
     Function,
     Join,
@@ -27,6 +28,7 @@ from medusa_core.network import (
     Map,
     Network,
     Port,
+    Rank,
     Resample,
     Union,
     inputs_of,
@@ -80,9 +82,7 @@ class Evaluator:
                 cases = self._cases[box.name]
                 return [row for row in rows if case_of(row, cases, box.otherwise) == port]
             case Aggregate():
-                return windows(
-                    box, rows, positions(self._fragment.network, self._ports[box.name][0])
-                )
+                return windows(box, rows, self._positions_behind(box))
             case Join() | Lookup():
                 network = self._fragment.network
                 left_at, right_at = (positions(network, port_) for port_ in self._ports[box.name])
@@ -90,9 +90,17 @@ class Evaluator:
                 if isinstance(box, Join):
                     return joined(box, left, right, left_at, right_at)
                 return looked_up(box, left, right, left_at, right_at)
+            case Rank():
+                return ranked(box, rows, self._positions_behind(box))
+            case Deduplicate():
+                return firsts(box, rows, self._positions_behind(box))
             case Map() | Resample() | Function():
                 raise AssertionError(f"the simulated engine has no {type(box).__name__}")
         assert_never(box)
+
+    def _positions_behind(self, box: Box) -> Mapping[str, int]:
+        """Where the columns of what a box reads stand."""
+        return positions(self._fragment.network, self._ports[box.name][0])
 
 
 def case_of(row: Row, cases: Mapping[str, Holds], otherwise: str | None) -> str | None:
@@ -103,18 +111,46 @@ def case_of(row: Row, cases: Mapping[str, Holds], otherwise: str | None) -> str 
 def windows(box: Aggregate, rows: Sequence[Row], at: Mapping[str, int]) -> list[Row]:
     """The rows of an Aggregate: a window's last instant, its start, the group, the columns."""
     assert box.every is None, "the simulated engine has no calendar windows"
-    size_us, advance_us = box.size_us, box.advance_us
+    return [
+        (key[0] + box.size_us - 1, *key, *(fold(text, group, at) for text in box.columns.values()))
+        for key, group in groups_of_windows(box, rows, at).items()
+    ]
+
+
+def ranked(box: Rank, rows: Sequence[Row], at: Mapping[str, int]) -> list[Row]:
+    """The rows of a Rank: a window's last instant, its start, the columns, the rank."""
+    found: list[Row] = []
+    for (start_us, *_), group in groups_of_windows(box, rows, at).items():
+        # A row begins with its event time, so that sorted rows are in canonical order.
+        in_order = sorted(group)
+        for name, is_descending in reversed(box.keys):
+            in_order.sort(key=itemgetter(at[name]), reverse=is_descending)
+        for rank, row in enumerate(in_order[: box.k], start=1):
+            found.append((start_us + box.size_us - 1, start_us, *row[1:], rank))
+    return found
+
+
+def firsts(box: Deduplicate, rows: Sequence[Row], at: Mapping[str, int]) -> list[Row]:
+    """The first row of each span and key in canonical order."""
+    found: dict[tuple[int, ...], Row] = {}
+    for row in sorted(rows):
+        key = (floor_us(row[0], box.within_us), *(row[at[name]] for name in box.by))
+        found.setdefault(key, row)
+    return list(found.values())
+
+
+def groups_of_windows(
+    box: Aggregate | Rank, rows: Sequence[Row], at: Mapping[str, int]
+) -> dict[tuple[int, ...], list[Row]]:
+    """The rows of each window and group, by the window's start and the group."""
     groups: dict[tuple[int, ...], list[Row]] = {}
     for row in rows:
         key = tuple(row[at[name]] for name in box.group_by)
-        start_us = floor_us(row[0], advance_us)
-        while start_us > row[0] - size_us:
+        start_us = floor_us(row[0], box.advance_us)
+        while start_us > row[0] - box.size_us:
             groups.setdefault((start_us, *key), []).append(row)
-            start_us -= advance_us
-    return [
-        (key[0] + size_us - 1, *key, *(fold(text, group, at) for text in box.columns.values()))
-        for key, group in groups.items()
-    ]
+            start_us -= box.advance_us
+    return groups
 
 
 def joined(
@@ -198,7 +234,11 @@ def positions(network: Network, port: Port) -> dict[str, int]:
         if isinstance(box, Join | Lookup):
             return {column: at for at, column in enumerate(box.references, start=1)}
         if not isinstance(box, Aggregate):
-            return positions(network, network.port(inputs_of(box)[0], box.name))
+            behind = positions(network, network.port(inputs_of(box)[0], box.name))
+            if not isinstance(box, Rank):
+                return behind
+            columns = ["window_start", *behind, box.column]
+            return {column: at for at, column in enumerate(columns, start=1)}
         columns = ["window_start", *box.group_by, *box.columns]
     return {column: at for at, column in enumerate(columns, start=1)}
 

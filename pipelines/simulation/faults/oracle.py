@@ -72,6 +72,15 @@ def expected_rows(
         counts = _counts(meeting, question)
         found |= {"pick_picked": picked, "rest": rest, "meeting": meeting, "counts": counts}
         found |= {"loud": _loud(counts, question)}
+    elif question.form == "ranks":
+        best = _best(everything, question)
+        # Behind the window's start the columns are those of a record, one place further.
+        counts = _counts([(row[0], row[2], row[3], row[4]) for row in best], question)
+        found |= {"best": best, "counts": counts, "loud": _loud(counts, question)}
+    elif question.form == "firsts":
+        firsts = _firsts(everything, question.sums_size_us - 3_000_000)
+        counts = _counts(firsts, question)
+        found |= {"firsts": firsts, "counts": counts, "loud": _loud(counts, question)}
     else:
         raise AssertionError(f"the oracle knows no network of the form {question.form}")
     return {stream: Counter(rows) for stream, rows in found.items()}
@@ -109,6 +118,27 @@ def _with_newest(rows: Sequence[Row], table: Sequence[Row], question: Question) 
         if met:
             found.append((*row[:3], max(met)[3]))
     return found
+
+
+def _best(rows: Sequence[Row], question: Question) -> list[Row]:
+    """Per window and key: the greatest values, of equal ones the first, each with its rank."""
+    size_us = question.sums_size_us
+    found: list[Row] = []
+    for start in _starts(rows, size_us, size_us):
+        inside = [row for row in rows if start <= row[0] < start + size_us]
+        for key in sorted({row[2] for row in inside}):
+            alike = sorted((-row[3], *row) for row in inside if row[2] == key)
+            for rank, (_, _, *columns) in enumerate(alike[: question.loud_from], start=1):
+                found.append((start + size_us - 1, start, *columns, rank))
+    return found
+
+
+def _firsts(rows: Sequence[Row], within_us: int) -> list[Row]:
+    """Of each key the first row of each span, in the order of time, time again, key and value."""
+    found: dict[tuple[int, int], Row] = {}
+    for row in sorted(rows, reverse=True):
+        found[row[0] // within_us, row[2]] = row
+    return list(found.values())
 
 
 def _counts(rows: Sequence[Row], question: Question) -> list[Row]:

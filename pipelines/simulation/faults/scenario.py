@@ -23,10 +23,10 @@ from pipelines.catalog.records import Assignment, Deployment, StreamRecord
 from pipelines.simulation.faults.drawn_replicas import NO_REPLICAS, Replicas, draw_replicas
 from pipelines.simulation.faults.schedule_shapes import WHOLE, Shape
 from pipelines.simulation.faults.simulated_networks import (
-    JOINED,
-    UNJOINED,
+    DRAWN_BY_CHANCE,
     WIDE,
     WIDTH_US,
+    Form,
     Rules,
     network_of,
 )
@@ -45,8 +45,11 @@ LATE_MS = (3_000, 7_000)
 BOUND_MS = (1_500, 4_000)
 """Within which time outputs are promised."""
 
-JOINED_EVERY, JOINED_AT = 8, 7
-"""Of so many seeds in a row, the last is a network with a Join or Lookup."""
+SEEDS_IN_A_ROUND = 16
+FORM_AT = {
+    3: Form.RANKS, 5: Form.NEWEST, 7: Form.PAIRS, 11: Form.FIRSTS, 15: Form.ABSENCE,
+}  # fmt: skip
+"""The forms of some seeds of a round: by the number, so that the others stay what they were."""
 
 WITHIN_S = ((-15, 5), (0, 20), (-10, 0), (5, 25), (-25, -5), (-5, -5), (0, 0))
 """The bounds of such a Join in seconds, of buckets of 10 s."""
@@ -188,12 +191,9 @@ def draw_scenario(seed: int, shape: Shape = WHOLE) -> Scenario:
     participants = tuple(Participant(name) for name in NAMES[: chance.randint(3, len(NAMES))])
     sources = [StreamName(f"s{i}") for i in range(chance.randint(2, 3))]
     counts_advance = chance.choice((1, 1, 2))
-    form = chance.choice(UNJOINED)
+    form = chance.choice(DRAWN_BY_CHANCE)
     rules = Rules(
-        # Drawn by the number, so that the other seeds stay the schedules that they were.
-        form=JOINED[seed // JOINED_EVERY % len(JOINED)]
-        if seed % JOINED_EVERY == JOINED_AT
-        else form,
+        form=FORM_AT.get(seed % SEEDS_IN_A_ROUND, form),
         modulus=chance.randint(2, 4),
         remainder=chance.randint(0, 1),
         loud_from=chance.randint(1, 3),

@@ -14,6 +14,8 @@
     pairs           the diamond with a Join of picked with gathered in the place of the Union
     absence         the same, with a Join that gives what of gathered has no partner in picked
     newest          the same, with a Lookup of gathered in picked
+    ranks           s.. -> gathered -> best (Rank) -> counts -> loud
+    firsts          s.. -> gathered -> firsts (Deduplicate) -> counts -> loud
 
 In a diamond one stream reaches a fragment on two paths, one longer than the other; in a knot it
 is read once, for windows of two lengths. A chain has four fragments one behind the other and no
@@ -28,7 +30,19 @@ from dataclasses import dataclass
 from enum import Enum
 
 from medusa_core.names import StreamName
-from medusa_core.network import Aggregate, Box, Filter, Join, Lookup, Network, Output, Source, Union
+from medusa_core.network import (
+    Aggregate,
+    Box,
+    Deduplicate,
+    Filter,
+    Join,
+    Lookup,
+    Network,
+    Output,
+    Rank,
+    Source,
+    Union,
+)
 
 WIDTH_US = 10_000_000
 WIDTH_S = WIDTH_US // 1_000_000
@@ -47,10 +61,12 @@ class Form(Enum):
     PAIRS = "pairs"
     ABSENCE = "absence"
     NEWEST = "newest"
+    RANKS = "ranks"
+    FIRSTS = "firsts"
 
 
-JOINED = (Form.PAIRS, Form.ABSENCE, Form.NEWEST)
-UNJOINED = tuple(form for form in Form if form not in JOINED)
+DRAWN_BY_NUMBER = (Form.PAIRS, Form.ABSENCE, Form.NEWEST, Form.RANKS, Form.FIRSTS)
+DRAWN_BY_CHANCE = tuple(form for form in Form if form not in DRAWN_BY_NUMBER)
 
 
 WIDE = {
@@ -62,6 +78,8 @@ WIDE = {
     Form.PAIRS: frozenset({"counts", "loud"}),
     Form.ABSENCE: frozenset({"counts", "loud"}),
     Form.NEWEST: frozenset({"counts", "loud"}),
+    Form.RANKS: frozenset({"counts", "loud"}),
+    Form.FIRSTS: frozenset({"counts", "loud"}),
 }
 """The streams whose buckets may be wider: windows, and what is behind them."""
 
@@ -101,6 +119,10 @@ def network_of(rules: Rules, sources: Sequence[StreamName]) -> Network:
             boxes, outputs = _chain(rules)
         case Form.PAIRS | Form.ABSENCE | Form.NEWEST:
             boxes, outputs = _joined(rules)
+        case Form.RANKS:
+            boxes, outputs = _counted_behind(rules, _best(rules))
+        case Form.FIRSTS:
+            boxes, outputs = _counted_behind(rules, _firsts(rules))
     gathering = Union(name="gathered", inputs=tuple(sources), fragment="gather")
     return Network(
         name="simulated",
@@ -223,6 +245,38 @@ def _met(rules: Rules) -> Join:
             "value": "right.value" if are_pairs else "left.value",
         },
         fragment="meet",
+    )
+
+
+def _counted_behind(rules: Rules, box: Box) -> tuple[Boxes, Outputs]:
+    boxes = (
+        box,
+        _counts(rules, box.name, fragment="count"),
+        _loud(rules, "counts", fragment="loud" if rules.is_cut_finely else "count"),
+    )
+    return boxes, {"loud": "noise.loud", "counts": "counts"}
+
+
+def _best(rules: Rules) -> Rank:
+    return Rank(
+        name="best",
+        input="gathered",
+        size=f"{rules.sums_size * WIDTH_S}s",
+        group_by=("key",),
+        order=("value desc",),
+        k=rules.loud_from,
+        fragment="rank",
+    )
+
+
+def _firsts(rules: Rules) -> Deduplicate:
+    # Spans are no whole number of buckets, so that a bucket lies in two.
+    return Deduplicate(
+        name="firsts",
+        input="gathered",
+        by=("key",),
+        within=f"{rules.sums_size * WIDTH_S - 3}s",
+        fragment="first",
     )
 
 

@@ -33,6 +33,7 @@ from tests.spark.drawn.spec import (
     Aggregate,
     Drawn,
     Join,
+    Rank,
     drawn,
     medusa_network,
     of_member,
@@ -79,7 +80,7 @@ class Trial:
             for at, m in enumerate(self.members)
         }
         self.whole = {m: self._expected(ps) for m, ps in self.pieces.items()}
-        sizes_s = sum(b.size_s for b in self.net.boxes if isinstance(b, Aggregate))
+        sizes_s = sum(b.size_s for b in self.net.boxes if isinstance(b, Aggregate | Rank))
         joins = [b for b in self.net.boxes if isinstance(b, Join)]
         sizes_s += sum(abs(us) for b in joins for us in b.within) // SECOND_US
         # The last step goes on until every window has ended, and no pair is to come.

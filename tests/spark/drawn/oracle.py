@@ -33,12 +33,14 @@ from tests.spark.drawn.spec import (
     SOURCE_COLUMNS,
     Aggregate,
     Box,
+    Deduplicate,
     Drawn,
     Filter,
     Function,
     Join,
     Lookup,
     Map,
+    Rank,
     Resample,
     Union,
 )
@@ -92,7 +94,7 @@ class Reporting:
             return self._needed_at(name, at_us)
         if not any(self._has_windows(ref) for ref in _inputs(box)):
             return at_us
-        if isinstance(box, Aggregate):
+        if isinstance(box, Aggregate | Rank):
             at_us = _first_end(box, at_us)
         return self._needed_at(name, at_us)
 
@@ -117,18 +119,18 @@ class Reporting:
                 # What crosses to another fragment is an output of this one.
                 needs.append(at_us)
                 continue
-            own_us = _first_end(box, at_us) if isinstance(box, Aggregate) else at_us
+            own_us = _first_end(box, at_us) if isinstance(box, Aggregate | Rank) else at_us
             if isinstance(box, Join):
                 own_us = min(_first_rows(box, name, at_us))
             needs.append(self._needed_at(box.name, own_us))
         return min(needs)
 
     def _has_windows(self, ref: str) -> bool:
-        """Whether a box of the fragment before a relation makes rows of several records."""
+        """Whether a box whose rows depend on several is in the fragment is before a relation."""
         name = ref.partition(".")[0]
         found = [b for b in self.net.boxes if b.name == name and name in self.boxes]
         return any(
-            isinstance(b, Aggregate | Join | Lookup | Resample)
+            isinstance(b, Aggregate | Join | Lookup | Resample | Rank | Deduplicate)
             or any(self._has_windows(r) for r in _inputs(b))
             for b in found
         )
@@ -152,7 +154,7 @@ def _inputs(box: Box) -> tuple[str, ...]:
     return box.inputs if isinstance(box, Union) else (box.input,)
 
 
-def _first_end(box: Aggregate, at_us: int) -> int:
+def _first_end(box: Aggregate | Rank, at_us: int) -> int:
     """The event time of the first window that holds a record."""
     if box.calendar is not None:
         return next(start for start in _starts(*box.calendar) if start > at_us) - 1
@@ -226,6 +228,10 @@ def _statements(net: Drawn, box: Box) -> Iterable[str]:
             return _lookup(net, box)
         case Resample():
             return _resample(net, box)
+        case Rank():
+            return _rank(net, box)
+        case Deduplicate():
+            return [_first(net, box)]
         case Function():
             rows = f'SELECT k, i, {EVENT_TIME} FROM "{box.input}"'
             if box.kind == "thinned":
@@ -299,7 +305,6 @@ def _map(box: Map) -> Iterable[str]:
 
 
 def _aggregate(net: Drawn, box: Aggregate) -> Iterable[str]:
-    size, advance = box.size_s * SECOND_US, box.advance_s * SECOND_US
     record_failed = _first_that_fails((a.record_fails, a.why) for _, a in box.columns)
     yield f'CREATE OR REPLACE TABLE tried AS SELECT *, {record_failed} FROM "{box.input}"'
     yield _fails(box.name, box.columns, "tried")
@@ -312,15 +317,7 @@ def _aggregate(net: Drawn, box: Aggregate) -> Iterable[str]:
             f"ASOF JOIN ({held}) AS held ON {EVENT_TIME} >= _window WHERE _failed IS NULL"
         )
     else:
-        # The last window that holds a record starts at the greatest multiple of the advance that
-        # is not behind it; the first one starts behind the record less the size.
-        last = f"({EVENT_TIME} - (({EVENT_TIME} % {advance}) + {advance}) % {advance})"
-        yield (
-            f"CREATE OR REPLACE TABLE windowed AS SELECT *, {last} - n * {advance} AS _window, "
-            f"_window + {size} AS _end "
-            f"FROM tried, range({size // advance + 1}) AS numbers(n) "
-            f"WHERE _failed IS NULL AND _window > {EVENT_TIME} - {size}"
-        )
+        yield _windowed(box, "tried", "_failed IS NULL")
     types = dict(net.relations[box.name])
     keys = [one_zero(g, types[g]) for g in box.group_by]
     grouped = ", ".join(["_window", "_end", *keys])
@@ -342,6 +339,61 @@ def _aggregate(net: Drawn, box: Aggregate) -> Iterable[str]:
 @cache
 def _starts(every: str, offsets: str) -> tuple[int, ...]:
     return tuple(period_starts(every, offsets, YEARS))
+
+
+def _windowed(box: Aggregate | Rank, records: str, condition: str) -> str:
+    """Every record that meets the condition, once for each window that holds it.
+
+    The last window that holds a record starts at the greatest multiple of the advance that is not
+    behind it; the first one starts behind the record less the size.
+    """
+    size, advance = box.size_s * SECOND_US, box.advance_s * SECOND_US
+    last = f"({EVENT_TIME} - (({EVENT_TIME} % {advance}) + {advance}) % {advance})"
+    return (
+        f"CREATE OR REPLACE TABLE windowed AS SELECT *, {last} - n * {advance} AS _window, "
+        f"_window + {size} AS _end "
+        f"FROM {records}, range({size // advance + 1}) AS numbers(n) "
+        f"WHERE {condition} AND _window > {EVENT_TIME} - {size}"
+    )
+
+
+def _rank(net: Drawn, box: Rank) -> Iterable[str]:
+    """The rows of each window and group as a sorted list, of which the first are taken."""
+    columns = net.relations[box.input]
+    compared = {n: one_zero(n, t) for n, t in columns}
+    order = [
+        f"{compared[n]} {'DESC' if is_descending else 'ASC'} NULLS LAST"
+        for n, is_descending in box.order
+    ]
+    order += [f"{key} ASC NULLS FIRST" for key in (EVENT_TIME, *compared.values())]
+    yield _windowed(box, f'"{box.input}"', "true")
+    groups = ", ".join(["_window", *(compared[g] for g in box.group_by)])
+    yield (
+        "CREATE OR REPLACE TABLE sorted AS SELECT _window, "
+        f"list(windowed ORDER BY {', '.join(order)})[:{box.k}] AS best FROM windowed "
+        f"GROUP BY {groups}"
+    )
+    made = [f"best[number].{n} AS {n}" for n, _ in columns]
+    if "window_start" not in compared:
+        made.insert(0, "make_timestamp(_window) AS window_start")
+    yield (
+        f'CREATE TABLE "{box.name}" AS SELECT {", ".join(made)}, number AS {box.column}, '
+        f"_window + {box.size_s * SECOND_US - 1} AS {EVENT_TIME} "
+        "FROM (SELECT *, unnest(range(1, len(best) + 1)) AS number FROM sorted)"
+    )
+
+
+def _first(net: Drawn, box: Deduplicate) -> str:
+    """The rows of each span and key as a sorted list, of which the first one is taken."""
+    columns = net.relations[box.input]
+    compared = {n: one_zero(n, t) for n, t in columns}
+    span = f"(({EVENT_TIME} % {box.within_us}) + {box.within_us}) % {box.within_us}"
+    groups = ", ".join([f"{EVENT_TIME} - {span}", *(compared[n] for n in box.by)])
+    order = ", ".join(f"{key} ASC NULLS FIRST" for key in (EVENT_TIME, *compared.values()))
+    row = f"list(found ORDER BY {order})[1] AS row"
+    made = ", ".join(f"row.{n} AS {n}" for n in (*compared, EVENT_TIME))
+    grouped = f'SELECT {row} FROM "{box.input}" AS found GROUP BY {groups}'
+    return f'CREATE TABLE "{box.name}" AS SELECT {made} FROM ({grouped})'
 
 
 def _join(box: Join) -> Iterable[str]:

@@ -139,6 +139,30 @@ class Resample:
 
 
 @dataclass(frozen=True)
+class Rank:
+    """The first `k` rows of windows by group, by `order`: columns, and whether descending."""
+
+    name: str
+    input: str
+    size_s: int
+    advance_s: int
+    group_by: tuple[str, ...]
+    order: tuple[tuple[str, bool], ...]
+    k: int
+    column: str
+
+
+@dataclass(frozen=True)
+class Deduplicate:
+    """The first row of each key `by` in each span of `within_us`."""
+
+    name: str
+    input: str
+    by: tuple[str, ...]
+    within_us: int
+
+
+@dataclass(frozen=True)
 class Function:
     """A PySpark function of this module, over the columns k and i."""
 
@@ -147,7 +171,7 @@ class Function:
     kind: str
 
 
-Box = Filter | Map | Union | Aggregate | Join | Lookup | Resample | Function
+Box = Filter | Map | Union | Aggregate | Join | Lookup | Resample | Rank | Deduplicate | Function
 
 
 @dataclass
@@ -217,6 +241,7 @@ ZONES = (
 """Offsets by which days, months, quarters and years begin among the records, around 1970: plainly,
 at an instant that is skipped, at one that is repeated, at one that clocks go back from."""
 _PERIODS_S = {"day": 2, "week": 8, "month": 32, "quarter": 93, "year": 367}
+_SPANS_US = (1, 7_000_000, 10_000_000, 25_000_000, 60_000_000)
 HOW = ("inner", "left", "semi", "anti")
 COUNT = Aggregation("count(*)", "count(*)", "bigint")
 _AGGREGATIONS = {"distinct": ["distinct", "distinct", "any"], "any": ["any", "any", "distinct"]}
@@ -303,7 +328,7 @@ class _Drawing:
                 self.aggregate(ref)
         self.readable = [r for r in self.readable if r.startswith("agg")]
         for _ in range(random.randint(0, 2)):
-            random.choice([self.filter, self.map, self.aggregate])()
+            random.choice([self.filter, self.map, self.aggregate, self.rank, self.first])()
 
     def join(self, records: str) -> None:
         """A Union of records with rows of their own windows, both under the same columns."""
@@ -434,6 +459,7 @@ class _Drawing:
 
     def box(self) -> None:
         makes = [self.filter, self.map, self.aggregate, self.aggregate, self.union]
+        makes += [self.rank, self.first]
         self.random.choice(makes)()
 
     def filter(self, ref: str | None = None, ports: int | None = None) -> None:
@@ -478,8 +504,7 @@ class _Drawing:
         if net.kind == "calendar" and random.random() < 0.7:
             calendar = random.choice(sorted(_PERIODS_S)), random.choice(ZONES)
             size_s = advance_s = _PERIODS_S[calendar[0]] * 86_400
-        can_group = [n for n, t in columns if n in GROUPS or (n[0] in "ca" and t != "binary")]
-        group_by = tuple(random.sample(can_group, min(len(can_group), random.choice((0, 1, 1, 2)))))
+        group_by = self.some_group(columns)
         is_fold = net.kind in FOLDS
         kinds = ["foldable"] if is_fold else _AGGREGATIONS.get(net.kind, ["any"])
         values = tuple(
@@ -506,6 +531,33 @@ class _Drawing:
             box,
             columns=(("window_start", "timestamp"), *grouped, *((n, a.type) for n, a in values)),
         )
+
+    def rank(self) -> None:
+        random, net = self.random, self.net
+        ref = self.some_input()
+        columns = net.relations[ref]
+        size_s, advance_s = random.choice(_WINDOWS_S[0])
+        keys = random.sample(columns, min(len(columns), random.choice((0, 1, 1, 2))))
+        order = tuple((n, random.random() < 0.5) for n, _ in keys)
+        box = Rank(self.name("rank"), self.read(ref), size_s, advance_s, self.some_group(columns),
+                   order, random.choice((1, 2, 5)), f"r{len(net.boxes)}")  # fmt: skip
+        start = () if "window_start" in dict(columns) else (("window_start", "timestamp"),)
+        self.add_box(box, columns=(*start, *columns, (box.column, "bigint")))
+
+    def first(self) -> None:
+        ref = self.some_input()
+        columns = self.net.relations[ref]
+        by = self.some_group(columns) or (self.random.choice(columns)[0],)
+        within_us = self.random.choice(_SPANS_US)
+        self.add_box(
+            Deduplicate(self.name("first"), self.read(ref), by, within_us), columns=columns
+        )
+
+    def some_group(self, columns: Columns) -> tuple[str, ...]:
+        """None, one or two of the columns, to group by."""
+        can_group = [n for n, t in columns if n in GROUPS or (n[0] in "ca" and t != "binary")]
+        count = min(len(can_group), self.random.choice((0, 1, 1, 2)))
+        return tuple(self.random.sample(can_group, count))
 
     def function(self) -> None:
         able = [
@@ -592,6 +644,18 @@ def _boxes(net: Drawn, member: str) -> Iterator[medusa.Box]:
                     name=name, input=of_member(box.input, member), fragment=fragment, by=box.by,
                     step=f"{box.step_us}us", max_age=f"{box.max_age_us}us", method=box.method,
                     columns=tuple(n for n, _ in box.columns) if box.is_named else (),
+                )  # fmt: skip
+            case Rank():
+                yield medusa.Rank(
+                    name=name, input=of_member(box.input, member), fragment=fragment,
+                    size=f"{box.size_s}s", advance=f"{box.advance_s}s", group_by=box.group_by,
+                    order=tuple(f"{n} desc" if is_desc else n for n, is_desc in box.order),
+                    k=box.k, column=box.column,
+                )  # fmt: skip
+            case Deduplicate():
+                yield medusa.Deduplicate(
+                    name=name, input=of_member(box.input, member), fragment=fragment,
+                    by=box.by, within=f"{box.within_us}us",
                 )  # fmt: skip
             case Function():
                 yield medusa.Function(
