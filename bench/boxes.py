@@ -26,12 +26,15 @@ from medusa_core.grid import Range
 from medusa_core.network import (
     Aggregate,
     Box,
+    Deduplicate,
     Filter,
     Join,
     Lookup,
     Map,
     Network,
     Output,
+    Rank,
+    Resample,
     Source,
     Union,
 )

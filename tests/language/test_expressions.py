@@ -127,7 +127,10 @@ BAD = [
     ("monotonically_increasing_id()", "refused: it depends on which file and task"),
     ("spark_partition_id()", "refused: it depends on which file and task"),
     ("session_window(at, '5m')", "uses session_window, which is refused: it makes a session"),
-    ("window(at, '5m')", "it makes a window: write it as `size` and `advance` of an Aggregate"),
+    (
+        "window(at, '5m')",
+        "it makes a window: write it as `size` and `advance`, or `every` and `zone`, of an Aggregate",
+    ),
     ("from_utc_timestamp(at, 'Europe/Berlin')", "refused: it reckons with a time zone, but times"),
     ("count_distinct(small)", "it is a function of DataFrames: write count(distinct x)"),
     ("any_value(small)", "uses any_value, which is refused: it may pick another row each time"),
