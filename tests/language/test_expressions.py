@@ -127,7 +127,7 @@ BAD = [
     ("monotonically_increasing_id()", "refused: it depends on which file and task"),
     ("spark_partition_id()", "refused: it depends on which file and task"),
     ("session_window(at, '5m')", "uses session_window, which is refused: it makes a session"),
-    (
+    ("window(at, '5m')", "it makes a window: write it as `size` and `advance`, or `every` and"),
         "window(at, '5m')",
         "it makes a window: write it as `size` and `advance`, or `every` and `zone`, of an Aggregate",
     ),
