@@ -17,11 +17,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import pipelines.cli  # noqa: F401  # the thresholds of its collector, as those of `medusa run`
 from bench.exchange.homes import ALPHA, BETA
 from medusa_core.exchange import LineNews
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer, SegmentFile
 from pipelines.base.files import sync_folder
+from pipelines.base.garbage_collection import exempt_loaded_objects
 from pipelines.base.settings import Settings
 from pipelines.exchange.exchange_port import Exchange
 from pipelines.exchange.importer import FILES_AT_ONCE, Imported
@@ -140,6 +142,7 @@ def main() -> None:
         leases.take(leases_needed(newest_assignments(catalog, BETA)))
         reader = Reader(session, leases, stack)
         stack.callback(reader.stop)
+        exempt_loaded_objects()
         say(done="start")
         for line in sys.stdin:
             match json.loads(line):

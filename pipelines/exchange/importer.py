@@ -55,13 +55,16 @@ FILES_S = 1.0
 comes in several polls, and the loop keeps its bounds meanwhile."""
 
 LOOK_AGAIN_S = 1.0
-"""For how long what was read of the own home is used, while all partners say what has news."""
+"""For how long what was read of the own home is used, while all partners say what has news: twice
+as long where one says that there is some. What was imported meanwhile is added to it."""
 
 SEGMENT_MS = 5.0
 """What a segment costs to import, before any has been."""
 
 Marks = Mapping[tuple[StreamName, int], str]
 """Of the lines of a partner by stream and replica: each changes when the line's news do."""
+
+Line = tuple[StreamName, Producer]
 
 IMPORTED = "imported"
 SUFFIX = ".parquet"
@@ -124,9 +127,10 @@ class Importer:
         self._segments_max = segments_max
         self._line_marks = line_marks
         self._now_s = now_s
-        self._seen: dict[tuple[StreamName, Producer], tuple[str, Version]] = {}
-        self._acknowledged: dict[tuple[StreamName, Producer], tuple[int, float]] = {}
-        self._failed: set[tuple[StreamName, Producer]] = set()
+        self._seen: dict[Line, tuple[str, Version]] = {}
+        self._acknowledged: dict[Line, tuple[int, float]] = {}
+        self._failed: set[Line] = set()
+        self._due: dict[Line, ImportStatus] = {}
         self._paths_ms: Mapping[StreamName, int] = {}
         self._read_s = 0.0
         self._statuses: tuple[ImportStatus, ...] | None = None
@@ -149,12 +153,13 @@ class Importer:
         """Ask every partner once; how many lines had news. A partner that is away is passed by."""
         moved = 0
         away: set[Participant] = set()
-        stopped: set[tuple[StreamName, Producer]] = set()
+        stopped: set[Line] = set()
         statuses, is_fresh = self._read_statuses()
-        marks = {p: self._line_marks(p) for p in {s.producer.participant for s in statuses}}
-        if not is_fresh and self._is_quiet(marks):
+        marks = self._marks_of(statuses)
+        if not is_fresh and not self._due and self._is_quiet(marks):
             return 0
         self._statuses = None
+        present: dict[Line, ImportStatus | None] = {_line_of(one): one for one in statuses}
         self._files_end_s = self._now_s() + FILES_S
         for status in statuses:
             if status.producer.participant in away:
@@ -179,42 +184,57 @@ class Importer:
                     self._leases.check()
                 # Whatever is the matter with one partner is no reason to leave the others.
                 if not isinstance(error, Awaited):
-                    self._failed.add((status.stream, status.producer))
+                    self._failed.add(_line_of(status))
                     on_import(_imported(status, 0, str(error)))
                 # What is to be read again once a recall is followed is not safe here.
                 if news is not None and news.recalls:
-                    stopped.add((status.stream, status.producer))
+                    stopped.add(_line_of(status))
                 # A partner that sent news is not away: its other lines may have what this lacks.
                 if isinstance(error, Unavailable) and news is None:
                     away.add(status.producer.participant)
                 continue
             self._note_seen(status, news, mark)
             segments = len(news.segments) if news is not None and is_new else 0
-            if is_new:
+            if news is not None and news.recalls:
+                stopped.add(_line_of(status))
+            if news is not None and is_new:
                 moved += 1
+                present[_line_of(status)] = _after(status, news)
                 self._note_cost(segments, began_s)
                 self._note_delay(status, news)
-            if is_new or (status.stream, status.producer) in self._failed:
+            if is_new or _line_of(status) in self._failed:
                 # Also without news: what was the matter with the line is over.
-                self._failed.discard((status.stream, status.producer))
+                self._failed.discard(_line_of(status))
                 on_import(_imported(status, segments, None))
         is_watched = bool(marks) and all(known is not None for known in marks.values())
-        if is_watched and not moved and self._are_seen(statuses, marks):
-            self._statuses, self._quiet_marks = statuses, marks
+        known = [status for status in present.values() if status is not None]
+        if is_watched and len(known) == len(statuses) and self._are_seen(known, marks):
+            self._statuses, self._quiet_marks = tuple(known), marks
         if is_fresh:
-            # Where partners say what has news, the next poll is soon, and acknowledges what came.
+            # Where partners say what has news, what came is acknowledged after the next look.
             after = self._catalog.imports() if moved and not is_watched else statuses
-            self._acknowledge_all(statuses, after, away, stopped)
+            self._note_due(statuses, after)
+        for line in stopped:
+            self._due.pop(line, None)
+        self._acknowledge_due(away, marks)
         return moved
 
     def _read_statuses(self) -> tuple[tuple[ImportStatus, ...], bool]:
         """The lines and how far each is here, and whether that was read just now."""
-        if self._statuses is not None and self._now_s() < self._read_s + LOOK_AGAIN_S:
-            return self._statuses, False
+        if self._statuses is not None:
+            # News is imported first; the next poll reads, or the one after.
+            is_quiet = self._is_quiet(self._marks_of(self._statuses))
+            limit_s = LOOK_AGAIN_S if is_quiet else 2 * LOOK_AGAIN_S
+            if self._now_s() < self._read_s + limit_s:
+                return self._statuses, False
         self._statuses = None
         statuses = self._catalog.imports()
         self._read_s = self._now_s()
         return statuses, True
+
+    def _marks_of(self, statuses: Iterable[ImportStatus]) -> Mapping[Participant, Marks | None]:
+        """What each partner says of its lines."""
+        return {p: self._line_marks(p) for p in {s.producer.participant for s in statuses}}
 
     def _is_quiet(self, marks: Mapping[Participant, Marks | None]) -> bool:
         """Whether no partner has said anything since a poll that found nothing."""
@@ -228,20 +248,28 @@ class Importer:
         found = ((status, self._mark(status, marks)) for status in statuses)
         return all(mark is not None and self._is_seen(status, mark) for status, mark in found)
 
-    def _acknowledge_all(
-        self, statuses: Iterable[ImportStatus], after: Iterable[ImportStatus],
-        away: Set[Participant], stopped: Set[tuple[StreamName, Producer]],
-    ) -> None:  # fmt: skip
-        """Acknowledge the lines as they are `after` a poll that has begun with `statuses`."""
-        before = {(s.stream, s.producer): s for s in statuses}
+    def _note_due(self, statuses: Iterable[ImportStatus], after: Iterable[ImportStatus]) -> None:
+        """Note to acknowledge the lines as they are `after` a poll that began with `statuses`."""
+        before = {_line_of(status): status for status in statuses}
+        self._due = {}
         for status in after:
             if status.reader.is_import:
                 # What came just now is compared with other producers before it is called safe.
-                earlier = before.get((status.stream, status.producer), status)
+                earlier = before.get(_line_of(status), status)
                 status = min(earlier, status, key=_safe_us)
-            is_stopped = (status.stream, status.producer) in stopped
-            if status.producer.participant not in away and not is_stopped:
-                self._acknowledge(status)
+            self._due[_line_of(status)] = status
+
+    def _acknowledge_due(
+        self, away: Set[Participant], marks: Mapping[Participant, Marks | None]
+    ) -> None:
+        """Acknowledge what is due, at least one line; the others later if there is news."""
+        for line, status in tuple(self._due.items()):
+            partner = status.producer.participant
+            del self._due[line]
+            if partner in away or not self._acknowledge(status):
+                continue
+            if self._line_marks(partner) is not marks.get(partner):
+                return
 
     @staticmethod
     def _mark(status: ImportStatus, marks: Mapping[Participant, Marks | None]) -> str | None:
@@ -251,12 +279,12 @@ class Importer:
 
     def _is_seen(self, status: ImportStatus, mark: str) -> bool:
         """Whether all that the mark stands for is here."""
-        line = (status.stream, status.producer)
+        line = _line_of(status)
         return line not in self._failed and self._seen.get(line) == (mark, status.version)
 
     def _note_seen(self, status: ImportStatus, news: LineNews | None, mark: str | None) -> None:
         """All that happened up to the mark is here, unless a page was full."""
-        line = (status.stream, status.producer)
+        line = _line_of(status)
         is_full = news is not None and len(news.segments) >= SEGMENTS_MIN
         if mark is None or is_full:
             self._seen.pop(line, None)
@@ -286,17 +314,17 @@ class Importer:
         fits = max(int(left_ms / max(self._segment_ms, 0.1)), SEGMENTS_MIN)
         return min(fits, self._segments_max)
 
-    def _acknowledge(self, status: ImportStatus) -> None:
-        """Tell the partner how far the copy is final.
+    def _acknowledge(self, status: ImportStatus) -> bool:
+        """Tell the partner how far the copy is final; False if it need not know.
 
         The same again only when a part of the hold's limit is over: a stream may be idle for long,
         and who reads it is there all the same.
         """
-        line, safe_us = (status.stream, status.producer), status.safe_through_us
+        line, safe_us = _line_of(status), status.safe_through_us
         sent_us, until_s = self._acknowledged.get(line, (None, 0.0))
         now_s = self._now_s()
         if safe_us is None or (sent_us == safe_us and now_s < until_s):
-            return
+            return False
         partner = status.producer.participant
         # While it is away, the partner keeps more than it must.
         with contextlib.suppress(MedusaError):
@@ -304,6 +332,7 @@ class Importer:
             self._exchange.acknowledge(partner, status.stream, safe_us, READER_LIMIT_MS, path_ms)
             self._acknowledged[line] = safe_us, now_s + READER_LIMIT_MS / 4_000
             reached("import.acknowledged")
+        return True
 
     def _news(self, status: ImportStatus) -> LineNews | None:
         """What is new of a line; None if nothing is."""
@@ -379,6 +408,19 @@ class Importer:
             targets = {file: self._copies.place(here[file]) for file in some}
             self._exchange.fetch_all(partner, targets)
         return here
+
+
+def _line_of(status: ImportStatus) -> Line:
+    return status.stream, status.producer
+
+
+def _after(status: ImportStatus, news: LineNews) -> ImportStatus | None:
+    """The line once the news is here; None if that is to be read: it begins, ends or was recalled.
+
+    How far it is final is of before: the next look at the own home knows.
+    """
+    is_plain = status.boundary_us is not None and news.end_us is None and not news.recalls
+    return replace(status, version=news.version, chain=news.chain) if is_plain else None
 
 
 def _safe_us(status: ImportStatus) -> int:

@@ -13,6 +13,7 @@ from medusa_core.errors import Conflict, MedusaError, Refused, Unavailable
 from medusa_core.names import Participant
 from pipelines.base import clock
 from pipelines.base.files import FileLock
+from pipelines.base.garbage_collection import exempt_loaded_objects
 from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.exchange_home import ExchangeHome
 from pipelines.catalog.postgres.shared_home import SharedHome
@@ -129,6 +130,7 @@ def serve_exchange(
         listing = _Listing(settings.directory, participant, url, tls, lock)
 
         def ready() -> None:
+            exempt_loaded_objects()
             write_address(settings.directory, participant, listing.address)
             observer(ServerStarted(participant=participant, address=listing.address))
 

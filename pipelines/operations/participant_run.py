@@ -16,6 +16,7 @@ from medusa_core.decide import Decision
 from medusa_core.errors import Conflict, Unavailable
 from medusa_core.knowledge import Limits
 from medusa_core.names import Participant
+from pipelines.base.garbage_collection import exempt_loaded_objects
 from pipelines.base.settings import CATALOG_URL, Settings, child_environment
 from pipelines.exchange.link_recorder import reported_links
 from pipelines.homes.home import (
@@ -199,6 +200,7 @@ def _run(
                 options.until_ended and has_ended(home_session) and loop.has_delivered_all()
             )
 
+        exempt_loaded_objects()
         loop.run(is_done=is_done, wait=wait, recover=recover)
 
 

@@ -7,6 +7,7 @@ import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -120,6 +121,57 @@ def test_the_own_home_is_read_once_a_second_while_partners_say_that_nothing_happ
     reader.poll()
     assert len(reads) == before + 2
     assert exchange.acknowledged[ONE] == WIDTH_US
+
+
+def test_news_that_continues_a_line_costs_no_look_at_the_own_home(
+    alpha: Writer, exchange: Told, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alpha.commit(ONE, [alpha.file("one/1.parquet", b"first")])
+    reader.marks = {(ONE, 0): "1", (TWO, 0): "0", (THREE, 0): "0"}
+    while reader.poll():
+        pass
+    reads = []
+    real = reader.catalog.imports
+    monkeypatch.setattr(reader.catalog, "imports", lambda: reads.append(reader.now_s) or real())
+    for number, reader.now_s in ((2, 0.3), (3, 0.6)):
+        alpha.commit(ONE, [alpha.file(f"one/{number}.parquet", b"next")])
+        reader.marks = {**reader.marks, (ONE, 0): str(number)}
+        assert [(one.stream, one.segments) for one in reader.poll()] == [(ONE, 1)]
+        assert not reader.poll()
+    assert reads == []
+    assert exchange.acknowledged[ONE] == WIDTH_US
+    reader.now_s = 1.0
+    assert not reader.poll()
+    assert reads == [1.0]
+    assert exchange.acknowledged[ONE] == 3 * WIDTH_US
+
+    for number, reader.now_s in ((4, 2.9), (5, 3.0)):
+        alpha.commit(ONE, [alpha.file(f"one/{number}.parquet", b"next")])
+        reader.marks = {**reader.marks, (ONE, 0): str(number)}
+        assert [(one.stream, one.segments) for one in reader.poll()] == [(ONE, 1)]
+    assert reads == [1.0, 3.0], "not even news delays it for long"
+    assert exchange.acknowledged[ONE] == 4 * WIDTH_US
+
+
+def test_news_goes_before_acknowledgements_of_which_each_poll_sends_one(
+    alpha: Writer, exchange: Told, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for stream in (ONE, TWO):
+        alpha.commit(stream, [alpha.file(f"{stream}/1.parquet", b"first")])
+    marks = {(ONE, 0): "1", (TWO, 0): "1", (THREE, 0): "0"}
+    reader.marks = marks
+    reader.poll()
+    real = exchange.acknowledge
+
+    def acknowledge(*args: Any) -> None:
+        real(*args)
+        reader.marks = dict(reader.marks or {})  # the partner says that something has happened
+
+    monkeypatch.setattr(exchange, "acknowledge", acknowledge)
+    reader.poll()
+    assert len(exchange.acknowledged) == 1
+    reader.poll()
+    assert exchange.acknowledged == {ONE: WIDTH_US, TWO: WIDTH_US}
 
 
 def test_only_lines_whose_marks_have_changed_are_requested(

@@ -19,6 +19,7 @@ from medusa_core.segments import Producer
 from pipelines.base import clock
 from pipelines.catalog.partner_records import KnownPartner
 from pipelines.exchange.client.https_exchange import (
+    AFTER_CHANGE_S,
     LARGE_S,
     WATCH_BURST,
     WATCH_MS,
@@ -104,8 +105,8 @@ def test_a_partner_with_ever_new_keys_is_asked_at_intervals() -> None:
         watched(address_for(url), pauses, lambda: heard.append(1))
     assert len(requests) == len(heard) == WATCH_BURST + 2
     # By a clock that stands still.
-    at_once = [0.0] * WATCH_BURST
-    assert pauses.seconds == pytest.approx([*at_once, WATCH_S_MIN, 2 * WATCH_S_MIN])
+    early = [AFTER_CHANGE_S] * WATCH_BURST
+    assert pauses.seconds == pytest.approx([*early, WATCH_S_MIN, 2 * WATCH_S_MIN])
 
 
 def test_the_marks_of_a_partner_are_known_while_it_is_watched_and_answers() -> None:
@@ -130,7 +131,7 @@ def test_an_answer_without_a_key_is_a_failure_and_pauses_grow_until_a_success() 
     etags = [None, '""', *[None] * 5, '"a"', '"a"', None]
     with answering(etags) as (url, requests):
         watched(address_for(url), pauses, lambda: heard.append(1))
-    assert pauses.seconds == pytest.approx([1, 2, 4, 8, 16, 30, 30, 0, 0, 1])
+    assert pauses.seconds == pytest.approx([1, 2, 4, 8, 16, 30, 30, AFTER_CHANGE_S, 0, 1])
     assert len(heard) == 1
     assert [f"known=a&wait_ms={WATCH_MS} " in line for line in requests] == [
         *[False] * 8, True, True
@@ -155,7 +156,7 @@ def test_a_fault_does_not_end_a_watch() -> None:
             return address_of(url)
 
         watched(address, pauses, happened)
-    assert pauses.seconds == pytest.approx([1, 2, 0, 0])
+    assert pauses.seconds == pytest.approx([1, 2, AFTER_CHANGE_S, 0])
     assert len(heard) == 2, "what was not told is told again"
 
 

@@ -52,6 +52,10 @@ A partner that always answers at once costs 20 requests and ticks a second. A ch
 soon as it would be without it, unless too many others came just before.
 """
 
+AFTER_CHANGE_S = 0.02
+"""Pause after an answer with a change: the news of the changed lines is requested first, and a
+further change would wait for its import."""
+
 INLINE_BYTES_MAX = 64 << 10
 """A larger document is read in a thread, so that requests to other partners go on meanwhile."""
 
@@ -392,6 +396,7 @@ class HttpsExchange:
         pace = _Pace(clock.monotonic_s())
         try:
             while True:
+                rest_s = 0.0
                 try:
                     # It may ask the own catalog, which the event loop must not wait for.
                     address = await loop.run_in_executor(self._lookups, self._address, partner)
@@ -400,12 +405,13 @@ class HttpsExchange:
                     if key != known:
                         self._watched_marks[partner] = await self._marks(content)
                         happened()
+                        rest_s = AFTER_CHANGE_S
                     known, failures = key, 0
                 except Exception:  # noqa: BLE001
                     # Also a fault of Medusa's own: nobody would learn that the watch has ended.
                     known, failures = "", failures + 1
                     self._watched_marks.pop(partner, None)
-                pause_s = pace.pause_s(clock.monotonic_s())
+                pause_s = max(pace.pause_s(clock.monotonic_s()), rest_s)
                 await self._pause(max(pause_s, WATCH_RETRIES.wait_ms(failures) / 1_000))
         finally:
             self._watched_marks.pop(partner, None)
