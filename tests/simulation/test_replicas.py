@@ -42,10 +42,17 @@ def test_schedules_with_replicas_break_no_law_whichever_replica_is_gone() -> Non
     schedules = examples(2, 24)
     figures = run_schedules(schedules, DIVERGES, shape=REPLICAS)
     assert figures.violations == []
-    if schedules >= 6:
-        assert all(figures.faults[kind] > 0 for kind in REPLICA_KINDS)
     assert figures.events["choose"] > schedules
     assert figures.events["diverged"] > 0
+
+
+@pytest.mark.long
+def test_a_schedule_in_which_owners_go_and_leases_lapse_breaks_no_law() -> None:
+    shape = replace(REPLICAS, kinds=REPLICA_KINDS, kinds_min=len(REPLICA_KINDS), faults=(2, 4))
+    figures = run_schedules(1, SEED + 1, shape=shape)
+    assert figures.violations == []
+    assert all(figures.faults[kind] > 0 for kind in REPLICA_KINDS)
+    assert figures.events["choose"] > 0
 
 
 def test_schedules_without_replicas_are_drawn_unchanged() -> None:
