@@ -60,7 +60,8 @@ def _first_day(every: str, number: int) -> int:
     if every == "week":
         return 7 * number - 3
     many, unit = _UNITS[every]
-    return int(np.datetime64(many * number, unit).astype("datetime64[D]").astype(np.int64))
+    counted = np.array(many * number).astype(f"datetime64[{unit}]")
+    return int(counted.astype("datetime64[D]").astype(np.int64))
 
 
 def _start_us(day: int, spans: Iterable[tuple[int, int, int]]) -> int:

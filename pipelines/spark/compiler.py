@@ -296,8 +296,8 @@ class _Compiler:
         window = f"{box.name}WINDOW"
         self._add(window, _windowed(box, good), good)
         ends = f"{WINDOW} + {box.size_us}L" if box.calendar is None else WINDOW_END
-        own = (WINDOW,) if box.calendar is None else (WINDOW, WINDOW_END)
-        group = ", ".join((*own, *(f"`{g}`" for g in box.group_by)))
+        bounds = [WINDOW] if box.calendar is None else [WINDOW, WINDOW_END]
+        group = ", ".join((*bounds, *(f"`{g}`" for g in box.group_by)))
         values = [e.sql for _, e in checked.columns]
         failures = [(at, e.failure) for at, (_, e) in enumerate(checked.columns) if e.failure]
         numbered = [sql for at, f in failures for sql in (f.condition, _number(at, f))]
@@ -690,7 +690,7 @@ def _by_column(checked: CheckedAggregate) -> tuple[tuple[str, str], ...]:
 
 def _windowed(box: Aggregate | Rank, input_: str) -> str:
     """Every record once for each window that holds it, with the window's start."""
-    if box.calendar is not None:
+    if isinstance(box, Aggregate) and box.calendar is not None:
         return in_periods(box.calendar, input_, WINDOW, WINDOW_END)
     advance_us = box.advance_us
     last = f"{STIME} - pmod({STIME}, {advance_us}L)"

@@ -24,7 +24,7 @@ from pipelines.platform.jobs.job_processes import inspect_process, signal_proces
 from pipelines.platform.jobs.lane_lock import occupied_ms
 from pipelines.platform.jobs.supervised_homes import JobsOfHomes, open_jobs
 from tests.airflow.conftest import Airflow, Ran
-from tests.sweeps import long_but
+from tests.sweeps import IS_LONG, long_but
 from tests.waiting import until
 
 DAGS = {
@@ -69,14 +69,15 @@ def write_two_sources(folder: Path) -> None:
     (folder / "streams" / "lower.yaml").write_text("stream: lower\nbound: 4s\n")
 
 
-def jobs_of(settings: Settings) -> list[Job]:
+def jobs_of(settings: Settings, *names: Participant) -> list[Job]:
     with open_jobs(settings) as jobs:
-        return [
-            job
-            for name in known_homes(settings.directory)
-            for job in jobs.of(name).read().jobs
-            if job.pid is not None
-        ]
+        return [job for name in names for job in jobs.of(name).read().jobs if job.pid is not None]
+
+
+def kill_jobs(settings: Settings, *names: Participant) -> None:
+    for job in jobs_of(settings, *names):
+        signal_process(job, signal.SIGKILL)
+        until(lambda job=job: inspect_process(job) is ProcessState.GONE, "a job is gone")  # type: ignore[misc]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -84,9 +85,7 @@ def nothing_is_left(settings: Settings) -> Iterator[None]:
     """Whatever was started is ended."""
     write_two_sources(settings.directory / "contracts")
     yield
-    for job in jobs_of(settings):
-        signal_process(job, signal.SIGKILL)
-        until(lambda job=job: inspect_process(job) is ProcessState.GONE, "a job is gone")  # type: ignore[misc]
+    kill_jobs(settings, *known_homes(settings.directory))
 
 
 def test_all_dags_are_there_with_tags_words_for_the_operator_and_typed_forms(
@@ -167,7 +166,7 @@ def test_deployed_and_supervised_participants_run(
 def test_what_runs_is_left_alone(airflow: Airflow, settings: Settings) -> None:
     again = airflow.run("medusa_supervise")
     assert again.state == "success"
-    assert len(jobs_of(settings)) == 2
+    assert len(jobs_of(settings, ALPHA, BETA)) == 2
 
 
 @pytest.mark.long
@@ -253,7 +252,12 @@ def test_a_drill_is_answered_healed_corrected_and_judged(
 
 @pytest.fixture(scope="module")
 def closed(airflow: Airflow, settings: Settings, deployment: Deployment) -> Ran:
-    """The run that told of the windows of alpha that have closed."""
+    """The run that told of the windows of alpha that have closed.
+
+    Beta goes on in `make test-long`, where tests after this need it.
+    """
+    if not IS_LONG:
+        kill_jobs(settings, BETA)
 
     def has_closed() -> bool:
         lines = windows_due(settings, ALPHA, length_us=WINDOW_US)

@@ -11,7 +11,7 @@ from medusa_core.segments import Stability
 from pipelines.base.time_text import iso
 from pipelines.storage.compaction import compact_run, runs_to_compact
 from tests.datasource.building import Medusa, Replayed
-from tests.sweeps import long_but
+from tests.sweeps import IS_LONG, long_but
 from tests.trimming.building import SRC, SUMS, WIDTH_US, Store
 
 pytestmark = pytest.mark.usefixtures("interpreted")
@@ -37,13 +37,15 @@ def refusal(caught: pytest.ExceptionInfo[BaseException]) -> str:
     return text
 
 
+@pytest.mark.sweep
 def test_the_rows_are_those_of_medusa_read(
     replayed: Replayed, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEDUSA_DIR", str(replayed.directory))
     monkeypatch.delenv("MEDUSA_CATALOG_URL", raising=False)
     with Medusa(spark).seeing({"MEDUSA_DIR": str(replayed.directory)}) as medusa:
-        found = {name: medusa.read(name).collect() for name in ("connections", "busy_sources")}
+        names = ("connections", "busy_sources") if IS_LONG else ("connections",)
+        found = {name: medusa.read(name).collect() for name in names}
         schema = medusa.read("connections").schema.simpleString()
     assert schema == "struct<stime:timestamp,ts_us:bigint,orig_h:string,resp_p:int>"
     for name, rows in found.items():
@@ -69,20 +71,23 @@ def test_stable_rows_stop_where_tentative_ones_begin_and_all_of_them_say_what_th
     }  # fmt: skip
 
 
+@pytest.mark.sweep
 def test_as_of_gives_the_stream_as_it_was(store: Store, medusa: Medusa) -> None:
     store.write(SUMS, 0, 1)
     store.write(SUMS, 1, 2, rows=2, stability=Stability.TENTATIVE)
     store.write(SUMS, 1, 2, rows=5)
-    assert len(medusa.rows("sums", as_of=1)) == len(medusa.rows("sums", as_of=2)) == 3
+    assert len(medusa.rows("sums", as_of=1)) == 3
     assert len(medusa.rows("sums", as_of=2, stability="all")) == 3 + 2
-    assert medusa.rows("sums", as_of=3) == medusa.rows("sums")
-    assert medusa.rows("sums", as_of=0) == []
+    if IS_LONG:
+        assert len(medusa.rows("sums", as_of=2)) == 3
+        assert medusa.rows("sums", as_of=3) == medusa.rows("sums")
+        assert medusa.rows("sums", as_of=0) == []
+        assert medusa.rows("sums", as_of="1971-01-01T00:00:00Z") == []
     with pytest.raises(Exception, match="newest version of sums is 3") as caught:
         medusa.rows("sums", as_of=4)
     refusal(caught)
     now = iso(1_000 * store.home.catalog.read_clock_ms())
     assert len(medusa.rows("sums", as_of=now)) == 8
-    assert medusa.rows("sums", as_of="1971-01-01T00:00:00Z") == []
 
 
 def test_from_and_to_cut_event_time_anywhere(store: Store, medusa: Medusa) -> None:

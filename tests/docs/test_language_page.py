@@ -125,6 +125,8 @@ def test_the_example_compiles_to_the_columns_of_the_page(example: Network) -> No
     }
 
 
+@pytest.mark.sweep
+@pytest.mark.usefixtures("interpreted")
 def test_the_join_and_lookup_of_the_example_give_each_trip_with_what_they_find_or_without(
     example: Network, replayer: Replayer
 ) -> None:
@@ -144,7 +146,7 @@ def test_the_join_and_lookup_of_the_example_give_each_trip_with_what_they_find_o
         inputs[name] = [path]
     export = replayer.folder / "export"
     with replayer.home() as home:
-        replayer.run(home, example, inputs, export=export)
+        replayer.run(home, example, inputs, width_s=600, export=export)
     assert (export / "refunds_of_trips.csv").read_text().splitlines() == [
         "user,fee,refund", "ann,1.00,0.25", "ann,1.00,0.50", "ben,9.00,",
     ]  # fmt: skip

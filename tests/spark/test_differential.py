@@ -1,6 +1,6 @@
 """Drawn networks through every mode that a step can take, compared with DuckDB row for row.
 
-`make test` runs 29 networks over six steps, several in one deployment and each in one mode,
+`make test` runs 17 networks over six steps, several in one deployment and each in one mode,
 so that every mode has its turn. With the marker `differential_long`, some networks take every mode,
 with generated code, and the tests `test_differential_sweep_*` run 2,000 networks like those of
 `make test`:
@@ -57,7 +57,7 @@ def test_drawn_networks_in_every_mode(spark: SparkSession, seed: int) -> None:
 
 def test_every_kind_of_network_and_every_mode_occurs() -> None:
     drawings = list(quick_drawings())
-    assert sum(drawing.networks for drawing in drawings) == 34
+    assert sum(drawing.networks for drawing in drawings) == 21
     assert {kind_of(drawing.seed) for drawing in drawings} == set(KINDS)
     assert {drawing.mode for drawing in drawings} == set(MODES)
 

@@ -92,13 +92,13 @@ class _Grouped:
         for index, token in enumerate(rest):
             if not is_column_name(rest, index):
                 found.append(token)
-            elif token.name == END and self.size_us is None:
-                raise self.made.text.refused(
-                    token,
-                    "the end of a calendar window is not a column: it is the window_start of the "
-                    "next one",
-                )
             elif token.name == END:
+                if self.size_us is None:
+                    raise self.made.text.refused(
+                        token,
+                        "the end of a calendar window is not a column: it is the window_start of "
+                        "the next one",
+                    )
                 found.append(window_end(token, self.size_us))
             elif token.name in self.relation.columns and token.name not in (*self.groups, START):
                 raise self._not_grouped(token)
