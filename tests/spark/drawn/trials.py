@@ -175,7 +175,8 @@ def quick_drawings() -> Iterator[Drawing]:
     """
     seeds = {kind: iter(range(KINDS.index(kind), 1_000, len(KINDS))) for kind in KINDS}
     prepared = {
-        "any": 5, "foldable": 2, "distinct": 2, "sliding": 2, "joined": 1, "paired": 2, "calendar": 1,
+        "any": 5, "foldable": 2, "distinct": 2, "sliding": 2, "joined": 1, "paired": 2,
+        "calendar": 1,
     }  # fmt: skip
     for kind, networks in prepared.items():
         yield Drawing(next(seeds[kind]), networks, by_prepared_jobs)
