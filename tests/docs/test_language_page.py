@@ -161,6 +161,7 @@ def test_the_join_and_lookup_of_the_example_give_each_trip_with_what_they_find_o
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_the_calendar_windows_of_the_example_are_the_days_of_berlin(
     example: Network, replayer: Replayer
 ) -> None:
@@ -170,9 +171,12 @@ def test_the_calendar_windows_of_the_example_are_the_days_of_berlin(
     trips.write_text("\n".join(["at_ms,user,km,fee", *(f"{t},ann,5,2.00" for t in times)]) + "\n")
     refunds = replayer.folder / "refunds.csv"
     refunds.write_text("at_ms,account,amount\n1774738800000,zoe,1.00\n")
+    memberships = replayer.folder / "memberships.csv"
+    memberships.write_text("at_ms,account,level\n1774738800000,zoe,gold\n")
     export = replayer.folder / "export"
+    inputs = {"trips": [trips], "refunds": [refunds], "memberships": [memberships]}
     with replayer.home() as home:
-        replayer.run(home, example, {"trips": [trips], "refunds": [refunds]}, export=export)
+        replayer.run(home, example, inputs, export=export)
     rows = (export / "days.csv").read_text().splitlines()
     assert [row.rpartition(",")[0] for row in rows] == [
         "window_start,trips",
@@ -182,6 +186,7 @@ def test_the_calendar_windows_of_the_example_are_the_days_of_berlin(
     ]
 
 
+@pytest.mark.long
 def test_the_rank_and_the_deduplicate_of_the_example_give_the_first_records_of_each_hour(
     example: Network, replayer: Replayer
 ) -> None:
@@ -196,6 +201,7 @@ def test_the_rank_and_the_deduplicate_of_the_example_give_the_first_records_of_e
     for name, lines in (
         ("trips", ["at_ms,user,km,fee", *trips]),
         ("refunds", ["at_ms,account,amount", *refunds]),
+        ("memberships", ["at_ms,account,level", "0,ann,gold"]),
     ):
         path = replayer.folder / f"{name}.csv"
         path.write_text("\n".join(lines) + "\n")
