@@ -180,9 +180,9 @@ def test_the_calendar_windows_of_the_example_are_the_days_of_berlin(
     rows = (export / "days.csv").read_text().splitlines()
     assert [row.rpartition(",")[0] for row in rows] == [
         "window_start,trips",
-        "2026-03-27T23:00:00.000000Z,1",
-        "2026-03-28T23:00:00.000000Z,3",
-        "2026-03-29T22:00:00.000000Z,1",
+        "2026-03-27T23:00:00Z,1",
+        "2026-03-28T23:00:00Z,3",
+        "2026-03-29T22:00:00Z,1",
     ]
 
 
