@@ -1,0 +1,14 @@
+-- The last bid of each person for each auction, day by day.
+CREATE SOURCE bid (ts_us BIGINT, auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING, extra STRING)
+WITH (time = 'ts_us');
+
+CREATE VIEW bids AS
+SELECT auction, bidder, price, channel, ts_us AS date_us, extra FROM bid;
+
+CREATE STREAM result AS
+SELECT auction, bidder, price, channel, date_us, extra
+FROM (
+    SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, bidder, auction ORDER BY date_us DESC) AS place
+    FROM TUMBLE(TABLE bids, INTERVAL '1' DAY)
+)
+WHERE place <= 1;
