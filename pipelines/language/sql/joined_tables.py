@@ -269,7 +269,7 @@ def _without_brackets(tokens: Tokens) -> Tokens:
 
 
 def conjuncts(tokens: Tokens) -> list[Tokens]:
-    """The parts of a condition that AND joins; what is in brackets, CASE or BETWEEN is in a part."""
+    """The parts of a condition that AND joins; brackets, CASE and BETWEEN are each in one part."""
     parts: list[list[Token]] = [[]]
     depth, is_between = 0, False
     for token in tokens:
