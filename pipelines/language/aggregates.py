@@ -23,6 +23,7 @@ from pipelines.language.calls import Scalars
 from pipelines.language.compiled_terms import Term, both, first_in_order
 from pipelines.language.failure_causes import Failure, FailureCause, first_of, only_if
 from pipelines.language.functions import AGGREGATES, TOLERANCE_ONLY
+from pipelines.language.inexact_values import inexact_values
 from pipelines.language.leaves import fits
 from pipelines.language.parsing import parse
 from pipelines.language.scope import Scope, article, finished
@@ -265,6 +266,7 @@ class Aggregates(Scalars):
                 order = call.arguments[1]
                 return self.by_order(call, call.name[:3], order.is_there, order)
             case "collect_list":
+                self.check_ties(call)
                 rows = call.over("collect_list", self.row(x), also=x.is_there)
                 sql = f"transform(array_sort({rows}), r -> r.v)"
                 return Term(sql=sql, type=f"array<{x.type}>", nullable=False)
@@ -281,6 +283,18 @@ class Aggregates(Scalars):
             takes = "one value" if kind == "any" else kind
             raise self.scope.refused(f"gives {call.name} {article(type_)}, but it takes {takes}")
 
+    def check_ties(self, call: _Call) -> None:
+        """Refuse rows with a column that is known only within a tolerance; it may decide a tie."""
+        inexact = self.scope.tolerance_only
+        if inexact:
+            named, advice = inexact_values(
+                self.scope.columns.values(), inexact, "in a map before the aggregate"
+            )
+            raise self.scope.refused(
+                f"uses {call.name}, in which ties are decided by every column of the input, and it "
+                f"has {named}: {advice}"
+            )
+
     def row(self, value: Term, order: Term | None = None) -> str:
         """A row as a struct that compares in canonical order, with a value at its end."""
         parts = [f"'o', {_one_zero(order.sql, order.type)}"] if order else []
@@ -292,6 +306,7 @@ class Aggregates(Scalars):
         self, call: _Call, smallest: str, also: str | None, order: Term | None = None
     ) -> Term:
         """The value in the first or last row of the canonical order, or by another column first."""
+        self.check_ties(call)
         for term in call.arguments:
             if coercion.is_array(term.type) or term.type == coercion.VOID:
                 raise self.scope.refused(f"gives {call.name} {article(term.type)}")

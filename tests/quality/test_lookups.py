@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 from medusa_core.certificates import Suite
@@ -17,7 +19,7 @@ from pipelines.quality.recompute import DUCKDB
 from pipelines.spark import compiler
 from pipelines.storage.csv_export import export_stream
 from tests.quality.homes import Checked, certificate, checked_home
-from tests.replaying import Replayer, digests
+from tests.replaying import Replayer, digests, parquet_files
 from tests.sweeps import long_but
 
 if TYPE_CHECKING:
@@ -137,6 +139,46 @@ def test_certificates_of_lookups_are_made_by_duckdb(replayed: Checked) -> None:
         converged = certificate(outcome, output, Suite.CONVERGED)
         assert set(converged.engines.values()) == {DUCKDB}
         assert converged.figures["final_rows"] == converged.figures["recomputed_rows"] > 0
+
+
+def test_binary_values_behind_another_key_are_compared_by_the_certificate_too(
+    replayer: Replayer,
+) -> None:
+    random = Random(3)
+    columns = {"at_us": "bigint", "n": "decimal(10,2)", "tag": "binary"}
+    lookup = Lookup(name="met", input="orders", table="rates", on=("n", "tag"), max_age="30s",
+                    how="inner", columns={"at_us": "table.at_us", "tag": "input.tag"})  # fmt: skip
+    network = Network(
+        name="tags",
+        sources=tuple(
+            Source(name=name, columns=columns, time="at_us") for name in ("orders", "rates")
+        ),
+        boxes=(lookup,),
+        outputs=(Output(name="found", input="met"),),
+    )
+
+    def records() -> pa.Table:
+        rows = [
+            {
+                "at_us": random.randrange(-90, 90) * 1_000_000,
+                "n": random.choice((None, Decimal("0.00"), Decimal("-5.25"))),
+                "tag": random.choice((None, b"\x00\xff", b"\xff", b"a")),
+            }
+            for _ in range(150)
+        ]
+        schema = pa.schema(
+            [("at_us", pa.int64()), ("n", pa.decimal128(10, 2)), ("tag", pa.binary())]
+        )
+        return pa.Table.from_pylist(rows, schema=schema)
+
+    inputs = {
+        name: parquet_files(replayer.folder / name, records()) for name in ("orders", "rates")
+    }
+    with checked_home(replayer, network, inputs, width_s=10) as checked:
+        outcome = checked.run()
+        assert outcome.passed, [found.broken for found in outcome.found]
+        converged = certificate(outcome, "found", Suite.CONVERGED)
+        assert converged.figures["recomputed_rows"] > 0
 
 
 @pytest.mark.parametrize(

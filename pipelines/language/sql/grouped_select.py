@@ -171,8 +171,8 @@ class _Grouped:
         )
         port = self.made.add(box, window.at, {n: call[0] for n, call in self.calls.items()})
         columns = (START, *self.groups, *self.calls)
-        distance = None if window.zone is not None else window.advance or window.size
-        return Relation(port=port, columns=columns, window=distance)
+        own = None if window.zone is not None else (window.advance or window.size, window.size)
+        return Relation(port=port, columns=columns, window=own)
 
     def _column_of(self, call: Tokens) -> str:
         """The column of a call: what it is selected as, or a name that nothing has."""

@@ -269,12 +269,12 @@ def _without_brackets(tokens: Tokens) -> Tokens:
 
 
 def conjuncts(tokens: Tokens) -> list[Tokens]:
-    """The parts of a condition that AND joins; those of BETWEEN and in brackets are in a part."""
+    """The parts of a condition that AND joins; brackets, CASE and BETWEEN are each in one part."""
     parts: list[list[Token]] = [[]]
     depth, is_between = 0, False
     for token in tokens:
-        depth += (token.upper == "(") - (token.upper == ")")
-        if token.upper == "BETWEEN":
+        depth += (token.upper in ("(", "CASE")) - (token.upper in (")", "END"))
+        if token.upper == "BETWEEN" and depth == 0:
             is_between = True
         elif token.upper == "AND" and depth == 0:
             if not is_between:

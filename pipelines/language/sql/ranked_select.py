@@ -158,7 +158,9 @@ class _Ranked:
         port = self.made.add(box, self.ranking.at)
         start = () if START in relation.columns else (START,)
         ranked = Relation(
-            port=port, columns=(*start, *relation.columns, name), window=advance or size
+            port=port,
+            columns=(*start, *relation.columns, name),
+            window=(advance or size, size) if self.window is not None else relation.window,
         )
         return self._selected(ranked)
 
@@ -202,7 +204,7 @@ class _Ranked:
                 self.ranking.at, "the rows of a stream have no last one, so the rows of a window "
                 f"are ranked: write FROM {table} and PARTITION BY window_start"
             )  # fmt: skip
-        return relation.window, None
+        return relation.window[0], None
 
     def _keys(self, relation: Relation) -> tuple[str, ...]:
         """The columns of PARTITION BY but for the window, which must be among them."""
@@ -347,10 +349,12 @@ def _parts_of_over(
 def _limit(outer: Select, name: str, text: SqlText) -> tuple[int, Sequence[Token] | None]:
     """The limit that WHERE gives the rank, and the other conditions of WHERE."""
     advice = f"write WHERE {name} <= 10, with a whole number, and other conditions behind AND"
+    alias = outer.table.alias if isinstance(outer.table, Subquery) else None
     limit: int | None = None
     rest: list[Token] = []
     for part in conjuncts(outer.where or ()):
-        own = part[2:] if len(part) == 5 and part[1].text == "." else part
+        is_of_table = len(part) == 5 and part[0].name == alias and part[1].text == "."
+        own = part[2:] if is_of_table else part
         found = _number_of_limit(own, name) if limit is None else None
         if found is not None:
             limit = found

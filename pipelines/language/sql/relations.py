@@ -25,14 +25,15 @@ class Relation:
     """Rows that a clause reads: the source or box that they come from, and their columns.
 
     `time` is the column of event time, where the records of a source are read as they are. `window`
-    is how far apart windows begin, where each row is that of a window and has its `window_start`.
+    is how far apart windows begin and how long they are, where each row is that of a window and has
+    its `window_start`.
     """
 
     port: str
     columns: tuple[str, ...]
     time: str | None = None
     is_source: bool = False
-    window: str | None = None
+    window: tuple[str, str] | None = None
 
 
 @dataclass
