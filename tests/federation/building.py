@@ -219,7 +219,7 @@ def idles_until_told(running: Running, words: str) -> None:
 
     def is_told() -> bool:
         assert running.loop.tick().is_idle
-        return words in (running.heard.imports[-1].problem or "")
+        return any(words in (imported.problem or "") for imported in running.heard.imports[-1:])
 
     until(is_told, f"the problem {words!r} is reported", ROUNDS_S_MAX)
 
