@@ -252,7 +252,7 @@ class Aggregates(Scalars):
                 return Term(sql=call.over(call.name, x.sql), type=x.type)
             case "min" | "max":
                 self.takes(call, "any")
-                return Term(sql=_one_zero(call.over(call.name, x.sql), x.type), type=x.type)
+                return Term(sql=one_zero(call.over(call.name, x.sql), x.type), type=x.type)
             case "sum":
                 self.takes(call, "number")
                 return self.sum(call)
@@ -271,7 +271,7 @@ class Aggregates(Scalars):
                 sql = f"transform(array_sort({rows}), r -> r.v)"
                 return Term(sql=sql, type=f"array<{x.type}>", nullable=False)
             case "collect_set":
-                rows = call.over("collect_set", _one_zero(x.sql, x.type))
+                rows = call.over("collect_set", one_zero(x.sql, x.type))
                 return Term(sql=f"sort_array({rows})", type=f"array<{x.type}>", nullable=False)
         assert call.name in TOLERANCE_ONLY, call.name
         return self.within_tolerance(call)
@@ -297,9 +297,9 @@ class Aggregates(Scalars):
 
     def row(self, value: Term, order: Term | None = None) -> str:
         """A row as a struct that compares in canonical order, with a value at its end."""
-        parts = [f"'o', {_one_zero(order.sql, order.type)}"] if order else []
+        parts = [f"'o', {one_zero(order.sql, order.type)}"] if order else []
         parts += canonical_order(self.scope.columns.values())
-        parts.append(f"'v', {_one_zero(value.sql, value.type)}")
+        parts.append(f"'v', {one_zero(value.sql, value.type)}")
         return f"named_struct({', '.join(parts)})"
 
     def by_order(
@@ -393,10 +393,10 @@ class Aggregates(Scalars):
 
 def canonical_order(columns: Iterable[Column]) -> list[str]:
     """The fields of a struct that compares rows in canonical order: `t`, then `c0`, `c1`, …"""
-    values = (_one_zero(f"`{column.name}`", column.type) for column in columns)
+    values = (one_zero(f"`{column.name}`", column.type) for column in columns)
     return [f"'t', {EVENT_TIME}", *(f"'c{number}', {sql}" for number, sql in enumerate(values))]
 
 
-def _one_zero(sql: str, type_: str) -> str:
+def one_zero(sql: str, type_: str) -> str:
     """A double with 0.0 for -0.0: the two compare as equal, and either may come first."""
     return f"({sql} + 0.0D)" if type_ == "double" else sql

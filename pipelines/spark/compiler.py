@@ -38,7 +38,7 @@ from medusa_core.network import (
     ports_of,
 )
 from medusa_core.ranks import WINDOW_START
-from pipelines.language.aggregates import AggregateCall, canonical_order
+from pipelines.language.aggregates import AggregateCall, one_zero
 from pipelines.language.check import (
     CheckedAggregate,
     CheckedFilter,
@@ -49,9 +49,9 @@ from pipelines.language.check import (
     CheckedResample,
 )
 from pipelines.language.failure_causes import Failure, FailureCause
-from pipelines.language.resampled_columns import SAMPLE_TIME, is_interpolated
 from pipelines.spark.calendar_periods import in_periods
 from pipelines.spark.distinct import SHARE, VALUE, in_shares, in_two_groupings
+from pipelines.spark.nearest_records import looked_up, resampled
 from pipelines.storage.arrow_schema import STIME
 
 TAG = "_output"
@@ -405,80 +405,22 @@ class _Compiler:
         self._add(name, f"{sql} ON {keys} AND {within}", left, right)
 
     def _add_lookup(self, box: Lookup, input_: str, table: str) -> None:
-        """Records of both inputs in order of time, and beside each the newest table record so far.
-
-        At equal times the table's records are first. Every row is passed once: cost does not grow
-        with the records that each record of the input could meet.
-        """
         checked = self.checked.boxes[box.name]
         assert isinstance(checked, CheckedLookup)
-        at = {column.name: f"met.c{number}" for number, column in enumerate(checked.table)}
-        is_met = f"met.t >= {STIME} - {box.max_age_us}L"
-        given, columns = [], []
-        for number, (name, side, column) in enumerate(checked.columns):
-            if side == "input":
-                given.append((f"i{number}", f"`{column}`"))
-            value = f"i{number}" if side == "input" else f"IF({is_met}, {at[column]}, NULL)"
-            columns.append(f"{value} AS `{name}`")
-        keys = [f"k{number}" for number in range(len(box.keys))]
-        of_input, of_table = (
-            ", ".join(f"`{pair[side]}` AS {key}" for key, pair in zip(keys, box.keys, strict=True))
-            for side in (0, 1)
-        )
-        record = f"named_struct({', '.join(canonical_order(checked.table))})"
-        has_keys = " AND ".join(f"`{key}` IS NOT NULL" for _, key in box.keys)
-        both = (
-            f"SELECT {of_table}, {STIME}, 0 AS side, {record} AS record"
-            f"{''.join(f', NULL AS {name}' for name, _ in given)} FROM {_where(table, has_keys)} "
-            f"UNION ALL SELECT {of_input}, {STIME}, 1, NULL"
-            f"{''.join(f', {column}' for _, column in given)} FROM {input_}"
-        )
-        window = (
-            f"PARTITION BY {', '.join(keys)} ORDER BY {STIME}, side "
-            "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
-        )
-        met = f"SELECT *, max(record) OVER ({window}) AS met FROM ({both})"
-        only = f" AND {is_met}" if box.how == "inner" else ""
         name = self._relation(Port(box.name))
-        self._add(name, f"SELECT {', '.join(columns)}, {STIME} FROM ({met}) WHERE side = 1{only}",
-                  input_, table)  # fmt: skip
+        self._add(name, looked_up(checked, input_, table), input_, table)
 
     def _add_resample(self, box: Resample, input_: str) -> None:
-        """Each record with the next one of its key, at the times for which it is the newest one."""
         checked = self.checked.boxes[box.name]
         assert isinstance(checked, CheckedResample)
-        keys = {f"k{number}": name for number, name in enumerate(box.by)}
-        own = [f"`{name}` AS {key}" for key, name in keys.items()]
-        own.append(f"named_struct({', '.join(canonical_order(checked.given))}) AS record")
-        window = f"PARTITION BY {', '.join(keys) or '1'} ORDER BY record"
-        followed = (
-            f"SELECT *, lead(record) OVER ({window}) AS next "
-            f"FROM (SELECT {', '.join(own)} FROM {input_})"
-        )
-        times = f"SELECT *, explode({_sample_times(box)}) AS sample FROM ({followed})"
-        columns = [f"timestamp_micros(sample) AS `{SAMPLE_TIME}`"]
-        columns += [f"{key} AS `{name}`" for key, name in keys.items()]
-        at = {column.name: f"c{number}" for number, column in enumerate(checked.given)}
-        share = "(CAST(sample - record.t AS DOUBLE) / CAST(next.t - record.t AS DOUBLE))"
-        for column in checked.columns:
-            value = f"record.{at[column.name]}"
-            if is_interpolated(box, column):
-                first, last = (
-                    f"CAST({side}.{at[column.name]} AS DOUBLE)" for side in ("record", "next")
-                )
-                between = f"({first} + ({last} - {first}) * {share})"
-                value = f"IF(sample = record.t, {first}, {between}) + 0.0D"
-            columns.append(f"{value} AS `{column.name}`")
-        name = self._relation(Port(box.name))
-        self._add(name, f"SELECT {', '.join(columns)}, sample + {box.delay_us}L AS {STIME} "
-                  f"FROM ({times})", input_)  # fmt: skip
+        self._add(self._relation(Port(box.name)), resampled(checked, input_), input_)
 
     def _add_rank(self, box: Rank, input_: str) -> None:
         window, ranked = f"{box.name}WINDOW", f"{box.name}RANKED"
         self._add(window, _windowed(box, input_), input_)
         types = {column.name: column.type for column in self._columns_behind(box)}
         order = [
-            f"{_one_zero(name, types[name])} {'DESC' if is_descending else 'ASC'} NULLS LAST"
+            f"{one_zero(f'`{name}`', types[name])} {'DESC' if is_descending else 'ASC'} NULLS LAST"
             for name, is_descending in box.keys
         ]
         number = self._row_number(box, WINDOW, box.group_by, order)
@@ -506,7 +448,7 @@ class _Compiler:
         self, box: Rank | Deduplicate, part: str, keys: Sequence[str], order: Sequence[str] = ()
     ) -> str:
         """The number of a record within a part of event time and a key, ties in canonical order."""
-        compared = {c.name: _one_zero(c.name, c.type) for c in self._columns_behind(box)}
+        compared = {c.name: one_zero(f"`{c.name}`", c.type) for c in self._columns_behind(box)}
         groups = ", ".join((part, *(compared[name] for name in keys)))
         ties = (STIME, *(f"{column} ASC NULLS FIRST" for column in compared.values()))
         ordered = ", ".join((*order, *ties))
@@ -699,38 +641,6 @@ def _windowed(box: Aggregate | Rank, input_: str) -> str:
     more = f"({box.size_us - 1}L - pmod({STIME}, {advance_us}L)) div {advance_us}L"
     windows = f"sequence({last} - ({more}) * {advance_us}L, {last}, {advance_us}L)"
     return f"SELECT *, explode({windows}) AS {WINDOW} FROM {input_}"
-
-
-def _sample_times(box: Resample) -> str:
-    """The multiples of the step at which a record, followed by `next`, is the newest one.
-
-    A record before another one of the same time is the newest nowhere.
-    """
-    step_us, age_us = box.step_us, box.max_age_us
-
-    def multiples(first: str, last: str) -> str:
-        first, last = (
-            f"({first} + pmod(-({first}), {step_us}L))",
-            f"({last} - pmod({last}, {step_us}L))",
-        )
-        return f"IF({first} <= {last}, sequence({first}, {last}, {step_us}L), {none})"
-
-    none = "CAST(array() AS ARRAY<BIGINT>)"
-    if box.method == "previous":
-        return multiples("record.t", f"least(record.t + {age_us}L, next.t - 1)")
-    at_it = f"IF(pmod(record.t, {step_us}L) = 0, array(record.t), {none})"
-    between = multiples(
-        f"greatest(record.t + 1, next.t - {age_us}L)", f"least(record.t + {age_us}L, next.t - 1)"
-    )
-    return (
-        f"CASE WHEN next IS NULL THEN {at_it} WHEN next.t > record.t "
-        f"THEN concat({at_it}, {between}) ELSE {none} END"
-    )
-
-
-def _one_zero(name: str, type_: str) -> str:
-    """A column to compare by: -0.0 and 0.0 are one value."""
-    return f"(`{name}` + 0.0D)" if type_ == "double" else f"`{name}`"
 
 
 def _names(columns: tuple[Column, ...]) -> tuple[str, ...]:
