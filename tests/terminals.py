@@ -5,9 +5,19 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+
+def install_medusa(folder: Path) -> Path:
+    """Make a folder with a `medusa` that is the program under test."""
+    folder.mkdir(parents=True)
+    medusa = folder / "medusa"
+    medusa.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pipelines.cli.main "$@"\n')
+    medusa.chmod(0o755)
+    return folder
 
 
 @contextmanager

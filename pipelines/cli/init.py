@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipelines.base.settings import Settings
+from pipelines.operations.example_samples import EXAMPLES
 
 if TYPE_CHECKING:
     from pipelines.operations.project_files import Project
 
 HELP = "write a small project that runs"
-EXAMPLES = ("shop", "sensors", "network")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,6 @@ import os
 import pty
 import select
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from pipelines.base.settings import REPOSITORY
 from pipelines.cli.completion import FILES
 from pipelines.cli.main import main, parser
 from tests.sweeps import long_but
+from tests.terminals import install_medusa
 
 SECONDS_MAX = 60
 
@@ -118,12 +118,7 @@ def test_a_shell_has_to_be_named(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.fixture
 def program(place: Path) -> Iterator[Path]:
     """A folder with a `medusa` that is the program under test."""
-    folder = place / "a bin"
-    folder.mkdir()
-    medusa = folder / "medusa"
-    medusa.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pipelines.cli.main "$@"\n')
-    medusa.chmod(0o755)
-    return folder
+    return install_medusa(place / "a bin")
 
 
 @pytest.mark.parametrize(

@@ -5,22 +5,20 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pipelines.base.settings import REPOSITORY
-from pipelines.cli.init import EXAMPLES
 from pipelines.cli.main import main
 from pipelines.language.check import check_network
 from pipelines.language.load import load_network
-from pipelines.operations.example_samples import EXAMPLES as SAMPLED
+from pipelines.operations.example_samples import EXAMPLES
 from pipelines.operations.project_files import project_files
 from tests.conftest import folder_on_memory
 from tests.docs.pages import blocks_of
-from tests.terminals import terminal
+from tests.terminals import install_medusa, terminal
 
 LATE = {"shop": "orders", "sensors": "readings", "network": "connections"}
 SECONDS_MAX = 600
@@ -30,16 +28,9 @@ SECONDS_MAX = 600
 def folder() -> Iterator[Path]:
     """A folder on memory with `medusa` in `bin`."""
     folder = folder_on_memory("medusa-example-")
-    medusa = folder / "bin" / "medusa"
-    medusa.parent.mkdir()
-    medusa.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pipelines.cli.main "$@"\n')
-    medusa.chmod(0o755)
+    install_medusa(folder / "bin")
     yield folder
     shutil.rmtree(folder)
-
-
-def test_each_example_has_samples() -> None:
-    assert EXAMPLES == SAMPLED
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

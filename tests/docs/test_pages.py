@@ -19,7 +19,7 @@ from pipelines.cli.main import parser
 from tests.conftest import folder_on_memory
 from tests.docs.pages import DOCS, Block, blocks_of, difference, page
 from tests.sweeps import long_but
-from tests.terminals import terminal
+from tests.terminals import install_medusa, terminal
 
 PAGES = ("own-query", "own-source", "operate", "recover", "drills", "sharing")
 """In the order in which they are read: the later ones go on with the projects of the first."""
@@ -44,11 +44,7 @@ class Ran:
 def projects() -> Iterator[Path]:
     """The folder in which a reader of the pages types, with `medusa` on the path."""
     folder = folder_on_memory("medusa-docs-")
-    medusa = folder / "bin" / "medusa"
-    medusa.parent.mkdir()
-    medusa.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pipelines.cli.main "$@"\n')
-    medusa.chmod(0o755)
-    python = medusa.parent / "python"
+    python = install_medusa(folder / "bin") / "python"
     python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -W ignore "$@"\n')
     python.chmod(0o755)
     yield folder

@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,7 +19,7 @@ from pipelines.base.settings import REPOSITORY
 from pipelines.homes.exchange_addresses import read_address
 from tests.conftest import folder_on_memory
 from tests.contracts.shipped import CONTRACTS, OWNERS
-from tests.terminals import terminal
+from tests.terminals import install_medusa, terminal
 from tests.waiting import until
 
 START_S_MAX, RESULT_S_MAX = 300, 600
@@ -30,10 +29,7 @@ START_S_MAX, RESULT_S_MAX = 300, 600
 def repository() -> Iterator[Path]:
     """A folder that is to the reader as the repository: `.venv/bin/medusa` and `contracts/`."""
     folder = folder_on_memory("medusa-readme-")
-    medusa = folder / ".venv/bin/medusa"
-    medusa.parent.mkdir(parents=True)
-    medusa.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pipelines.cli.main "$@"\n')
-    medusa.chmod(0o755)
+    install_medusa(folder / ".venv/bin")
     shutil.copytree(CONTRACTS, folder / "contracts")
     yield folder
     shutil.rmtree(folder)

@@ -29,6 +29,7 @@ import psutil
 import pytest
 
 from tests.networks.cable import Conditions, changes_of
+from tests.terminals import install_medusa
 
 HOSTS = Path("/etc/netns")
 NETWORK = "10.213.77"
@@ -252,11 +253,8 @@ def _leave_frames_as_they_are(device: str) -> None:
 def _prepare(machine: Machine) -> None:
     """Its folder, with `medusa` on the path and no variables of this test's."""
     state, programs = machine.folder / ".shell", machine.folder / ".bin"
-    for one in (state, programs):
-        one.mkdir(parents=True)
-    medusa = programs / "medusa"
-    medusa.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pipelines.cli.main "$@"\n')
-    medusa.chmod(0o755)
+    state.mkdir(parents=True)
+    install_medusa(programs)
     dropped = [name for name in os.environ if name.startswith("MEDUSA_")]
     lines = [*(f"unset {name}" for name in dropped), f'export PATH="{programs}:$PATH"']
     (state / "variables").write_text("\n".join(lines) + "\n")
