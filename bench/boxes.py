@@ -97,7 +97,7 @@ def network_of(boxes: tuple[Box, ...]) -> Network:
 
 
 def records_of(seed: int, records: int, part: Range) -> pa.Table:
-    """Records of a range, with keys of which few are frequent."""
+    """Records of a range; a few of their keys are frequent."""
     random = np.random.default_rng(seed)
     keys = np.minimum(random.zipf(1.3, records), KEYS)
     names = pa.array([f"10.0.{k >> 8}.{k & 255}" for k in range(KEYS + 1)])

@@ -2,8 +2,8 @@
 
 The rule for times. A zone is a list of offsets with the instant from which each holds. A day starts
 at the first instant at which a clock of the zone shows 00:00 of its date or later. A week starts on
-its Monday (ISO 8601); a month, quarter or year starts with its first day. A window is what lies
-from the start of a period to the start of the next one, so that windows leave no gap and do not
+its Monday (ISO 8601); a month, quarter or year starts with its first day. A window extends
+from the start of a period to the start of the next one, so that windows have no gaps and do not
 overlap. `window_start` is the instant of the start, and the event time of a row is the window's
 end - 1 us.
 

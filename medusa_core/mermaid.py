@@ -42,9 +42,9 @@ def describe_box(box: Box) -> str:
             groups = f" per {', '.join(box.by)}" if box.by else ""
             return f"Resample {box.method} every {box.step}{groups}, at most {box.max_age} old"
         case Rank():
-            window = box.size if box.advance is None else f"{box.size} by {box.advance}"
             groups = f" per {', '.join(box.group_by)}" if box.group_by else ""
-            return f"Rank {window}{groups}: first {box.k} by {', '.join(box.order) or 'event time'}"
+            order = ", ".join(box.order) or "event time"
+            return f"Rank {box.windows_shown}{groups}: first {box.k} by {order}"
         case Deduplicate():
             return f"Deduplicate first per {', '.join(box.by)} within {box.within}"
         case Function():

@@ -84,6 +84,11 @@ class Rank:
         return self.size_us if self.advance is None else parse_duration_us(self.advance)
 
     @property
+    def windows_shown(self) -> str:
+        """The windows for people, as those of an Aggregate."""
+        return self.size if self.advance is None else f"{self.size} by {self.advance}"
+
+    @property
     def keys(self) -> tuple[tuple[str, bool], ...]:
         """The columns to order by, and whether each is descending."""
         found = (_ORDER.fullmatch(text) for text in self.order)

@@ -110,10 +110,9 @@ def _lines(box: Box) -> tuple[str, ...]:
             kept = (f"gives {', '.join(box.columns)}",) if box.columns else ()
             return (f"{box.method} every {box.step}{groups}", f"at most {box.max_age} old", *kept)
         case Rank():
-            window = box.size if box.advance is None else f"{box.size}, every {box.advance}"
             groups = f" per {', '.join(box.group_by)}" if box.group_by else ""
             ordered = f"first {box.k} by {', '.join(box.order) or 'event time'}"
-            return (f"windows of {window}{groups}", ordered, f"{box.column} = 1, 2, …")
+            return (f"windows of {box.windows_shown}{groups}", ordered, f"{box.column} = 1, 2, …")
         case Deduplicate():
             return (f"first per {', '.join(box.by)}", f"within {box.within}")
         case Function():
