@@ -1,7 +1,7 @@
 """What a network costs before it has run: CPU per record, by the kinds of its boxes.
 
 The coefficients were measured by `python -m bench boxes`, in steps of 250,000 records of three
-columns. They say which box is dear and what the order of magnitude is, not what a machine takes:
+columns, to about 0.1 us; that of a Filter is below what can be seen. They say which box is dear and what the order of magnitude is, not what a machine takes:
 expressions, keys, columns and the size of steps all count. What a fragment costs once it runs is
 metered (`medusa status`).
 """
@@ -25,22 +25,22 @@ from medusa_core.network import (
     Union,
 )
 
-READ_US = 0.5
+READ_US = 0.35
 """To read a record of an input, check it against its hash, and bring it to the boxes."""
 
 COEFFICIENTS_US: Mapping[str, float] = {
     "read": READ_US,
     "filter": 0.05,
-    "map": 0.2,
-    "union": 0.05,
-    "aggregate": 0.4,
-    "distinct": 0.9,
-    "sliding": 2.0,
-    "join": 4.5,
-    "lookup": 4.0,
-    "resample": 4.0,
-    "rank": 1.5,
-    "deduplicate": 1.5,
+    "map": 0.3,
+    "union": 0.2,
+    "aggregate": 0.3,
+    "distinct": 0.85,
+    "sliding": 1.2,
+    "join": 3.9,
+    "lookup": 0.45,
+    "resample": 5.8,
+    "rank": 2.7,
+    "deduplicate": 0.2,
 }
 """Kind of box -> microseconds of CPU for each record that it reads."""
 

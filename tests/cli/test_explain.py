@@ -17,7 +17,7 @@ def test_boxes_ranges_missing_inputs_and_costs_of_a_network_are_shown(
     text = capsys.readouterr().out
     assert text.startswith("network road_sensors: 1 source, 6 boxes, 2 outputs; buckets of 5m\n")
     assert "slow_segments  main      readings  t - 30 min  t   waits: it is made of" in text
-    assert "CPU for a million records of the sources: about 1." in text
+    assert "CPU for a million records of the sources: about 0.8" in text
 
 
 def test_the_document_has_the_same_facts(capsys: pytest.CaptureFixture[str]) -> None:
