@@ -154,6 +154,7 @@ class Importer:
         moved = 0
         away: set[Participant] = set()
         stopped: set[Line] = set()
+        recalled: set[Line] = set()
         statuses, is_fresh = self._read_statuses()
         marks = self._marks_of(statuses)
         if not is_fresh and not self._due and self._is_quiet(marks):
@@ -196,7 +197,7 @@ class Importer:
             self._note_seen(status, news, mark)
             segments = len(news.segments) if news is not None and is_new else 0
             if news is not None and news.recalls:
-                stopped.add(_line_of(status))
+                recalled.add(_line_of(status))
             if news is not None and is_new:
                 moved += 1
                 present[_line_of(status)] = _after(status, news)
@@ -212,9 +213,13 @@ class Importer:
             self._statuses, self._quiet_marks = tuple(known), marks
         if is_fresh:
             # Where partners say what has news, what came is acknowledged after the next look.
-            after = self._catalog.imports() if moved and not is_watched else statuses
+            after = statuses
+            if moved and not is_watched:
+                after = self._catalog.imports()
+                recalled.clear()
             self._note_due(statuses, after)
-        for line in stopped:
+        # What was read of these lines is of before their recalls.
+        for line in stopped | recalled:
             self._due.pop(line, None)
         self._acknowledge_due(away, marks)
         return moved
