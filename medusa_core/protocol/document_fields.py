@@ -93,6 +93,8 @@ class TextField:
             raise WrongField(f"has {len(value)} characters, not {self.characters_max} at most")
         if self.pattern and not re.fullmatch(self.pattern, value):
             raise WrongField(f"is {shown(value)}, not {self.what}")
+        if value.isascii() and value.isprintable():
+            return
         if self.is_line and not value.isprintable():
             raise WrongField(f"is {shown(value)}, which holds a control character")
         if "\0" in value or not _is_unicode(value):
