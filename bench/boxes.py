@@ -35,6 +35,7 @@ from medusa_core.network import (
     Output,
     Rank,
     Resample,
+    Session,
     Source,
     Union,
 )
@@ -62,6 +63,9 @@ KINDS: Mapping[str, tuple[Box, ...]] = {
     "sliding": (
         Aggregate(name="box", input="left", columns=_COUNT, advance="1s", **_TUMBLING),
     ),
+    "session": (
+        Session(name="box", input="left", by=("key",), gap="1s", length_max="10s", columns=_COUNT),
+    ),
     "lookup": (
         Lookup(name="box", input="left", table="right", on=("key",), max_age="10s"),
     ),
@@ -83,7 +87,7 @@ KINDS: Mapping[str, tuple[Box, ...]] = {
 def network_of(boxes: tuple[Box, ...]) -> Network:
     """The boxes, if any, between two sources and a Filter that lets nothing through."""
     last = boxes[-1].name if boxes else "left"
-    probe = "n < 0" if boxes and isinstance(boxes[-1], Aggregate) else "port < 0"
+    probe = "n < 0" if boxes and isinstance(boxes[-1], Aggregate | Session) else "port < 0"
     has_two = any(isinstance(box, Union | Join | Lookup) for box in boxes)
     return Network(
         name="cost",

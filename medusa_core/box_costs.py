@@ -1,7 +1,8 @@
 """What a network costs before it has run: CPU per record, by the kinds of its boxes.
 
 The coefficients were measured by `python -m bench boxes`, in steps of 250,000 records of three
-columns, to about 0.1 us; that of a Filter is below what can be seen. They say which box is dear and what the order of magnitude is, not what a machine takes:
+columns, to about 0.1 us; that of a Filter is below what can be seen, and that of a Session is a
+guess. They say which box is dear and what the order of magnitude is, not what a machine takes:
 expressions, keys, columns and the size of steps all count. What a fragment costs once it runs is
 metered (`medusa status`).
 """
@@ -22,6 +23,7 @@ from medusa_core.network import (
     Map,
     Rank,
     Resample,
+    Session,
     Union,
 )
 
@@ -36,6 +38,7 @@ COEFFICIENTS_US: Mapping[str, float] = {
     "aggregate": 0.3,
     "distinct": 0.85,
     "sliding": 1.2,
+    "session": 3.0,
     "join": 3.9,
     "lookup": 0.45,
     "resample": 5.8,
@@ -57,6 +60,8 @@ def cost_kind(box: Box) -> str | None:
             return "sliding" if box.advance_us < box.size_us else "aggregate"
         case Filter() | Map() | Union() | Join() | Lookup() | Resample() | Rank() | Deduplicate():
             return type(box).__name__.lower()
+        case Session():
+            return "session"
         case Function():
             return None
     assert_never(box)
@@ -68,7 +73,7 @@ def rows_out(box: Box, records: float) -> float:
     A Join and a Lookup give one for each record of one of their two inputs: guessed of a Join.
     """
     match box:
-        case Aggregate():
+        case Aggregate() | Session():
             return records * AGGREGATED_ROWS
         case Join() | Lookup():
             return records / 2

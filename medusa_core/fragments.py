@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, TypeVar
 
+from medusa_core import sessions
 from medusa_core.calendar_windows import CalendarWindows
 from medusa_core.deduplication import Deduplicate, needed_range
 from medusa_core.errors import Refused
@@ -20,6 +21,7 @@ from medusa_core.lookups import Lookup
 from medusa_core.names import FragmentName, StreamName
 from medusa_core.network import Aggregate, Box, Network, Port, Resample, inputs_of
 from medusa_core.ranks import Rank
+from medusa_core.sessions import Session
 
 
 def landing_fragment(stream: StreamName) -> str:
@@ -135,7 +137,42 @@ class _Span:
         return 0
 
 
-Stage: TypeAlias = _Size | CalendarWindows | _Side | _Span
+@dataclass(frozen=True, slots=True)
+class _Sessions:
+    """The input of a Session: a row needs the records before it that say where its run began."""
+
+    gap_us: int
+    length_us_max: int
+
+    def behind(self, part: Range) -> Range:
+        """The range of the input that the rows in `part` need."""
+        return sessions.needed_range(part, self.gap_us, self.length_us_max)
+
+    def ends_us(self, end_us: int) -> int:
+        """Before when the rows lie, if the records lie before `end_us`."""
+        return end_us + self.gap_us - 1
+
+    def first_need_us(self, position_us: int) -> int:
+        """The first position that needs a record at this position: a session without it would
+        end there."""
+        return position_us
+
+    def needed_before_us(self, end_us: int) -> int:
+        """Before which position records are needed by a row before `end_us`."""
+        return end_us
+
+    @property
+    def back_us(self) -> int:
+        """How long before a row the records that it needs begin, at most."""
+        return 2 * (self.gap_us + self.length_us_max)
+
+    @property
+    def delay_us(self) -> int:
+        """How long before a row the records that it needs end, at least."""
+        return 0
+
+
+Stage: TypeAlias = _Size | CalendarWindows | _Side | _Span | _Sessions
 """How the event times of the rows of a box follow from those of one of its inputs."""
 
 Stages: TypeAlias = tuple[Stage, ...]
@@ -168,6 +205,8 @@ def stages_of(box: Box) -> tuple[Stages, ...]:
             return ((_Size(box.size_us, box.advance_us),),)
         case Deduplicate():
             return ((_Span(box.within_us),),)
+        case Session():
+            return ((_Sessions(box.gap_us, box.length_us_max),),)
         case Join() | Lookup():
             return tuple((_Side(reach),) for reach in box.reaches)
         case Resample():

@@ -16,6 +16,7 @@ from medusa_core.network import (
     Network,
     Rank,
     Resample,
+    Session,
     Source,
     Union,
 )
@@ -33,6 +34,10 @@ def describe_box(box: Box) -> str:
         case Aggregate():
             groups = f" per {', '.join(box.group_by)}" if box.group_by else ""
             return f"Aggregate {box.windows_shown}{groups}: {', '.join(box.columns)}"
+        case Session():
+            groups = f" per {', '.join(box.by)}" if box.by else ""
+            lengths = f"{box.gap} apart, shorter than {box.length_max}"
+            return f"Session {lengths}{groups}: {', '.join(box.columns)}"
         case Join():
             lo, hi = box.within
             return f"Join {box.how} on {', '.join(box.on)}, within {lo} to {hi}"

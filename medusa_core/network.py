@@ -35,6 +35,8 @@ from medusa_core.ranks import Rank as Rank
 from medusa_core.ranks import check_rank
 from medusa_core.resamples import Resample as Resample
 from medusa_core.resamples import check_resample
+from medusa_core.sessions import Session as Session
+from medusa_core.sessions import check_session
 from medusa_core.suggest import did_you_mean
 from medusa_core.zone_offsets import has_form_of_zone
 
@@ -208,7 +210,19 @@ class Function:
 
 
 # BSort and Resample take their place in this union; a reader ends in assert_never.
-Box = Filter | Map | Union | Aggregate | Join | Lookup | Resample | Rank | Deduplicate | Function
+Box = (
+    Filter
+    | Map
+    | Union
+    | Aggregate
+    | Session
+    | Join
+    | Lookup
+    | Resample
+    | Rank
+    | Deduplicate
+    | Function
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -358,6 +372,7 @@ def ports_of(box: Box) -> tuple[str, ...]:
             Map()
             | Union()
             | Aggregate()
+            | Session()
             | Join()
             | Lookup()
             | Resample()
@@ -492,6 +507,8 @@ def check_box(box: Box) -> None:
             names = ["window_start", *box.group_by, *box.columns]
             if len(set(names)) < len(names):
                 raise Refused(f"aggregate {box.name} has two columns of one name among {names}")
+        case Session():
+            check_session(box)
         case Map():
             if not box.columns:
                 raise Refused(f"map {box.name} has no columns: name at least one")

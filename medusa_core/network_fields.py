@@ -11,7 +11,7 @@ from dataclasses import fields
 from medusa_core.errors import Refused
 
 _NAMES = ("name", "fragment")
-_DURATIONS = ("size", "advance", "disorder", "within", "max_age", "step")
+_DURATIONS = ("size", "advance", "disorder", "within", "max_age", "step", "gap", "length_max")
 """Both are checked by the rules for names and durations, which name the value."""
 
 

@@ -29,14 +29,17 @@ from medusa_core.network import (
     Output,
     Rank,
     Resample,
+    Session,
     Source,
     Union,
 )
 
 _KINDS: Mapping[str, type[Any]] = {
     kind.__name__.lower(): kind
-    for kind in (Filter, Map, Union, Aggregate, Join, Lookup, Resample, Rank, Deduplicate, Function)
-}
+    for kind in (
+        Filter, Map, Union, Aggregate, Session, Join, Lookup, Resample, Rank, Deduplicate, Function,
+    )
+}  # fmt: skip
 
 _CALENDAR = ("every", "zone", "zone_offsets")
 

@@ -30,6 +30,7 @@ from medusa_core.network import (
     Port,
     Rank,
     Resample,
+    Session,
     Source,
     Union,
     inputs_of,
@@ -51,6 +52,7 @@ from pipelines.language.ranked_columns import check_deduplicated, check_key, ran
 from pipelines.language.resampled_columns import resampled_columns, types_of_resampled
 
 WINDOW_START = Column("window_start", "timestamp")
+WINDOW_END = Column("window_end", "timestamp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +87,15 @@ class CheckedAggregate:
     """
 
     box: Aggregate
+    columns: tuple[tuple[str, CompiledAggregate], ...]
+    expressions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedSession:
+    """A session with its columns in order (its bounds and the key come before them)."""
+
+    box: Session
     columns: tuple[tuple[str, CompiledAggregate], ...]
     expressions: tuple[str, ...]
 
@@ -144,6 +155,7 @@ CheckedBox = (
     | CheckedMap
     | CheckedUnion
     | CheckedAggregate
+    | CheckedSession
     | CheckedJoin
     | CheckedLookup
     | CheckedResample
@@ -236,11 +248,21 @@ class _Walk:
                 self.boxes[name] = CheckedUnion(box=box)
                 inexact = frozenset().union(*(self.inexact[port] for port in ports))
             case Aggregate():
-                aggregate = self.aggregate(box, owner, columns, inexact)
-                self.boxes[name] = aggregate
+                compiled = self.aggregates(box, box.group_by, columns, inexact)
+                self.boxes[name] = CheckedAggregate(
+                    box=box, columns=compiled, expressions=tuple(box.columns.values())
+                )
                 group = tuple(c for g in box.group_by for c in columns if c.name == g)
-                columns = (WINDOW_START, *group, *_declared(owner, aggregate.columns))
-                inexact = frozenset(c for c, each in aggregate.columns if each.tolerance_only)
+                columns = (WINDOW_START, *group, *_declared(owner, compiled))
+                inexact = frozenset(c for c, each in compiled if each.tolerance_only)
+            case Session():
+                compiled = self.aggregates(box, box.by, columns, inexact)
+                self.boxes[name] = CheckedSession(
+                    box=box, columns=compiled, expressions=tuple(box.columns.values())
+                )
+                group = tuple(c for g in box.by for c in columns if c.name == g)
+                columns = (WINDOW_START, WINDOW_END, *group, *_declared(owner, compiled))
+                inexact = frozenset(c for c, each in compiled if each.tolerance_only)
             case Join():
                 left, right = self.sides(("left", "right"), ports)
                 joined = joined_columns(box, owner, left, right)
@@ -333,27 +355,30 @@ class _Walk:
         )
         return CheckedMap(box=box, columns=compiled)
 
-    def aggregate(
-        self, box: Aggregate, owner: str, columns: tuple[Column, ...], inexact: frozenset[str]
-    ) -> CheckedAggregate:
-        """The columns of an aggregate, compiled; its group must be there and exact."""
-        known = _by_name(columns)
-        for name in box.group_by:
+    def aggregates(
+        self,
+        box: Aggregate | Session,
+        keys: tuple[str, ...],
+        columns: tuple[Column, ...],
+        inexact: frozenset[str],
+    ) -> tuple[tuple[str, CompiledAggregate], ...]:
+        """The columns of a box over groups, compiled; its keys must be there and exact."""
+        known, owner = _by_name(columns), self.owner(box.name)
+        for name in keys:
             check_key(owner, "groups by", name, known, inexact)
-        compiled = tuple(
+        return tuple(
             (
                 name,
                 compile_aggregate(
                     text,
                     known,
                     where=f"{self.owner(box.name, name)}, column {name!r}",
-                    group_by=box.group_by,
+                    group_by=keys,
                     tolerance_only=inexact,
                 ),
             )
             for name, text in box.columns.items()
         )
-        return CheckedAggregate(box=box, columns=compiled, expressions=tuple(box.columns.values()))
 
     def check_alike(self, owner: str, ports: list[Port]) -> None:
         """Refuse inputs of a union that differ, naming the first difference."""
@@ -402,7 +427,7 @@ def fallible_boxes(checked: CheckedNetwork) -> frozenset[str]:
                 errors = [e.error for _, e in box.cases]
             case CheckedMap():
                 errors = [e.error for _, e in box.columns]
-            case CheckedAggregate():
+            case CheckedAggregate() | CheckedSession():
                 errors = [e.record_error or e.error for _, e in box.columns]
             case _:
                 errors = []

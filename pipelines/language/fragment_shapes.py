@@ -31,6 +31,7 @@ from medusa_core.network import (
     Port,
     Rank,
     Resample,
+    Session,
     Source,
     Union,
     inputs_of,
@@ -170,7 +171,7 @@ def _of_all(box: Box, member: str) -> Box:
             return replace(box, columns={**box.columns, member: member})
         case Aggregate() | Rank():
             return replace(box, group_by=(*box.group_by, member))
-        case Deduplicate():
+        case Session() | Deduplicate():
             return replace(box, by=(*box.by, member))
         case Join():
             columns = {**box.columns, member: f"left.{member}"} if box.columns else {}

@@ -242,8 +242,7 @@ REFUSED: dict[str, str] = {
     **_because("makes a window: write it as `size` and `advance`, or `every` and `zone`, of an "
              "Aggregate",
                "window window_time time_bucket"),
-    "session_window": "makes a session window, which is not supported: an Aggregate has windows of "
-                      "a fixed length, `size`",
+    "session_window": "makes a session window: write a Session with `gap` and `length_max`",
     **_because("reckons with a time zone, but times are UTC: for an offset that does not change "
                "write timestamp_micros(unix_micros(x) + 3600000000L)",
                "from_utc_timestamp to_utc_timestamp convert_timezone"),

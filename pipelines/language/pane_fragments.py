@@ -26,16 +26,11 @@ from medusa_core.names import StreamName
 from medusa_core.network import (
     Aggregate,
     Box,
-    Deduplicate,
     Filter,
     Function,
-    Join,
-    Lookup,
     Map,
     Output,
     Port,
-    Rank,
-    Resample,
     Source,
     Union,
     inputs_of,
@@ -126,7 +121,7 @@ def _route_of(checked: CheckedNetwork, fragment: Fragment, input_: Port) -> _Rou
     for box in fragment.boxes:
         if not any(checked.network.port(r, box.name) in route.carries for r in inputs_of(box)):
             continue
-        if isinstance(box, Aggregate | Join | Lookup | Resample | Rank | Deduplicate):
+        if not isinstance(box, Filter | Map | Union):
             route.ends.add(box.name)
         else:
             route.boxes.add(box.name)

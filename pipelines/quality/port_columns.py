@@ -19,6 +19,7 @@ from medusa_core.network import (
     Port,
     Rank,
     Resample,
+    Session,
     Union,
     inputs_of,
     ports_of,
@@ -30,6 +31,7 @@ from pipelines.quality.spark_types import type_named
 Columns: TypeAlias = tuple[Column, ...]
 
 _WINDOW_START = Column("window_start", "timestamp")
+_WINDOW_END = Column("window_end", "timestamp")
 
 
 def port_columns(network: Network) -> Mapping[Port, Columns]:
@@ -52,6 +54,9 @@ def _columns(box: Box, inputs: Sequence[Columns]) -> Columns:
         case Aggregate():
             group = (c for name in box.group_by for c in inputs[0] if c.name == name)
             return (_WINDOW_START, *group, *_typed(box.columns, inputs[0]))
+        case Session():
+            keys = (c for name in box.by for c in inputs[0] if c.name == name)
+            return (_WINDOW_START, _WINDOW_END, *keys, *_typed(box.columns, inputs[0]))
         case Join():
             return tuple(column for _, _, column in columns_of_join(box, *inputs))
         case Lookup():

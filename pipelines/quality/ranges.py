@@ -18,6 +18,7 @@ from medusa_core.network import (
     Port,
     Rank,
     Resample,
+    Session,
     inputs_of,
 )
 from pipelines.quality.period_bounds import period_at
@@ -58,6 +59,8 @@ def needed(network: Network, port: Port, part: Range) -> Mapping[str, Range]:
         # The records of the span, from its beginning on, decide which of them is the first.
         into_span_us = part.from_us % box.within_us
         part = Range(part.from_us - into_span_us, part.to_us)
+    if isinstance(box, Session):
+        part = Range(_first_that_matters(box, part.from_us), part.to_us)
     found: dict[str, Range] = {}
     for reference, reach_us in zip(inputs_of(box), reaches_us(box), strict=True):
         behind = part
@@ -68,6 +71,17 @@ def needed(network: Network, port: Port, part: Range) -> Mapping[str, Range]:
     return found
 
 
+def _first_that_matters(box: Session, from_us: int) -> int:
+    """The first record that can change a session whose row lies at `from_us` or later.
+
+    The last record of such a session lies less than a gap before. Of its run, only the records from
+    one length before the last cut on matter, and the one before them.
+    """
+    last_us = from_us - (box.gap_us - 1)
+    cut_us = last_us - last_us % box.length_us_max
+    return cut_us - (box.length_us_max - 1) - (box.gap_us - 1)
+
+
 def reaches_us(box: Box) -> tuple[int, ...]:
     """For each input of a box: how long after a record, at most, a row depends on the record."""
     match box:
@@ -75,6 +89,8 @@ def reaches_us(box: Box) -> tuple[int, ...]:
             return (box.size_us,)
         case Deduplicate():
             return (box.within_us,)
+        case Session():
+            return (2 * (box.gap_us + box.length_us_max),)
         case Join():
             # A row waits for the right rows that a left row may still meet, up to `hi` after it.
             latest_us, earliest_us = max(box.hi_us, 0), box.lo_us

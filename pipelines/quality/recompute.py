@@ -29,6 +29,7 @@ from medusa_core.network import (
     Port,
     Rank,
     Resample,
+    Session,
     Union,
     inputs_of,
     ports_of,
@@ -208,7 +209,7 @@ class _Statements:
                 listed = _listed(made)
                 parts = (f"SELECT {listed} FROM {{in{at}}}" for at in range(len(box.inputs)))
                 return _Statements({Port(box.name): " UNION ALL ".join(parts)})
-            case Aggregate():
+            case Aggregate() | Session():
                 return _aggregate(box, given, made)
             case Join():
                 return _join(box, *inputs)
@@ -257,7 +258,7 @@ def _map(box: Map, given: Columns, made: Columns) -> _Statements:
     return _Statements({Port(box.name): rows}, {"tried": tried})
 
 
-def _aggregate(box: Aggregate, given: Columns, made: Columns) -> _Statements:
+def _aggregate(box: Aggregate | Session, given: Columns, made: Columns) -> _Statements:
     transpiler = AggregateTranspiler({c.name: c for c in given})
     values, of_records = {}, {}
     for name, text in box.columns.items():
@@ -266,10 +267,13 @@ def _aggregate(box: Aggregate, given: Columns, made: Columns) -> _Statements:
         of_records[name] = any_of(*transpiler.record_fails[known:])
     unusable = _first_reason(of_records) or _NO_REASON
     tried = f"SELECT *, {_braces(unusable)} AS {_FAILS} FROM {{in0}}"
-    group = [quoted_name(name) for name in box.group_by]
+    keys = box.by if isinstance(box, Session) else box.group_by
+    group = [quoted_name(name) for name in keys]
+    end = [f"{_END} AS {quoted_name('window_end')}"] if isinstance(box, Session) else []
     lost = _first_reason({name: value.fails for name, value in values.items()}) or _NO_REASON
     parts = (
         f"{_WINDOW} AS {quoted_name('window_start')}",
+        *end,
         *group,
         _values(values, made[len(made) - len(values) :]),
         f"{_END} - 1 AS {quoted_name(STIME)}",
@@ -277,7 +281,10 @@ def _aggregate(box: Aggregate, given: Columns, made: Columns) -> _Statements:
     )
     by = ", ".join((_WINDOW, _END, *group))
     records, usable = "{own}tried", f"{_FAILS} IS NULL"
-    windows = _in_periods(box) if box.every is not None else _windows(box, records, usable)
+    if isinstance(box, Session):
+        windows = _in_sessions(box, {c.name: c for c in given})
+    else:
+        windows = _in_periods(box) if box.every is not None else _windows(box, records, usable)
     grouped = f"SELECT {', '.join(parts)} FROM ({windows}) GROUP BY {by}"
     rows = f"SELECT {_listed(made)} FROM {{own}}grouped WHERE {_FAILS} IS NULL"
     return _Statements({Port(box.name): rows}, {"tried": tried, "grouped": grouped})
@@ -319,6 +326,34 @@ def _in_periods(box: Aggregate) -> str:
         "FROM starts) "
         f"SELECT r.*, p.{_WINDOW}, p.{_END} FROM {{own}}tried AS r ASOF JOIN periods AS p "
         f"ON r.{stime} >= p.{_WINDOW} WHERE r.{_FAILS} IS NULL"
+    )
+
+
+def _in_sessions(box: Session, given: Mapping[str, Column]) -> str:
+    """Every usable record with the first time of its session, and its last time + the gap.
+
+    Runs are numbered, and a run is divided by the number of the multiple of the greatest length
+    that is the last one before a record, but for the records less than one length behind its first.
+    """
+    stime = quoted_name(STIME)
+    keys = "".join(f", {_one_zero(given[name])}" for name in box.by)
+    in_order = f"OVER (PARTITION BY true{keys} ORDER BY {stime})"
+    is_first = f"({stime} - lag({stime}) {in_order} < {box.gap_us}) IS NOT TRUE"
+    flagged = f"SELECT *, ({is_first})::INT AS _is_first FROM {{own}}tried WHERE {_FAILS} IS NULL"
+    numbered = (
+        f"SELECT *, sum(_is_first) OVER (PARTITION BY true{keys} ORDER BY {stime} "
+        f"RANGE UNBOUNDED PRECEDING) AS _run FROM ({flagged})"
+    )
+    first = f"min({stime}) OVER (PARTITION BY _run{keys})"
+    number = f"({stime} - {floor_mod(stime, box.length_us_max)}) // {box.length_us_max}"
+    divided = (
+        f"SELECT *, CASE WHEN {stime} - {first} >= {box.length_us_max} THEN {number} END AS _part "
+        f"FROM ({numbered})"
+    )
+    of_session = f"OVER (PARTITION BY _run, _part{keys})"
+    return (
+        f"SELECT *, min({stime}) {of_session} AS {_WINDOW}, "
+        f"max({stime}) {of_session} + {box.gap_us} AS {_END} FROM ({divided})"
     )
 
 

@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from medusa_core.errors import Diverged
-from medusa_core.network import Aggregate, Box, Filter, Function, Map, Port, ports_of
+from medusa_core.network import Aggregate, Box, Filter, Function, Map, Port, Session, ports_of
 from pipelines.language.parsing import parse
 from pipelines.quality.period_bounds import DAY_US, periods_around
 from pipelines.quality.port_columns import Columns
+from pipelines.quality.session_bounds import session_bounds
 from pipelines.quality.spark_expressions import AS_WRITTEN, SparkExpressions, quoted, raises
 from pipelines.quality.stored_rows import STIME, row_schema
 
@@ -79,7 +80,7 @@ class _SparkBox:
                 return self.filter(box)
             case Map():
                 return self.map(box)
-            case Aggregate():
+            case Aggregate() | Session():
                 return self.aggregate(box)
             case Function():
                 return self.function(box)
@@ -102,23 +103,45 @@ class _SparkBox:
         fails = f"{raises(texts.values())} AS {_FAILS}"
         return self.result(box, self.frame.selectExpr(*_unless_raised(texts), STIME, fails))
 
-    def aggregate(self, box: Aggregate) -> BoxRows:
+    def aggregate(self, box: Aggregate | Session) -> BoxRows:
         trees = {name: parse(text, "expression") for name, text in box.columns.items()}
         texts = {name: self.expressions.text(tree) for name, tree in trees.items()}
         evaluated = [text for tree in trees.values() for text in self.expressions.arguments(tree)]
         tried = self.frame.selectExpr("*", f"{raises(evaluated or ['0'])} AS {_FAILS}")
         failed = tried.where(_FAILS).count() if evaluated else 0
-        windowed = self.windowed(box, tried.where(f"NOT {_FAILS}")).drop(_FAILS)
+        good = tried.where(f"NOT {_FAILS}")
+        if isinstance(box, Session):
+            keys, starts = (
+                box.by,
+                [
+                    f"timestamp_micros({at}) AS {name}"
+                    for at, name in ((_WINDOW, "window_start"), (_END, "window_end"))
+                ],
+            )
+            windowed = self.in_sessions(box, good)
+        else:
+            keys, starts = box.group_by, [f"timestamp_micros({_WINDOW}) AS window_start"]
+            windowed = self.windowed(box, good)
+        windowed = windowed.drop(_FAILS)
         windowed.createOrReplaceTempView("windowed")
-        group = [quoted(name) for name in box.group_by]
-        values = ", ".join((*group, *_unless_raised(texts)))
+        group = [quoted(name) for name in keys]
+        values = ", ".join((*starts, *group, *_unless_raised(texts)))
         grouped = windowed.sparkSession.sql(
-            f"SELECT timestamp_micros({_WINDOW}) AS window_start, {values}, "
-            f"{_END} - 1L AS {STIME}, {raises(texts.values())} AS {_FAILS} "
+            f"SELECT {values}, {_END} - 1L AS {STIME}, {raises(texts.values())} AS {_FAILS} "
             f"FROM windowed GROUP BY {', '.join((_WINDOW, _END, *group))}"
         )
         found = self.result(box, grouped)
         return BoxRows(found.ports, found.failed + failed)
+
+    def in_sessions(self, box: Session, rows: DataFrame) -> DataFrame:
+        """Records with the first time of their session, and its last time + the gap."""
+        records = rows.toArrow()
+        bounds = session_bounds(box, records, STIME)
+        for name, times in (
+            (_WINDOW, [one.from_us for one in bounds]), (_END, [one.to_us for one in bounds]),
+        ):  # fmt: skip
+            records = records.append_column(name, pa.array(times, pa.int64()))
+        return rows.sparkSession.createDataFrame(records)
 
     def windowed(self, box: Aggregate, rows: DataFrame) -> DataFrame:
         """Records once for each window that holds them, with the window's start and end."""

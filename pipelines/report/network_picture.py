@@ -16,6 +16,7 @@ from medusa_core.network import (
     Network,
     Rank,
     Resample,
+    Session,
     Source,
     Union,
 )
@@ -87,6 +88,11 @@ def _lines(box: Box) -> tuple[str, ...]:
             groups = f" per {', '.join(box.group_by)}" if box.group_by else ""
             columns = [f"{name} = {expression}" for name, expression in box.columns.items()]
             return (f"windows of {box.windows_shown}{groups}", *columns)
+        case Session():
+            groups = f" per {', '.join(box.by)}" if box.by else ""
+            columns = [f"{name} = {expression}" for name, expression in box.columns.items()]
+            sessions = f"sessions, {box.gap} apart{groups}"
+            return (sessions, f"shorter than {box.length_max}", *columns)
         case Join():
             lo, hi = box.within
             keys = ", ".join(box.on)

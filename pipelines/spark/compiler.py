@@ -33,6 +33,7 @@ from medusa_core.network import (
     Port,
     Rank,
     Resample,
+    Session,
     Union,
     inputs_of,
     ports_of,
@@ -47,11 +48,13 @@ from pipelines.language.check import (
     CheckedMap,
     CheckedNetwork,
     CheckedResample,
+    CheckedSession,
 )
 from pipelines.language.failure_causes import Failure, FailureCause
 from pipelines.spark.calendar_periods import in_periods
 from pipelines.spark.distinct import SHARE, VALUE, in_shares, in_two_groupings
 from pipelines.spark.nearest_records import looked_up, resampled
+from pipelines.spark.session_windows import in_sessions
 from pipelines.storage.arrow_schema import STIME
 
 TAG = "_output"
@@ -221,7 +224,7 @@ class _Compiler:
                 columns = ", ".join(_names(self.checked.columns[Port(box.name)]))
                 sql = " UNION ALL ".join(f"SELECT {columns}, {STIME} FROM {i}" for i in inputs)
                 self._add(self._relation(Port(box.name)), sql, *inputs)
-            case Aggregate():
+            case Aggregate() | Session():
                 self._add_aggregate(box, inputs[0])
             case Join():
                 self._add_join(box, *inputs)
@@ -289,15 +292,20 @@ class _Compiler:
         self._add(name, f"SELECT {columns}, {STIME} FROM {tried} WHERE {ERROR} IS NULL", tried)
         self._add_failed(box, tried, [e.failure for _, e in expressions])
 
-    def _add_aggregate(self, box: Aggregate, input_: str) -> None:
+    def _add_aggregate(self, box: Aggregate | Session, input_: str) -> None:
         checked = self.checked.boxes[box.name]
-        assert isinstance(checked, CheckedAggregate)
+        assert isinstance(checked, CheckedAggregate | CheckedSession)
         good = self._add_records_of(box, checked, input_)
         window = f"{box.name}WINDOW"
-        self._add(window, _windowed(box, good), good)
-        ends = f"{WINDOW} + {box.size_us}L" if box.calendar is None else WINDOW_END
-        bounds = [WINDOW] if box.calendar is None else [WINDOW, WINDOW_END]
-        group = ", ".join((*bounds, *(f"`{g}`" for g in box.group_by)))
+        if isinstance(box, Session):
+            by, ends, bounds = box.by, WINDOW_END, [WINDOW, WINDOW_END]
+            self._add(window, self._in_sessions(box, good), good)
+        else:
+            by, is_fixed = box.group_by, box.calendar is None
+            ends = f"{WINDOW} + {box.size_us}L" if is_fixed else WINDOW_END
+            bounds = [WINDOW] if is_fixed else [WINDOW, WINDOW_END]
+            self._add(window, _windowed(box, good), good)
+        group = ", ".join((*bounds, *(f"`{g}`" for g in by)))
         values = [e.sql for _, e in checked.columns]
         failures = [(at, e.failure) for at, (_, e) in enumerate(checked.columns) if e.failure]
         numbered = [sql for at, f in failures for sql in (f.condition, _number(at, f))]
@@ -308,7 +316,9 @@ class _Compiler:
         )
         values, numbered = rewritten[: len(values)], rewritten[len(values) :]
         columns = [f"timestamp_micros({WINDOW}) AS `window_start`"]
-        columns += [f"`{g}`" for g in box.group_by]
+        if isinstance(box, Session):
+            columns += [f"timestamp_micros({WINDOW_END}) AS `window_end`"]
+        columns += [f"`{g}`" for g in by]
         columns += [f"{sql} AS `{n}`" for sql, (n, _) in zip(values, checked.columns, strict=True)]
         columns += [f"{ends} - 1L AS {STIME}"]
         pairs = zip(numbered[::2], numbered[1::2], strict=True)
@@ -373,8 +383,15 @@ class _Compiler:
         self._add(name, f"SELECT {parts} FROM ({valued}) GROUP BY {keys}", window)
         return name, list(shares.expressions)
 
-    def _add_records_of(self, box: Aggregate, checked: CheckedAggregate, input_: str) -> str:
-        """The records that an Aggregate can use; those it fails on go to quarantine."""
+    def _in_sessions(self, box: Session, input_: str) -> str:
+        types = {column.name: column.type for column in self._columns_behind(box)}
+        keys = [one_zero(f"`{name}`", types[name]) for name in box.by]
+        return in_sessions(box, keys, input_, WINDOW, WINDOW_END)
+
+    def _add_records_of(
+        self, box: Aggregate | Session, checked: CheckedAggregate | CheckedSession, input_: str
+    ) -> str:
+        """The records that a box over groups can use; those it fails on go to quarantine."""
         whens = _whens([e.record_error for _, e in checked.columns])
         if not whens:
             return input_
@@ -455,7 +472,7 @@ class _Compiler:
         return f"row_number() OVER (PARTITION BY {groups} ORDER BY {ordered})"
 
     def _add_failed(
-        self, box: Map | Aggregate, tried: str, failures: Sequence[Failure | None],
+        self, box: Map | Aggregate | Session, tried: str, failures: Sequence[Failure | None],
         expressions: tuple[tuple[str, str], ...] | None = None,
     ) -> None:  # fmt: skip
         """The records that were tried and on which an expression failed."""
@@ -477,12 +494,12 @@ class _Compiler:
         self.kept.add(name)
 
     def _columns_behind(
-        self, box: Filter | Map | Aggregate | Rank | Deduplicate
+        self, box: Filter | Map | Aggregate | Session | Rank | Deduplicate
     ) -> tuple[Column, ...]:
         return self.checked.columns[self.fragment.network.port(box.input, box.name)]
 
     def _fails(
-        self, box: Filter | Map | Aggregate, relation: str,
+        self, box: Filter | Map | Aggregate | Session, relation: str,
         expressions: tuple[tuple[str, str], ...], *, is_window: bool = False,
     ) -> None:  # fmt: skip
         columns = self.checked.columns[Port(box.name)] if is_window else self._columns_behind(box)
@@ -624,8 +641,8 @@ def _number_of(at: str, failures: Sequence[Failure | None]) -> str:
     return f"CASE {at} {whens} END"
 
 
-def _by_column(checked: CheckedAggregate) -> tuple[tuple[str, str], ...]:
-    """The user's expressions of an Aggregate by column."""
+def _by_column(checked: CheckedAggregate | CheckedSession) -> tuple[tuple[str, str], ...]:
+    """The user's expressions of a box over groups by column."""
     names = (name for name, _ in checked.columns)
     return tuple(zip(names, checked.expressions, strict=True))
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from enum import Enum
 
 from medusa_core.fragments import Fragment
-from medusa_core.network import Aggregate, Function, Port, inputs_of
+from medusa_core.network import Aggregate, Function, Port, Session, inputs_of
 
 PREPARED_RECORDS_MAX = 1_000_000
 """Up to how many records one core is enough for a step."""
@@ -59,7 +59,7 @@ def rows_out_guess(fragment: Fragment) -> float:
             return False
         box = network.box(port.owner)
         behind: Sequence[Port] = [network.port(r, box.name) for r in inputs_of(box)]
-        return isinstance(box, Aggregate) or all(is_aggregated(p) for p in behind)
+        return isinstance(box, Aggregate | Session) or all(is_aggregated(p) for p in behind)
 
     if all(is_aggregated(port) for port in fragment.outputs.values()):
         return ROWS_OUT_PER_AGGREGATED_RECORD

@@ -23,12 +23,9 @@ from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from medusa_core.network import (
     Aggregate,
-    Deduplicate,
-    Function,
-    Join,
-    Lookup,
-    Rank,
-    Resample,
+    Filter,
+    Map,
+    Union,
     inputs_of,
 )
 from medusa_core.segments import Read, Segment
@@ -109,10 +106,10 @@ def keeps_panes(fragment: Fragment, folded: Iterable[str]) -> tuple[str, ...]:
         match box:
             case Aggregate() if box.name in panes:
                 found.append(box.name)
-            case Aggregate() | Join() | Lookup() | Resample() | Rank() | Deduplicate() | Function():
-                return ()
-            case _:
+            case Filter() | Map() | Union():
                 carries_records.add(box.name)
+            case _:
+                return ()
     return tuple(found)
 
 

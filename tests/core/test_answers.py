@@ -39,6 +39,7 @@ from medusa_core.network import (
     Network,
     Output,
     Rank,
+    Session,
     Source,
     Union,
 )
@@ -286,10 +287,13 @@ def test_a_lookup_is_answered_without_its_input_and_waits_for_its_table() -> Non
     [
         Rank(name="first", input="gathered", size="10s", order=("key",), k=1),
         Deduplicate(name="first", input="gathered", by=("key",), within="1h"),
+        Session(
+            name="first", input="gathered", gap="1s", length_max="1m", columns={"n": "count(*)"}
+        ),
     ],
-    ids=("rank", "deduplicate"),
+    ids=("rank", "deduplicate", "session"),
 )
-def test_first_records_are_answered_of_the_records_that_are_there(box: Box) -> None:
+def test_first_records_and_sessions_are_answered_of_the_records_that_are_there(box: Box) -> None:
     union = a_union()
     outputs = (Output(name="both", input="first"),)
     (shape,) = fragments_of(replace(union, boxes=(*union.boxes, box), outputs=outputs))

@@ -25,6 +25,7 @@ from medusa_core.network import (
     Network,
     Output,
     Rank,
+    Session,
     Source,
     Union,
 )
@@ -136,7 +137,7 @@ def cases(draw: st.DrawFn) -> Case:
     for at in range(draw(st.integers(2, 4))):
         input_ = boxes[-1].name if boxes else "readings"
         name = f"box{at}"
-        kinds = ("window", "window", "map", "both", "join", "lookup", "rank", "first")
+        kinds = ("window", "window", "map", "both", "join", "lookup", "rank", "first", "session")
         kind = draw(st.sampled_from(kinds))
         if kind == "window":
             size = draw(st.integers(1, SIZE_MAX))
@@ -148,6 +149,12 @@ def cases(draw: st.DrawFn) -> Case:
         elif kind == "first":
             within = f"{draw(st.integers(1, SIZE_MAX))}us"
             boxes.append(Deduplicate(name=name, input=input_, by=("n",), within=within))
+        elif kind == "session":
+            gap, more = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+            boxes.append(
+                Session(name=name, input=input_, gap=f"{gap}us", length_max=f"{gap + more}us",
+                        columns={"n": "sum(n)"})
+            )  # fmt: skip
         elif kind == "both" and boxes:
             boxes.append(Union(name=name, inputs=(input_, "readings")))
         elif kind == "join" and boxes:
@@ -208,6 +215,15 @@ def span_with(box: Deduplicate, position: int) -> range:
     return range(first, first + length)
 
 
+def records_of_session(box: Session, position: int) -> range:
+    """Where records may be that decide on the row of a session at a position: to find where the run
+    of its last record began, those from one length before the last multiple on, and one more."""
+    last = position - box.gap_us + 1
+    multiple = max(at for at in range(last - box.length_us_max, last + 1)
+                   if at % box.length_us_max == 0)  # fmt: skip
+    return range(multiple - box.length_us_max + 1 - (box.gap_us - 1), position + 1)
+
+
 def rows_of_join(box: Join | Lookup, input_: str, position: int) -> set[int]:
     """Where the rows of a Join or Lookup may be that depend on a row of an input at a position."""
     found: set[int] = set()
@@ -237,6 +253,10 @@ def needed_at(fragment: Fragment, name: str, positions: set[int]) -> set[tuple[i
             own = {w[-1] for at in positions for w in windows_with(box, at)}
         if isinstance(box, Deduplicate):
             own = {p for at in positions for p in span_with(box, at) if p >= at}
+        if isinstance(box, Session):
+            # A record between a session's end and its row would be one of the session.
+            later = range(min(positions), max(positions) + 20)
+            own = {p for p in later if positions & set(records_of_session(box, p))}
         if isinstance(box, Join | Lookup):
             own = {p for at in positions for p in rows_of_join(box, name, at)}
         found |= needed_at(fragment, box.name, own)
@@ -253,6 +273,8 @@ def records_of(fragment: Fragment, name: str, positions: set[int]) -> set[int]:
         positions = {at for window in ending for at in window}
     if isinstance(box, Deduplicate):
         positions = {p for at in positions for p in span_with(box, at) if p <= at}
+    if isinstance(box, Session):
+        positions = {p for at in positions for p in records_of_session(box, at)}
     if isinstance(box, Join | Lookup):
         before = range(min(positions, default=0) - 9, max(positions, default=0) + 1)
         return {
@@ -269,7 +291,7 @@ def is_behind_windows(fragment: Fragment, name: str) -> bool:
     if name == READINGS:
         return False
     box = fragment.network.box(name)
-    return isinstance(box, Aggregate | Join | Lookup | Rank | Deduplicate) or any(
+    return isinstance(box, Aggregate | Session | Join | Lookup | Rank | Deduplicate) or any(
         is_behind_windows(fragment, i) for i in inputs_of(box)
     )
 
@@ -282,7 +304,7 @@ def test_each_failed_row_is_reported_by_one_step_which_reads_all_of_its_records(
             ends_one = isinstance(box, Aggregate) and any(
                 window[-1] == position for window in windows_with(box, position)
             )
-            if ends_one:
+            if ends_one or isinstance(box, Session):
                 check_failed_row(case, box, position, is_window=True)
 
 

@@ -31,6 +31,7 @@ from medusa_core.network import (
     Output,
     Rank,
     Resample,
+    Session,
     Source,
     Union,
 )
@@ -65,7 +66,7 @@ def cases(draw: st.DrawFn) -> Case:
         name, before = f"box{at}", ["a", "b", *(box.name for box in boxes)]
         input_ = boxes[-1].name if boxes else "a"
         other = draw(st.sampled_from(before))
-        firsts = ("join", "join", "lookup", "resample", "rank", "first")
+        firsts = ("join", "join", "lookup", "resample", "rank", "first", "session")
         kinds = firsts if not boxes else (*firsts[1:], "window", "filter", "both")
         kind = draw(st.sampled_from(kinds))
         match kind:
@@ -140,6 +141,18 @@ def cases(draw: st.DrawFn) -> Case:
             case "first":
                 within = f"{draw(st.integers(1, 9))}us"
                 boxes.append(Deduplicate(name=name, input=input_, by=("key",), within=within))
+            case "session":
+                gap, more = draw(st.integers(1, 5)), draw(st.integers(1, 8))
+                boxes.append(
+                    Session(
+                        name=name,
+                        input=input_,
+                        by=("key",),
+                        gap=f"{gap}us",
+                        length_max=f"{gap + more}us",
+                        columns={"n": "count(*)"},
+                    )
+                )
             case "filter":
                 boxes.append(Filter(name=name, input=input_, cases={"some": "n >= 1"}))
             case "both":
@@ -185,6 +198,8 @@ def rows_of(fragment: Fragment, name: str, inputs: Inputs) -> list[Row]:
             for row in sorted(rows, key=lambda r: (r[0], r[2] is not None, r[2] or 0)):
                 found.setdefault((row[0] // box.within_us, row[1]), row)
             return list(found.values())
+        case Session():
+            return sessions(box, rows_of(fragment, box.input, inputs))
         case Join():
             sides = (rows_of(fragment, input_, inputs) for input_ in (box.left, box.right))
             return joined(box, *sides)
@@ -218,6 +233,26 @@ def ranked(box: Rank, rows: Rows) -> list[Row]:
             : box.k
         ]
     ]
+
+
+def sessions(box: Session, rows: Rows) -> list[Row]:
+    """Each row is put behind the one before it, unless a gap or a cut lies between."""
+    found: list[Row] = []
+    for key in {row[1] for row in rows}:
+        first = last = start = -1_000
+        sizes: Counter[int] = Counter()
+        ends: dict[int, int] = {}
+        for at in sorted(row[0] for row in rows if row[1] == key):
+            cuts = (t for t in range(first + box.length_us_max, at + 1)
+                    if t == first + box.length_us_max or t % box.length_us_max == 0)  # fmt: skip
+            if at - last >= box.gap_us:
+                first = start = at
+            elif any(last < cut for cut in cuts):
+                start = at
+            sizes[start] += 1
+            last = ends[start] = at
+        found += [(ends[start] + box.gap_us - 1, key, size) for start, size in sizes.items()]
+    return found
 
 
 def joined(box: Join, left: Rows, right: Rows) -> list[Row]:

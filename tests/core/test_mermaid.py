@@ -15,6 +15,7 @@ from medusa_core.network import (
     Output,
     Rank,
     Resample,
+    Session,
     Source,
     Union,
 )
@@ -77,6 +78,8 @@ def test_every_kind_of_box_says_what_it_does() -> None:
     assert describe_box(rank) == "Rank 60s per k: first 3 by p desc, t"
     first = Deduplicate(name="d", input="x", by=("k", "a"), within="1h")
     assert describe_box(first) == "Deduplicate first per k, a within 1h"
+    visits = Session(name="s", input="x", by=("k",), gap="5m", length_max="4h", columns=columns)
+    assert describe_box(visits) == "Session 5m apart, shorter than 4h per k: a, b"
     assert describe_box(Function(name="f", input="x", function=len, columns=columns)) == "Function"
 
 

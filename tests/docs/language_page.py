@@ -19,8 +19,8 @@ from tests.docs.pages import DOCS
 PAGE = DOCS / "language.md"
 KINDS = (
     network.Network, network.Source, network.Filter, network.Map, network.Union,
-    network.Aggregate, network.Join, network.Lookup, network.Resample, network.Rank,
-    network.Deduplicate, network.Function,
+    network.Aggregate, network.Session, network.Join, network.Lookup, network.Resample,
+    network.Rank, network.Deduplicate, network.Function,
     network.Output,
 )  # fmt: skip
 COLUMNS = {

@@ -118,6 +118,14 @@ def test_the_example_compiles_to_the_columns_of_the_page(example: Network) -> No
         ("kind", "string"),
         ("rank", "bigint"),
     ]
+    assert [(c.name, c.type) for c in checked.columns_of_output("rides_of_users")] == [
+        ("window_start", "timestamp"),
+        ("window_end", "timestamp"),
+        ("user", "string"),
+        ("trips", "bigint"),
+        ("fees", "decimal(20,2)"),
+        ("first_kind", "string"),
+    ]
     assert {type(box).__name__ for box in example.boxes} == {kind.__name__ for kind in KINDS} - {
         "Network",
         "Source",
@@ -215,6 +223,38 @@ def test_the_rank_and_the_deduplicate_of_the_example_give_the_first_records_of_e
     assert [row.partition(",")[2] for row in rows] == [
         "ann,30.0,4.00,long,2", "ann,31.0,4.00,long,1", "ben,3.0,,short,1", "ann,5.0,0.05,short,1",
     ]  # fmt: skip
+
+
+@pytest.mark.long
+def test_the_session_of_the_example_gives_the_rides_of_a_user_and_cuts_a_long_one(
+    example: Network, replayer: Replayer
+) -> None:
+    """Ben rides from 9:10 to 19:00 every 20 minutes, as the page says; ann rides twice, half an
+    hour apart to the second, and has one ride less."""
+    minutes = range(9 * 60 + 10, 19 * 60 + 1, 10)
+    trips = [*((60_000 * at, "ben") for at in minutes),
+             (0, "ann"), (1_799_999, "ann"), (3_599_999, "ann")]  # fmt: skip
+    inputs = {}
+    for name, lines in (
+        ("trips", ["at_ms,user,km,fee", *(f"{at},{user},5,2.00" for at, user in sorted(trips))]),
+        ("refunds", ["at_ms,account,amount", "0,ann,0.50"]),
+        ("memberships", ["at_ms,account,level", "0,ann,gold"]),
+    ):
+        path = replayer.folder / f"{name}.csv"
+        path.write_text("\n".join(lines) + "\n")
+        inputs[name] = [path]
+    export = replayer.folder / "export"
+    with replayer.home() as home:
+        replayer.run(home, example, inputs, width_s=600, export=export)
+    rows = (line.split(",") for line in (export / "rides_of_users.csv").read_text().splitlines())
+    shown = [(row[0][11:19], row[1][11:19], *row[2:4]) for row in rows if row[0][:4] == "1970"]
+    assert shown == [
+        ("00:00:00", "00:59:59", "ann", "2"),
+        ("00:59:59", "01:29:59", "ann", "1"),
+        ("09:10:00", "13:30:00", "ben", "24"),
+        ("13:10:00", "16:20:00", "ben", "17"),
+        ("16:00:00", "19:30:00", "ben", "19"),
+    ]
 
 
 def test_the_function_of_the_example_takes_and_returns_a_frame(

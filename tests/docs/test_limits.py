@@ -85,6 +85,7 @@ def test_a_network_has_these_kinds_of_boxes_and_no_subquery() -> None:
         "Map",
         "Union",
         "Aggregate",
+        "Session",
         "Join",
         "Lookup",
         "Resample",

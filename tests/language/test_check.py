@@ -22,6 +22,7 @@ from medusa_core.network import (
     Port,
     Rank,
     Resample,
+    Session,
     Source,
     Union,
 )
@@ -379,6 +380,49 @@ CHEAP = Map(name="cheap", input="ticks", columns={"worth": "CAST(price AS DECIMA
     ],
 )  # fmt: skip
 def test_a_resample_of_columns_that_do_not_fit_is_refused(network: Network, sentence: str) -> None:
+    with pytest.raises(Refused) as refused:
+        check_network(network)
+    assert sentence in str(refused.value)
+
+
+def a_network_of_sessions(*before: Box, **given: Any) -> Network:
+    """The sessions of each symbol in the ticks, or in what comes out of the boxes before."""
+    parts: dict[str, Any] = {
+        "input": "ticks", "by": ("symbol",), "gap": "5m", "length_max": "4h",
+        "columns": {"n": "count(*)"},
+    }  # fmt: skip
+    outputs = (Output(name="result", input="visits"),)
+    boxes = (*before, Session(name="visits", **(parts | given)))
+    return Network(name="n", sources=(TICKS,), boxes=boxes, outputs=outputs)
+
+
+def test_a_session_has_its_bounds_and_its_key_before_its_columns() -> None:
+    network = a_network_of_sessions(columns={"n": "count(*)", "last": "last(symbol)"})
+    assert list(columns_of(network, "visits").items()) == [
+        ("window_start", "timestamp"), ("window_end", "timestamp"), ("symbol", "string"),
+        ("n", "bigint"), ("last", "string"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("network", "sentence"),
+    [
+        (a_network_of_sessions(by=("symbl",)),
+         ("session visits of network n groups by 'symbl', which is not a column; did you mean "
+          "'symbol'?")),
+        (a_network_of_sessions(MEANS, input="means", by=("mean",)),
+         "visits of network n groups by mean, whose last digits may differ from run to run: round"),
+        (a_network_of_sessions(columns={"n": "cuont(*)"}),
+         "visits of network n, column 'n': `cuont(*)` uses cuont, not on the list of functions"),
+        (a_network_of_sessions(columns={"n": "price"}),
+         "visits of network n, column 'n': `price` names column 'price' outside an aggregate"),
+        (a_network_of_sessions(columns={"n": "avg(price)"}),
+         "output result of network n has n, whose last digits may differ from run to run: round"),
+        (a_network_of_sessions(columns={"n": "max(window_start)"}),
+         "column 'n': `max(window_start)` names column 'window_start', which is not there"),
+    ],
+)  # fmt: skip
+def test_a_session_of_columns_that_do_not_fit_is_refused(network: Network, sentence: str) -> None:
     with pytest.raises(Refused) as refused:
         check_network(network)
     assert sentence in str(refused.value)

@@ -120,6 +120,23 @@ def test_of_each_key_the_first_row_of_a_span_stays() -> None:
     )
 
 
+def test_a_session_has_the_rows_of_a_key_that_come_less_than_4_s_apart() -> None:
+    """The third row of key 0 comes 4 s after the second one; the flood is cut 7 s after its first
+    row, and at the next multiple of 7 s."""
+    question = replace(QUESTION, form="sessions", sums_size_us=10 * S)
+    flood = [(at * S, at * S, 2, 1) for at in range(30, 46, 3)]
+    rows = {"s0": [(1 * S, 1 * S, 0, 4), (4 * S, 4 * S, 0, 2), (8 * S, 8 * S, 0, 1)], "s1": flood}
+    assert expected_rows(rows, question)["visits"] == Counter(
+        [
+            (8 * S - 1, 1 * S, 8 * S, 0, 6),
+            (12 * S - 1, 8 * S, 12 * S, 0, 1),
+            (40 * S - 1, 30 * S, 40 * S, 2, 3),
+            (43 * S - 1, 39 * S, 43 * S, 2, 1),
+            (49 * S - 1, 42 * S, 49 * S, 2, 2),
+        ]
+    )
+
+
 def test_the_oracle_shares_no_code_with_what_it_checks() -> None:
     tree = ast.parse(Path(oracle.__file__).read_text())
     imported = [

@@ -25,6 +25,7 @@ from medusa_core.network import (
     Map,
     Network,
     Output,
+    Session,
     Source,
     Union,
 )
@@ -350,6 +351,13 @@ def test_inputs_whose_records_all_end_in_folds_have_panes() -> None:
 def test_an_input_that_goes_out_as_it_is_has_none() -> None:
     before = (Map(name="shown", input="left", columns={"key": "key"}),)
     network = a_network(before=before, outputs={"answers": "some", "seen": "shown"})
+    assert inputs_with_panes(network) == {"middle", "right"}
+
+
+def test_an_input_that_a_session_reads_has_none() -> None:
+    visits = Session(name="visits", input="left", by=("key",), gap="5s", length_max="1m",
+                     columns={"n": "count(*)"})  # fmt: skip
+    network = a_network(before=(visits,), outputs={"answers": "some", "seen": "visits"})
     assert inputs_with_panes(network) == {"middle", "right"}
 
 

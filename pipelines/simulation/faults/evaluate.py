@@ -30,6 +30,7 @@ from medusa_core.network import (
     Port,
     Rank,
     Resample,
+    Session,
     Union,
     inputs_of,
 )
@@ -90,6 +91,8 @@ class Evaluator:
                 if isinstance(box, Join):
                     return joined(box, left, right, left_at, right_at)
                 return looked_up(box, left, right, left_at, right_at)
+            case Session():
+                return sessions(box, rows, self._positions_behind(box))
             case Rank():
                 return ranked(box, rows, self._positions_behind(box))
             case Deduplicate():
@@ -137,6 +140,28 @@ def firsts(box: Deduplicate, rows: Sequence[Row], at: Mapping[str, int]) -> list
         key = (floor_us(row[0], box.within_us), *(row[at[name]] for name in box.by))
         found.setdefault(key, row)
     return list(found.values())
+
+
+def sessions(box: Session, rows: Sequence[Row], at: Mapping[str, int]) -> list[Row]:
+    """The rows of a Session: its last instant, its bounds, the key, the columns."""
+    runs: dict[tuple[int, ...], list[list[Row]]] = {}
+    for row in sorted(rows):
+        of_key = runs.setdefault(tuple(row[at[name]] for name in box.by), [])
+        if not of_key or row[0] - of_key[-1][-1][0] >= box.gap_us:
+            of_key.append([])
+        of_key[-1].append(row)
+    found: list[Row] = []
+    for key, run in ((key, run) for key, of_key in runs.items() for run in of_key):
+        cut_us = run[0][0] + box.length_us_max
+        pieces: dict[int, list[Row]] = {}
+        for row in run:
+            later_us = max(cut_us, floor_us(row[0], box.length_us_max))
+            pieces.setdefault(run[0][0] if row[0] < cut_us else later_us, []).append(row)
+        for piece in pieces.values():
+            end_us = piece[-1][0] + box.gap_us
+            values = (fold(text, piece, at) for text in box.columns.values())
+            found.append((end_us - 1, piece[0][0], end_us, *key, *values))
+    return found
 
 
 def groups_of_windows(
@@ -233,6 +258,9 @@ def positions(network: Network, port: Port) -> dict[str, int]:
         box = network.box(port.owner)
         if isinstance(box, Join | Lookup):
             return {column: at for at, column in enumerate(box.references, start=1)}
+        if isinstance(box, Session):
+            columns = ["window_start", "window_end", *box.by, *box.columns]
+            return {column: at for at, column in enumerate(columns, start=1)}
         if not isinstance(box, Aggregate):
             behind = positions(network, network.port(inputs_of(box)[0], box.name))
             if not isinstance(box, Rank):

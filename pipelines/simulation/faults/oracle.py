@@ -81,6 +81,11 @@ def expected_rows(
         firsts = _firsts(everything, question.sums_size_us - 3_000_000)
         counts = _counts(firsts, question)
         found |= {"firsts": firsts, "counts": counts, "loud": _loud(counts, question)}
+    elif question.form == "sessions":
+        visits = _visits(everything, 4_000_000, question.sums_size_us - 3_000_000)
+        # Behind the bounds of a session are its key and its sum.
+        counts = _counts([(row[0], row[0], row[3], row[4]) for row in visits], question)
+        found |= {"visits": visits, "counts": counts, "loud": _loud(counts, question)}
     else:
         raise AssertionError(f"the oracle knows no network of the form {question.form}")
     return {stream: Counter(rows) for stream, rows in found.items()}
@@ -139,6 +144,29 @@ def _firsts(rows: Sequence[Row], within_us: int) -> list[Row]:
     for row in sorted(rows, reverse=True):
         found[row[0] // within_us, row[2]] = row
     return list(found.values())
+
+
+def _visits(rows: Sequence[Row], gap_us: int, length_us: int) -> list[Row]:
+    """Per key: what comes less than a gap apart, in pieces that are shorter than a length."""
+    found: list[Row] = []
+    for key in sorted({row[2] for row in rows}):
+        last_us = first_us = 0
+        pieces: list[list[Row]] = []
+        for row in sorted(row for row in rows if row[2] == key):
+            if not pieces or row[0] >= last_us + gap_us:
+                first_us = row[0]
+                pieces.append([])
+            # From one length behind the first row on, a row is cut from one before a multiple.
+            elif row[0] - first_us >= length_us and (
+                last_us - first_us < length_us or row[0] // length_us > last_us // length_us
+            ):
+                pieces.append([])
+            pieces[-1].append(row)
+            last_us = row[0]
+        for piece in pieces:
+            end_us = piece[-1][0] + gap_us
+            found.append((end_us - 1, piece[0][0], end_us, key, sum(row[3] for row in piece)))
+    return found
 
 
 def _counts(rows: Sequence[Row], question: Question) -> list[Row]:

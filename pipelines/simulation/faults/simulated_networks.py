@@ -16,6 +16,7 @@
     newest          the same, with a Lookup of gathered in picked
     ranks           s.. -> gathered -> best (Rank) -> counts -> loud
     firsts          s.. -> gathered -> firsts (Deduplicate) -> counts -> loud
+    sessions        s.. -> gathered -> visits (Session) -> counts -> loud
 
 In a diamond one stream reaches a fragment on two paths, one longer than the other; in a knot it
 is read once, for windows of two lengths. A chain has four fragments one behind the other and no
@@ -40,6 +41,7 @@ from medusa_core.network import (
     Network,
     Output,
     Rank,
+    Session,
     Source,
     Union,
 )
@@ -47,6 +49,8 @@ from medusa_core.network import (
 WIDTH_US = 10_000_000
 WIDTH_S = WIDTH_US // 1_000_000
 COLUMNS = {"at": "bigint", "key": "bigint", "value": "bigint"}
+GAP_S = 4
+"""After how long without a record a session ends."""
 COUNTED = {"n": "count(*)", "total": "sum(value)"}
 
 
@@ -63,9 +67,12 @@ class Form(Enum):
     NEWEST = "newest"
     RANKS = "ranks"
     FIRSTS = "firsts"
+    SESSIONS = "sessions"
 
 
-DRAWN_BY_NUMBER = (Form.PAIRS, Form.ABSENCE, Form.NEWEST, Form.RANKS, Form.FIRSTS)
+DRAWN_BY_NUMBER = (
+    Form.PAIRS, Form.ABSENCE, Form.NEWEST, Form.RANKS, Form.FIRSTS, Form.SESSIONS,
+)  # fmt: skip
 DRAWN_BY_CHANCE = tuple(form for form in Form if form not in DRAWN_BY_NUMBER)
 
 
@@ -80,6 +87,7 @@ WIDE = {
     Form.NEWEST: frozenset({"counts", "loud"}),
     Form.RANKS: frozenset({"counts", "loud"}),
     Form.FIRSTS: frozenset({"counts", "loud"}),
+    Form.SESSIONS: frozenset({"counts", "loud"}),
 }
 """The streams whose buckets may be wider: windows, and what is behind them."""
 
@@ -123,6 +131,8 @@ def network_of(rules: Rules, sources: Sequence[StreamName]) -> Network:
             boxes, outputs = _counted_behind(rules, _best(rules))
         case Form.FIRSTS:
             boxes, outputs = _counted_behind(rules, _firsts(rules))
+        case Form.SESSIONS:
+            boxes, outputs = _counted_behind(rules, _visits(rules))
     gathering = Union(name="gathered", inputs=tuple(sources), fragment="gather")
     return Network(
         name="simulated",
@@ -277,6 +287,19 @@ def _firsts(rules: Rules) -> Deduplicate:
         by=("key",),
         within=f"{rules.sums_size * WIDTH_S - 3}s",
         fragment="first",
+    )
+
+
+def _visits(rules: Rules) -> Session:
+    # Neither is a whole number of buckets, so that sessions end and are cut within one.
+    return Session(
+        name="visits",
+        input="gathered",
+        by=("key",),
+        gap=f"{GAP_S}s",
+        length_max=f"{rules.sums_size * WIDTH_S - 3}s",
+        columns={"value": "sum(value)"},
+        fragment="visit",
     )
 
 

@@ -34,6 +34,7 @@ from tests.spark.drawn.spec import (
     Drawn,
     Join,
     Rank,
+    Session,
     drawn,
     medusa_network,
     of_member,
@@ -83,6 +84,7 @@ class Trial:
         sizes_s = sum(b.size_s for b in self.net.boxes if isinstance(b, Aggregate | Rank))
         joins = [b for b in self.net.boxes if isinstance(b, Join)]
         sizes_s += sum(abs(us) for b in joins for us in b.within) // SECOND_US
+        sizes_s += sum(b.gap_us // SECOND_US + 1 for b in self.net.boxes if isinstance(b, Session))
         # The last step goes on until every window has ended, and no pair is to come.
         *ranges, last = [p.range for p in self.pieces[""]]
         ends_us = last.to_us + (sizes_s // BUCKET_S + 2) * BUCKET_S * SECOND_US

@@ -42,6 +42,7 @@ from tests.spark.drawn.spec import (
     Map,
     Rank,
     Resample,
+    Session,
     Union,
 )
 
@@ -130,7 +131,7 @@ class Reporting:
         name = ref.partition(".")[0]
         found = [b for b in self.net.boxes if b.name == name and name in self.boxes]
         return any(
-            isinstance(b, Aggregate | Join | Lookup | Resample | Rank | Deduplicate)
+            isinstance(b, Aggregate | Session | Join | Lookup | Resample | Rank | Deduplicate)
             or any(self._has_windows(r) for r in _inputs(b))
             for b in found
         )
@@ -222,6 +223,8 @@ def _statements(net: Drawn, box: Box) -> Iterable[str]:
             return [f'CREATE TABLE "{box.name}" AS {" UNION ALL ".join(parts)}']
         case Aggregate():
             return _aggregate(net, box)
+        case Session():
+            return _session(net, box)
         case Join():
             return _join(box)
         case Lookup():
@@ -318,12 +321,58 @@ def _aggregate(net: Drawn, box: Aggregate) -> Iterable[str]:
         )
     else:
         yield _windowed(box, "tried", "_failed IS NULL")
+    yield from _grouped(net, box, box.group_by, ["make_timestamp(_window) AS window_start"])
+
+
+def _session(net: Drawn, box: Session) -> Iterable[str]:
+    """A run begins with a record that no other one precedes by less than the gap.
+
+    The part of a run that a record is in is told by the number of cuts that lie before it.
+    """
+    record_failed = _first_that_fails((a.record_fails, a.why) for _, a in box.columns)
+    yield f'CREATE OR REPLACE TABLE tried AS SELECT *, {record_failed} FROM "{box.input}"'
+    yield _fails(box.name, box.columns, "tried")
     types = dict(net.relations[box.name])
-    keys = [one_zero(g, types[g]) for g in box.group_by]
+    keys = ", ".join(f"{one_zero(n, types[n])} AS _{n}" for n in box.by)
+    yield (
+        f"CREATE OR REPLACE TABLE keyed AS SELECT *{keys and ', '}{keys} FROM tried "
+        "WHERE _failed IS NULL"
+    )
+    same = " AND ".join(["true", *(f"a._{n} IS NOT DISTINCT FROM b._{n}" for n in box.by)])
+    yield (
+        f"CREATE OR REPLACE TABLE starts AS SELECT * FROM keyed AS a WHERE NOT EXISTS ("
+        f"SELECT 1 FROM keyed AS b WHERE {same} AND b.{EVENT_TIME} < a.{EVENT_TIME} "
+        f"AND b.{EVENT_TIME} > a.{EVENT_TIME} - {box.gap_us})"
+    )
+    length, first = box.length_us, "_first"
+    multiples = " - ".join(
+        f"(({at}) - ((({at}) % {length}) + {length}) % {length}) // {length}"
+        for at in (EVENT_TIME, f"{first} + {length}")
+    )
+    yield (
+        "CREATE OR REPLACE TABLE parted AS SELECT *, CASE WHEN "
+        f"{EVENT_TIME} < {first} + {length} THEN 0 ELSE 1 + {multiples} END AS _part FROM ("
+        f"SELECT *, (SELECT max(b.{EVENT_TIME}) FROM starts AS b "
+        f"WHERE {same} AND b.{EVENT_TIME} <= a.{EVENT_TIME}) AS _first FROM keyed AS a)"
+    )
+    part = f"OVER (PARTITION BY _first, _part{''.join(f', _{n}' for n in box.by)})"
+    yield (
+        f"CREATE OR REPLACE TABLE windowed AS SELECT *, min({EVENT_TIME}) {part} AS _window, "
+        f"max({EVENT_TIME}) {part} + {box.gap_us} AS _end FROM parted"
+    )
+    starts = ["make_timestamp(_window) AS window_start", "make_timestamp(_end) AS window_end"]
+    yield from _grouped(net, box, box.by, starts)
+
+
+def _grouped(
+    net: Drawn, box: Aggregate | Session, by: tuple[str, ...], columns: list[str]
+) -> Iterable[str]:
+    """The rows of the windows and groups of the table `windowed`."""
+    types = dict(net.relations[box.name])
+    keys = [one_zero(g, types[g]) for g in by]
     grouped = ", ".join(["_window", "_end", *keys])
-    columns = ["make_timestamp(_window) AS window_start"]
     # Within expressions a key is the group's own value, whichever of its rows it is read from.
-    columns += [f"{key} AS {g}" for key, g in zip(keys, box.group_by, strict=True)]
+    columns += [f"{key} AS {g}" for key, g in zip(keys, by, strict=True)]
     columns += [f"CAST({a.duck} AS {duck_type(a.type)}) AS {n}" for n, a in box.columns]
     failed = _first_that_fails((a.group_fails, a.why) for _, a in box.columns)
     yield (

@@ -85,6 +85,18 @@ class Aggregate:
 
 
 @dataclass(frozen=True)
+class Session:
+    """Sessions of each key `by`: rows less than `gap_us` apart, shorter than `length_us`."""
+
+    name: str
+    input: str
+    by: tuple[str, ...]
+    gap_us: int
+    length_us: int
+    columns: tuple[tuple[str, Aggregation], ...]
+
+
+@dataclass(frozen=True)
 class Join:
     """Pairs of two relations by `on`, pairs of columns, and `within`, two offsets in microseconds.
 
@@ -171,7 +183,19 @@ class Function:
     kind: str
 
 
-Box = Filter | Map | Union | Aggregate | Join | Lookup | Resample | Rank | Deduplicate | Function
+Box = (
+    Filter
+    | Map
+    | Union
+    | Aggregate
+    | Session
+    | Join
+    | Lookup
+    | Resample
+    | Rank
+    | Deduplicate
+    | Function
+)
 
 
 @dataclass
@@ -242,6 +266,11 @@ ZONES = (
 at an instant that is skipped, at one that is repeated, at one that clocks go back from."""
 _PERIODS_S = {"day": 2, "week": 8, "month": 32, "quarter": 93, "year": 367}
 _SPANS_US = (1, 7_000_000, 10_000_000, 25_000_000, 60_000_000)
+_GAPS_US = (
+    (1, 2), (1_000_000, 3_000_000), (5_000_000, 10_000_000), (7_000_000, 25_000_000),
+    (10_000_001, 45_000_000),
+)  # fmt: skip
+"""Gaps and greatest lengths of sessions."""
 HOW = ("inner", "left", "semi", "anti")
 COUNT = Aggregation("count(*)", "count(*)", "bigint")
 _AGGREGATIONS = {"distinct": ["distinct", "distinct", "any"], "any": ["any", "any", "distinct"]}
@@ -328,7 +357,8 @@ class _Drawing:
                 self.aggregate(ref)
         self.readable = [r for r in self.readable if r.startswith("agg")]
         for _ in range(random.randint(0, 2)):
-            random.choice([self.filter, self.map, self.aggregate, self.rank, self.first])()
+            makes = [self.filter, self.map, self.aggregate, self.rank, self.first, self.session]
+            random.choice(makes)()
 
     def join(self, records: str) -> None:
         """A Union of records with rows of their own windows, both under the same columns."""
@@ -459,7 +489,7 @@ class _Drawing:
 
     def box(self) -> None:
         makes = [self.filter, self.map, self.aggregate, self.aggregate, self.union]
-        makes += [self.rank, self.first]
+        makes += [self.rank, self.first, self.session]
         self.random.choice(makes)()
 
     def filter(self, ref: str | None = None, ports: int | None = None) -> None:
@@ -553,6 +583,24 @@ class _Drawing:
             Deduplicate(self.name("first"), self.read(ref), by, within_us), columns=columns
         )
 
+    def session(self) -> None:
+        random, net = self.random, self.net
+        ref = self.some_input()
+        columns, fails = net.relations[ref], self.may_fail
+        by = tuple(n for n in self.some_group(columns) if n not in ("window_start", "window_end"))
+        values = tuple(
+            (
+                f"a{len(net.boxes)}{n}",
+                an_aggregation(random, columns, by, kind=random.choice(("any", "any", "distinct")),
+                               may_fail=fails),
+            )
+            for n in range(random.randint(1, 3))
+        )  # fmt: skip
+        box = Session(self.name("session"), self.read(ref), by, *random.choice(_GAPS_US), values)
+        bounds = (("window_start", "timestamp"), ("window_end", "timestamp"))
+        keys = tuple((n, dict(columns)[n]) for n in by)
+        self.add_box(box, columns=(*bounds, *keys, *((n, a.type) for n, a in values)))
+
     def some_group(self, columns: Columns) -> tuple[str, ...]:
         """None, one or two of the columns, to group by."""
         can_group = [n for n, t in columns if n in GROUPS or (n[0] in "ca" and t != "binary")]
@@ -622,6 +670,12 @@ def _boxes(net: Drawn, member: str) -> Iterator[medusa.Box]:
                     name=name, input=of_member(box.input, member), fragment=fragment,
                     group_by=box.group_by, columns={n: a.spark for n, a in box.columns},
                     **_windows(box),
+                )  # fmt: skip
+            case Session():
+                yield medusa.Session(
+                    name=name, input=of_member(box.input, member), fragment=fragment, by=box.by,
+                    gap=f"{box.gap_us}us", length_max=f"{box.length_us}us",
+                    columns={n: a.spark for n, a in box.columns},
                 )  # fmt: skip
             case Join():
                 yield medusa.Join(
