@@ -25,6 +25,7 @@ def test_the_sql_of_the_page_is_a_network() -> None:
         "per_user",
         "hourly",
         "monthly",
+        "rides_of_users",
         "refunded",
         "never_refunded",
         "with_level",

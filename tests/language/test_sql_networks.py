@@ -18,6 +18,7 @@ from medusa_core.network import (
     Network,
     Output,
     Rank,
+    Session,
     Source,
     Union,
 )
@@ -163,6 +164,44 @@ def test_a_size_with_a_time_zone_is_a_calendar_window(interval: str, every: str)
     assert isinstance(box, Aggregate)
     assert (box.size, box.advance, box.every, box.zone) == (None, None, every, "Asia/Beirut")
     assert box.zone_offsets == offsets_of("Asia/Beirut")
+
+
+@pytest.mark.parametrize(
+    ("window", "by", "gap", "length_max"),
+    [
+        ("SESSION(TABLE ticks PARTITION BY symbol, INTERVAL '5' MINUTE, INTERVAL '4' HOUR)",
+         ("symbol",), "5m", "4h"),
+        ("SESSION(TABLE ticks PARTITION BY symbol, DESCRIPTOR(ts_us), '90s', '1d')",
+         ("symbol",), "90s", "1d"),
+        ("TABLE(SESSION(ticks PARTITION BY (symbol, size), '1s', INTERVAL 1 WEEK)) AS t",
+         ("symbol", "size"), "1s", "7d"),
+        ("SESSION(TABLE ticks PARTITION BY symbol, size, DESCRIPTOR(stime), '1s', '1m')",
+         ("symbol", "size"), "1s", "1m"),
+        ("SESSION(TABLE ticks, '1s', '1m')", (), "1s", "1m"),
+    ],
+)  # fmt: skip
+def test_sessions_are_written_as_in_flink_with_a_greatest_length(
+    window: str, by: tuple[str, ...], gap: str, length_max: str
+) -> None:
+    groups = ", ".join(("window_start", "window_end", *by))
+    select = f"CREATE STREAM n AS SELECT {groups}, count(*) AS n"
+    assert boxes_of(f"{select} FROM {window} GROUP BY {groups}") == [
+        Session(name="n", input="ticks", by=by, gap=gap, length_max=length_max,
+                columns={"n": "count(*)"})
+    ]  # fmt: skip
+
+
+def test_the_end_of_a_session_is_a_column_of_it() -> None:
+    text = """CREATE STREAM n AS SELECT symbol, unix_seconds(window_end) AS ends
+        FROM SESSION(TABLE ticks PARTITION BY symbol, '5m', '4h') GROUP BY symbol, window_start
+        HAVING max(price) > 3 AND window_end > timestamp'2024-01-31 00:00:00'"""
+    session, having, behind = boxes_of(text)
+    assert isinstance(session, Session)
+    assert isinstance(having, Filter)
+    assert isinstance(behind, Map)
+    assert session.columns == {"max_1": "max(price)"}
+    assert having.cases["yes"].startswith("max_1 > 3 AND window_end > timestamp")
+    assert behind.columns == {"symbol": "symbol", "ends": "unix_seconds(window_end)"}
 
 
 def test_expressions_over_aggregates_are_a_map_behind_the_aggregate() -> None:

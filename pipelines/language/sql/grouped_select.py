@@ -1,7 +1,7 @@
-"""A SELECT over windows: an Aggregate, with what is computed before and behind it.
+"""A SELECT over windows: an Aggregate or a Session, with what is computed before and behind it.
 
 The expressions of a group that are no columns are columns of a Map before it. Each call of an
-aggregate function is a column of the Aggregate, and what is computed from them is a Map behind it.
+aggregate function is a column of that box, and what is computed from them is a Map behind it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import count
 
 from medusa_core.errors import Refused
 from medusa_core.grid import parse_duration_us
-from medusa_core.network import Aggregate
+from medusa_core.network import Aggregate, Box, Session
 from medusa_core.suggest import did_you_mean
 from pipelines.language.sql.calls_in_select import aggregate_calls, with_columns
 from pipelines.language.sql.relations import (
@@ -46,8 +46,10 @@ def grouped_select(select: Select, window: Window, scope: Scope, made: BoxList) 
         relation = filtered(made, relation, select.where, "where")
     groups = _groups(select, relation, made)
     _check_no_earlier_window(select, scope.relation, made)
+    if window.gap is not None:
+        _check_keys(window, groups, relation, made)
     relation = _with_groups(groups, select, relation, made)
-    grouped = _Grouped(made, relation, select, groups, size_us_of(window, made))
+    grouped = _Grouped(made, relation, select, groups, window, size_us_of(window, made))
     columns: dict[str, Tokens] = {}
     for item in select.items:
         if item.name is None:
@@ -64,7 +66,7 @@ def grouped_select(select: Select, window: Window, scope: Scope, made: BoxList) 
     if select.having is not None:
         aliases = {item.name: item.tokens for item in select.items if item.name}
         having = grouped.expression(_with_aliases(select.having, aliases, scope.relation))
-    result = grouped.aggregate(window, select.at)
+    result = grouped.aggregate(select.at)
     if having is not None:
         result = filtered(made, result, having, "having")
     if is_identity(columns, result):
@@ -80,6 +82,7 @@ class _Grouped:
     relation: Relation
     select: Select
     groups: Mapping[str, Tokens]
+    window: Window
     size_us: int | None
     """None for calendar windows."""
     calls: dict[str, Tokens] = field(default_factory=dict)
@@ -92,7 +95,7 @@ class _Grouped:
         for index, token in enumerate(rest):
             if not is_column_name(rest, index):
                 found.append(token)
-            elif token.name == END:
+            elif token.name == END and self.window.gap is None:
                 if self.size_us is None:
                     raise self.made.text.refused(
                         token,
@@ -100,7 +103,9 @@ class _Grouped:
                         "the next one",
                     )
                 found.append(window_end(token, self.size_us))
-            elif token.name in self.relation.columns and token.name not in (*self.groups, START):
+            elif token.name in self.relation.columns and token.name not in (
+                *self.groups, START, END,
+            ):  # fmt: skip
                 raise self._not_grouped(token)
             else:
                 found.append(token)
@@ -153,23 +158,34 @@ class _Grouped:
             f"column {token.name} is neither grouped nor in an aggregate function: {hint}",
         )
 
-    def aggregate(self, window: Window, at: Token) -> Relation:
+    def aggregate(self, at: Token) -> Relation:
         """The windows with all calls that were found, and a count if there are none."""
         if not self.calls:
             self.calls[self._free("rows")] = tuple(
                 Token("word", part, at.start, at.start) for part in ("count", "(", "*", ")")
             )
-        box = Aggregate(
-            name=self.made.name_of("windows"),
-            input=self.relation.port,
-            size=window.size if window.zone is None else None,
-            advance=window.advance,
-            every=None if window.zone is None else window.size,
-            zone=window.zone,
-            group_by=tuple(self.groups),
-            columns={name: written(call) for name, call in self.calls.items()},
-        )
+        window = self.window
+        values = {name: written(call) for name, call in self.calls.items()}
+        box: Box
+        if window.gap is not None:
+            box = Session(
+                name=self.made.name_of("sessions"), input=self.relation.port, gap=window.gap,
+                length_max=window.size, by=tuple(self.groups), columns=values,
+            )  # fmt: skip
+        else:
+            box = Aggregate(
+                name=self.made.name_of("windows"),
+                input=self.relation.port,
+                size=window.size if window.zone is None else None,
+                advance=window.advance,
+                every=None if window.zone is None else window.size,
+                zone=window.zone,
+                group_by=tuple(self.groups),
+                columns=values,
+            )
         port = self.made.add(box, window.at, {n: call[0] for n, call in self.calls.items()})
+        if window.gap is not None:
+            return Relation(port=port, columns=(START, END, *self.groups, *self.calls))
         columns = (START, *self.groups, *self.calls)
         own = None if window.zone is not None else (window.advance or window.size, window.size)
         return Relation(port=port, columns=columns, window=own)
@@ -303,6 +319,38 @@ def _groups(select: Select, relation: Relation, made: BoxList) -> dict[str, Toke
             "window_start, and the columns of the group behind it",
         )
     return found
+
+
+def _check_keys(
+    window: Window, groups: Mapping[str, Tokens], relation: Relation, made: BoxList
+) -> None:
+    """The columns of PARTITION BY are those of GROUP BY: a session is one of these."""
+    names = [key.name for key in window.keys]
+    for tokens in groups.values():
+        if len(tokens) > 1:
+            raise made.text.refused(
+                tokens[0],
+                "sessions are those of columns: give an expression a name in a view, and write the "
+                "name in PARTITION BY and in GROUP BY",
+            )
+    for key in window.keys:
+        if key.name not in relation.columns:
+            known = f"there are {', '.join(relation.columns)}"
+            near = did_you_mean(key.name, relation.columns, known)
+            raise made.text.refused(key, f"{key.name} is not a column: {near}")
+        if key.name not in groups:
+            raise made.text.refused(
+                key,
+                f"{key.name} is in PARTITION BY and not in GROUP BY: write GROUP BY "
+                f"{', '.join((START, END, *names))}",
+            )
+    for name, tokens in groups.items():
+        if name not in names:
+            raise made.text.refused(
+                tokens[0],
+                f"{name} is in GROUP BY and not in PARTITION BY: write SESSION(TABLE … PARTITION BY"
+                f" {', '.join((*names, name))}, …), or max({name}) in SELECT",
+            )
 
 
 def _check_group(tokens: Tokens, made: BoxList) -> None:

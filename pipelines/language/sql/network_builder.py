@@ -3,6 +3,7 @@
     WHERE                                  a Filter
     SELECT with expressions or names       a Map
     TUMBLE or HOP, with GROUP BY           an Aggregate; HAVING is a Filter behind it
+    SESSION, with GROUP BY                 a Session, with the same
     UNION ALL                              a Union
     ROW_NUMBER, with a limit outside       a Rank, or a Deduplicate
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from medusa_core.errors import Refused
 from medusa_core.suggest import did_you_mean
-from pipelines.language.sql.intervals import period_of, size_of
+from pipelines.language.sql.intervals import duration_of, period_of, size_of
 from pipelines.language.sql.sql_text import Token, Tokens, divided, written
 from pipelines.language.sql.statements import (
     Item,
@@ -34,6 +35,9 @@ JOINS = (
     (("LEFT", "ANTI", "JOIN"), "anti"),
 )
 """How SQL writes the kinds of a Join box."""
+
+WINDOWS = ("TUMBLE", "HOP", "SESSION")
+"""The table functions that give windows."""
 
 NO_ALIAS = ("FOR", "CREATE", "SELECT", "ON", "USING", "WITH", "VALUES")
 """What begins something else where the second name of a table may stand."""
@@ -187,15 +191,7 @@ class QueryParser(TokenCursor):
             if self.index != end - 1:
                 raise self.expected("`)`")
             self.index = end
-            return Window(
-                at=table.at,
-                table=table.table,
-                time=table.time,
-                size=table.size,
-                advance=table.advance,
-                zone=table.zone,
-                alias=self.alias(),
-            )
+            return replace(table, alias=self.alias())
         if self.upper(1) == "(":
             return self.window(has_alias=True)
         name = self.name("a source, view or stream")
@@ -228,11 +224,11 @@ class QueryParser(TokenCursor):
         at = self.token
         assert at is not None
         kind = at.upper
-        if kind not in ("TUMBLE", "HOP"):
-            hint = did_you_mean(kind, ("TUMBLE", "HOP"), "windows are TUMBLE and HOP")
-            reason = f"{at.text} is no window: {hint}"
-            if kind in ("SESSION", "CUMULATE"):
-                reason = f"windows of kind {kind} are not supported: windows are TUMBLE and HOP"
+        if kind not in WINDOWS:
+            known = "windows are TUMBLE, HOP and SESSION"
+            reason = f"{at.text} is no window: {did_you_mean(kind, WINDOWS, known)}"
+            if kind == "CUMULATE":
+                reason = f"windows of kind {kind} are not supported: {known}"
             raise self.text.refused(at, reason)
         self.index += 1
         begin = self.index
@@ -247,12 +243,19 @@ class QueryParser(TokenCursor):
         else:
             name = self.name("a source, view or stream")
             table = NamedTable(name=name, alias=name.name)
+        rest = parts[1:]
+        keys = self.partition(kind, rest)
         if self.upper() not in (",", ")"):
             raise self.expected("`,`")
         self.index = end
-        rest = parts[1:]
         has_time = bool(rest and rest[0] and rest[0][0].upper == "DESCRIPTOR")
         time = self.descriptor(rest.pop(0)) if has_time else None
+        if kind == "SESSION":
+            gap, size = self.session_lengths(rest, at, table, keys)
+            return Window(
+                at=at, table=table, time=time, size=size, advance=None, zone=None, gap=gap,
+                keys=keys, alias=self.alias() if has_alias else None,
+            )  # fmt: skip
         zone = self.zone(rest.pop()) if kind == "TUMBLE" and len(rest) == 2 else None
         written_as = size_of if zone is None else period_of
         durations = [written_as(self.text, part, at) for part in rest]
@@ -272,6 +275,56 @@ class QueryParser(TokenCursor):
             zone=zone,
             alias=self.alias() if has_alias else None,
         )
+
+    def partition(self, kind: str, rest: list[Tokens]) -> tuple[Token, ...]:
+        """The columns of PARTITION BY behind a table, which is passed; those between commas are
+        taken from the arguments that follow."""
+        at = self.token
+        if at is None or not self.took("PARTITION", "BY"):
+            return ()
+        if kind != "SESSION":
+            raise self.text.refused(
+                at, f"{kind} has no PARTITION BY: write the columns of a group in GROUP BY, behind "
+                "window_start"
+            )  # fmt: skip
+        if self.upper() == "(":
+            found = divided(self.inside("PARTITION BY"))
+        else:
+            begin = self.index
+            while self.token is not None and self.upper() not in (",", ")"):
+                self.index += 1
+            found = [self.tokens[begin : self.index]]
+            while rest and len(rest[0]) == 1 and rest[0][0].kind in ("word", "quoted"):
+                found.append(rest.pop(0))
+                self.index += 2
+        for tokens in found:
+            if not tokens or not _is_column(tokens):
+                raise self.text.refused(
+                    tokens[0] if tokens else at, "sessions are those of columns: write PARTITION BY"
+                    " and their names, and compute an expression in a view"
+                )  # fmt: skip
+        return tuple(tokens[-1] for tokens in found)
+
+    def session_lengths(
+        self, rest: Sequence[Tokens], at: Token, table: NamedTable | Subquery, keys: Tokens
+    ) -> tuple[str, str]:
+        """The gap and the greatest length of SESSION."""
+        lengths = [duration_of(self.text, part, at) for part in rest]
+        if len(lengths) == 2:
+            return lengths[0], lengths[1]
+        of_keys = f" PARTITION BY {', '.join(key.text for key in keys)}" if keys else ""
+        given, length = "INTERVAL '5' MINUTE", "INTERVAL '4' HOUR"
+        needs = "its gap and the greatest length of a session"
+        if len(lengths) == 1:
+            given = written(rest[0])
+            if lengths[0].endswith(("h", "d")):
+                length = "INTERVAL '30' DAY"
+            needs = (
+                "the greatest length of a session behind its gap, at which a longer one is cut, "
+                "since it cannot keep all rows"
+            )
+        example = f"SESSION(TABLE {table_of(table)}{of_keys}, {given}, {length})"
+        raise self.text.refused(at, f"SESSION needs {needs}: write {example}")
 
     def zone(self, tokens: Tokens) -> str:
         if len(tokens) != 1 or tokens[0].kind != "string":

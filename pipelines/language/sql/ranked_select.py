@@ -187,6 +187,10 @@ class _Ranked:
         text, window = self.made.text, self.window
         if window is not None:
             check_time(window, relation, self.made)
+            if window.gap is not None:
+                raise text.refused(
+                    window.at, "rows are ranked in windows of a fixed length: write TUMBLE or HOP"
+                )
             if size_us_of(window, self.made) is None:
                 raise text.refused(
                     window.at, "rows are ranked in windows of a fixed length: write a size such as "

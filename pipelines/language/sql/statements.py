@@ -30,10 +30,11 @@ class Subquery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """`FROM TUMBLE(TABLE busy, DESCRIPTOR(ts), INTERVAL '1' MINUTE)`, or HOP with a slide.
+    """`FROM TUMBLE(TABLE busy, DESCRIPTOR(ts), INTERVAL '1' MINUTE)`, HOP with a slide, or SESSION.
 
     `size` and `advance` are durations as a network file has them, or `size` is a calendar period of
-    `zone`, which is the last argument of TUMBLE then; `time` is the DESCRIPTOR.
+    `zone`, which is the last argument of TUMBLE then; `time` is the DESCRIPTOR. SESSION has a `gap`
+    and the columns of PARTITION BY as `keys`; its `size` is the greatest length of a session.
     """
 
     at: Token
@@ -43,6 +44,8 @@ class Window:
     advance: str | None
     zone: str | None
     alias: str | None
+    gap: str | None = None
+    keys: tuple[Token, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
