@@ -163,7 +163,7 @@ class Driver:
             fragments=tuple(
                 self._own(k, knowledge.clock_ms)
                 for k in knowledge.fragments
-                if k.plan in mine or any(t.segment.plan in mine for t in k.tentative)
+                if k.plan in mine or any(o.segment.plan in mine for o in (*k.tentative, *k.revised))
             ),
         )
 
@@ -174,6 +174,7 @@ class Driver:
             known,
             plan=self._plan_id,
             tentative=tuple(t for t in known.tentative if t.segment.plan in mine),
+            revised=tuple(r for r in known.revised if r.segment.plan in mine),
             until_us=known.until_us if known.plan in mine else BEGINNING_US,
             cost=self._cost_of(known, now_ms),
         )
