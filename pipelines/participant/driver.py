@@ -163,7 +163,7 @@ class Driver:
             fragments=tuple(
                 self._own(k, knowledge.clock_ms)
                 for k in knowledge.fragments
-                if k.plan in mine or any(o.segment.plan in mine for o in (*k.tentative, *k.revised))
+                if k.plan in mine or mine.intersection(_plans_owed(k))
             ),
         )
 
@@ -432,6 +432,12 @@ class Driver:
         if result.verified is not None and self._observer is not None:
             self._observer.verified(result.verified)
         return commit_of(step, result, self._lease_of_step(step.fragment))
+
+
+def _plans_owed(known: FragmentKnowledge) -> set[PlanId]:
+    """The plans under which something final is owed."""
+    segments = [t.segment for t in known.tentative] + [r.segment for r in known.revised]
+    return {segment.plan for segment in segments}
 
 
 def retried_as(decision: Doable) -> str:

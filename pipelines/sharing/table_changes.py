@@ -1,8 +1,9 @@
 """What each version changed in a table, as the change feed reports it.
 
 The table of stable rows grows where the stable prefix does; only a recall takes rows from it, and a
-revision replaces those of some buckets. In the table of all rows a bucket changes when it is computed, corrected or promoted. Every version is
-reported by itself, so that a consumer may stop at any of them and has that version's snapshot.
+revision replaces those of some buckets. In the table of all rows a bucket changes when it is
+computed, corrected or promoted. Every version is reported by itself, so that a consumer may stop at
+any of them and has that version's snapshot.
 """
 
 from __future__ import annotations

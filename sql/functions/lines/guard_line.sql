@@ -17,7 +17,7 @@ BEGIN
                 WHERE s.line_id = OLD.line_id AND s.end_version IS NULL
                     AND s.to_us > NEW.boundary_us);
         IF is_recalled IS NOT TRUE THEN
-            RAISE EXCEPTION 'the line of % is of generation %: only a recall or a revision begins another',
+            RAISE EXCEPTION 'the line of % is of generation %: only medusa.recall begins another',
                 OLD.stream, OLD.generation USING ERRCODE = 'MDS01';
         END IF;
         is_recalled := NOT is_revised;  -- a revision moves no boundary

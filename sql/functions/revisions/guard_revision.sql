@@ -4,6 +4,9 @@ DECLARE
     line medusa.stream_producer;
     bad  bigint;
 BEGIN
+    IF NEW.ranges IS NULL THEN
+        RETURN NULL;  -- a recall
+    END IF;
     SELECT p.* INTO line FROM medusa.stream_producer AS p WHERE p.line_id = NEW.line_id;
     SELECT min(d.at_us) INTO bad
     FROM (
