@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from hashlib import sha256
 
-from medusa_core.commits import Cause, Commit, Hold, Lease, LeaseKey
+from medusa_core.commits import Cause, Commit, Hold, Lane, Lease, LeaseKey
 from medusa_core.errors import Conflict, Refused
 from medusa_core.fragments import landing_fragment
 from medusa_core.grid import FOREVER_US, Range
@@ -95,7 +95,9 @@ def revise(transaction: Transaction, here: Participant, request: RevisionRequest
     ]
     live = tuple(sorted((*line.live, *rows), key=lambda row: row.segment.range))
     transaction.put(tables.LINES, of, replace(line, live=live))
-    key = LeaseKey(fragment=landing_fragment(request.stream), producer=request.producer)
+    key = LeaseKey(
+        fragment=landing_fragment(request.stream), producer=request.producer, lane=Lane.BACKLOG
+    )
     commit = Commit(
         lease=Lease(key=key, epoch=_epoch(transaction, key), holder="", expires_at_ms=0),
         plan=request.segments[0].plan,

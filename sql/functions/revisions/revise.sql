@@ -8,6 +8,7 @@ DECLARE
     behind text[];
     made   medusa.commit;
     named  int8multirange;
+    epoch_now bigint;
 BEGIN
     SELECT * INTO args FROM jsonb_to_record(request) AS w (key text, stream text,
         participant text, replica integer, generation integer, because text, who text,
@@ -75,7 +76,17 @@ BEGIN
         PERFORM medusa.place_hold(one.stream, 'recall', 'recall', one.from_us, 86400000);
     END LOOP;
 
-    -- 4 Lock the line; is it as it was when its rows were read?
+    -- 4 Lock the line; is it as it was when its rows were read? Landing goes on meanwhile: the lease
+    -- of this commit is of the other lane, for this transaction.
+    SELECT max(a.epoch) INTO epoch_now FROM medusa.assignment AS a
+    WHERE a.fragment = args.fragment AND (a.participant, a.replica) =
+        (args.participant, args.replica);
+    IF epoch_now IS NULL THEN
+        RAISE EXCEPTION 'fragment % is not assigned to anybody: deploy it first', args.fragment
+            USING ERRCODE = 'MD001';
+    END IF;
+    PERFORM medusa.acquire_lease(args.fragment, 0, args.participant, args.replica, 'backlog',
+        epoch_now, 'revision', 60000);
     SELECT p.*, s.kind, s.width_us INTO line
     FROM medusa.stream_producer AS p JOIN medusa.stream AS s ON s.name = p.stream
     WHERE p.line_id = line.line_id FOR UPDATE OF p;
@@ -116,18 +127,10 @@ BEGIN
     -- 5 Replace the ranges, and no other bucket (S13).
     INSERT INTO medusa.commit (key, fragment, partition, participant, replica, lane, epoch, plan,
         cause, from_us, to_us, versions, committed_at)
-    SELECT args.key, a.fragment, a.partition, args.participant, args.replica, 'live', a.epoch,
+    VALUES (args.key, args.fragment, 0, args.participant, args.replica, 'backlog', epoch_now,
         args.parts->0->>'plan', 'correction', lower(named), upper(named),
-        jsonb_build_object(args.stream, line.last_version + 1), clock_timestamp()
-    FROM medusa.assignment AS a
-    WHERE a.fragment = args.fragment AND (a.participant, a.replica) =
-        (args.participant, args.replica)
-    ORDER BY a.epoch DESC LIMIT 1
+        jsonb_build_object(args.stream, line.last_version + 1), clock_timestamp())
     RETURNING * INTO made;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'fragment % is not assigned to anybody: deploy it first', args.fragment
-            USING ERRCODE = 'MD001';
-    END IF;
     PERFORM medusa.revise_line(line.line_id, line.last_version + 1, args.parts, args.because,
         args.who);
     PERFORM medusa.supersede(t.segment_id, line.last_version + 1, args.parts)
@@ -149,6 +152,8 @@ BEGIN
     SELECT line.line_id, line.last_version + 1,
         sha256(medusa.chain_at(line.line_id, line.last_version)
             || sha256(convert_to('revision ' || args.key, 'UTF8')));
+    PERFORM medusa.release_lease(args.fragment, 0, args.participant, args.replica, 'backlog',
+        epoch_now, 'revision');
     PERFORM pg_notify('medusa_progress', '');
     RETURN medusa.revision_document(made);
 END $$;
