@@ -95,8 +95,9 @@ def test_a_bucket_that_a_revision_does_not_name_fails_its_transaction(
     more = (
         "INSERT INTO medusa.segment (line_id, from_us, to_us, stability, version, begin_version, "
         "plan, commit_id, bucket_us, bucket_rows, sum_a, sum_b, file_ids) "
-        "SELECT line_id, 30000000, 40000000, 'stable', 2, 2, plan, commit_id, '{30000000}', '{1}', '{1}', '{1}', file_ids "
-        f"FROM medusa.segment WHERE {OF_SOURCE} AND version = 1 LIMIT 1"
+        "SELECT line_id, 30000000, 40000000, 'stable', 2, 2, plan, commit_id, '{30000000}', "
+        "'{1}', '{1}', '{1}', file_ids FROM medusa.segment "
+        f"WHERE {OF_SOURCE} AND version = 1 LIMIT 1"
     )
     with owner.cursor() as cursor:
         cursor.execute("BEGIN")
