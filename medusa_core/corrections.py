@@ -16,6 +16,7 @@ from medusa_core.commits import Cause
 from medusa_core.decisions import ComputeStep, DecisionReason, OutputAge, Promote
 from medusa_core.grid import Range
 from medusa_core.knowledge import FragmentKnowledge, Limits
+from medusa_core.names import StreamName
 from medusa_core.partial import oldest_fresh
 from medusa_core.reads import reads_of, records_of
 from medusa_core.segments import Producer, Stability
@@ -48,6 +49,7 @@ def corrections_within(
     the other steps of this tick are expected to take.
     """
     found = [_Owed(f, c) for f in fragments for c in owed.corrections(f)]
+    found += _revisions_in_order(fragments)
     found.sort(key=lambda one: (one.correction.range, one.fragment.fragment.id))
     unchanged = [one for one in found if one.correction.is_unchanged]
     changed = [one for one in found if not one.correction.is_unchanged]
@@ -67,6 +69,18 @@ def corrections_within(
             budget_ms -= cost_ms
         has_one = True
         yield step
+
+
+def _revisions_in_order(fragments: Sequence[FragmentKnowledge]) -> list[_Owed]:
+    """The owed revisions of each fragment whose inputs are owed none: it would compute twice."""
+    by_fragment = [(f, list(owed.revisions(f))) for f in fragments if f.revised]
+    outdated = {name for f, owed_ in by_fragment if owed_ for name in f.outputs}
+    return [
+        _Owed(fragment, correction)
+        for fragment, owed_ in by_fragment
+        if outdated.isdisjoint(fragment.inputs)
+        for correction in owed_
+    ]
 
 
 def _chunks(
@@ -89,8 +103,11 @@ def _chunks(
     yield from sorted(runs, key=lambda run: run[0].correction.range)
 
 
-def _of(one: _Owed) -> tuple[str, int, Producer]:
-    return one.fragment.fragment.id, one.fragment.partition, one.fragment.producer
+def _of(one: _Owed) -> tuple[str, int, Producer, bool, tuple[StreamName, ...]]:
+    fragment, correction = one.fragment, one.correction
+    outputs = correction.outputs if correction.revised else ()
+    is_revision = bool(correction.revised)
+    return fragment.fragment.id, fragment.partition, fragment.producer, is_revision, outputs
 
 
 def _goes_on(run: Sequence[_Owed], one: _Owed, records_max: int, limits: Limits) -> bool:
@@ -106,7 +123,8 @@ def _corrected(chunk: Sequence[_Owed], slack_ms: int | None) -> ComputeStep:
     fragment, corrections = chunk[0].fragment, [one.correction for one in chunk]
     part = corrections[0].range.hull(corrections[-1].range)
     outputs = corrections[0].outputs
-    numbers = {"segments": sum(len(c.tentative) for c in corrections),
+    is_revision = bool(corrections[0].revised)
+    numbers = {"segments": len({id(s) for c in corrections for s in c.segments}),
                "records": records_of(fragment, part)}  # fmt: skip
     if slack_ms is not None:
         numbers["slack_ms"] = slack_ms
@@ -118,7 +136,9 @@ def _corrected(chunk: Sequence[_Owed], slack_ms: int | None) -> ComputeStep:
         stability=Stability.STABLE,
         cause=Cause.CORRECTION,
         ends=False,
-        because=DecisionReason("its inputs are final now", numbers),
+        because=DecisionReason(
+            "its inputs were revised" if is_revision else "its inputs are final now", numbers
+        ),
         ages=(OutputAge(part, _fresh_ms(fragment, part, corrections)),),
     )
 
@@ -142,6 +162,6 @@ def _fresh_ms(
     fragment: FragmentKnowledge, part: Range, corrections: Sequence[owed.Correction]
 ) -> int:
     """As old as the oldest answer that it takes the place of, and as what it is computed from."""
-    was_ms = min(t.segment.fresh_ms for c in corrections for t in c.tentative)
+    was_ms = min(segment.fresh_ms for c in corrections for segment in c.segments)
     now_ms = oldest_fresh(fragment, part)
     return was_ms if now_ms is None else min(was_ms, now_ms)

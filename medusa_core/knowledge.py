@@ -116,6 +116,22 @@ class TentativeKnowledge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RevisedKnowledge:
+    """A live final segment of this producer that read versions of its inputs that were revised.
+
+    `changed` names, by input, the ranges that it read and that differ now; `part` is what of the
+    segment is kept.
+    """
+
+    segment: Segment
+    part: Range
+    changed: Mapping[StreamName, tuple[Range, ...]]
+
+    def __post_init__(self) -> None:
+        freeze(self, "changed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FragmentKnowledge:
     """A fragment assigned here: under which plan and epoch, and how its streams stand.
 
@@ -133,6 +149,7 @@ class FragmentKnowledge:
     inputs: Mapping[StreamName, InputKnowledge]
     outputs: Mapping[StreamName, OutputKnowledge]
     tentative: tuple[TentativeKnowledge, ...] = ()
+    revised: tuple[RevisedKnowledge, ...] = ()
     until_us: int = FOREVER_US
     cost: Cost = NOT_MEASURED
     is_corrected_apart: bool = False

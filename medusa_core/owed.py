@@ -1,7 +1,9 @@
-"""Owed results: outputs that are ready and not computed, tentative ones that can become final.
+"""Owed results: outputs that are ready and not computed, tentative ones that can become final, and
+final ones whose inputs were revised.
 
-The rule has no memory of failures: a live tentative row and the frontier are all that can be
-owed, so a crash between deciding and doing loses nothing.
+The rule has no memory of failures: the frontier, a live tentative row, and a live final row that
+read what was revised since are all that can be owed, so a crash between deciding and doing loses
+nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from medusa_core.fragments import end_of
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range, floor_us
 from medusa_core.knowledge import FragmentKnowledge, InputKnowledge, TentativeKnowledge
 from medusa_core.names import StreamName
-from medusa_core.segments import Stability, content_of
+from medusa_core.revisions import owed_again
+from medusa_core.segments import Segment, Stability, content_of
 
 
 def start_us(fragment: FragmentKnowledge) -> int:
@@ -70,20 +73,27 @@ def ends_at_us(fragment: FragmentKnowledge) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
-    """Tentative outputs of one range that can be made final together.
+    """Outputs of one range that can be made final together: tentative ones, or final ones
+    (`revised`) that are computed again.
 
-    `is_unchanged`: their inputs, now final, hold what they were computed from, so the outputs stand
-    as they are (early cutoff).
+    `is_unchanged`: the inputs of tentative ones, now final, hold what they were computed from, so
+    the outputs stand as they are (early cutoff).
     """
 
     range: Range
     tentative: tuple[TentativeKnowledge, ...]
     is_unchanged: bool
+    revised: tuple[Segment, ...] = ()
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """What they take the place of."""
+        return (*(t.segment for t in self.tentative), *self.revised)
 
     @property
     def outputs(self) -> tuple[StreamName, ...]:
         """Which outputs, by name."""
-        return tuple(t.segment.stream for t in self.tentative)
+        return tuple(segment.stream for segment in self.segments)
 
 
 def corrections(fragment: FragmentKnowledge) -> Iterator[Correction]:
@@ -98,9 +108,28 @@ def corrections(fragment: FragmentKnowledge) -> Iterator[Correction]:
         yield Correction(range=part, tentative=tuple(rows), is_unchanged=unchanged)
 
 
+def revisions(fragment: FragmentKnowledge) -> Iterator[Correction]:
+    """The buckets of final rows that read what was revised since, oldest first, by range.
+
+    Not those that read something tentative now, or something that is trimmed.
+    """
+    found: dict[Range, list[Segment]] = {}
+    for revised in fragment.revised:
+        for bucket in owed_again(fragment, revised):
+            if _needs_what_is_final(fragment, revised.segment.stream, bucket):
+                found.setdefault(bucket, []).append(revised.segment)
+    for bucket in sorted(found):
+        segments = tuple(sorted(found[bucket], key=lambda s: s.stream))
+        yield Correction(range=bucket, tentative=(), is_unchanged=False, revised=segments)
+
+
 def _inputs_are_final(fragment: FragmentKnowledge, tentative: TentativeKnowledge) -> bool:
-    need = fragment.fragment.needed(tentative.segment.stream, tentative.segment.range)
-    return all(is_final(fragment.inputs[name], part) for name, part in need.items())
+    return _needs_what_is_final(fragment, tentative.segment.stream, tentative.segment.range)
+
+
+def _needs_what_is_final(fragment: FragmentKnowledge, output: StreamName, part: Range) -> bool:
+    need = fragment.fragment.needed(output, part)
+    return all(is_final(fragment.inputs[name], range_) for name, range_ in need.items())
 
 
 def is_final(input_: InputKnowledge, part: Range) -> bool:

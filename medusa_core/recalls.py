@@ -17,7 +17,7 @@ from itertools import pairwise
 
 from medusa_core.errors import Refused
 from medusa_core.frozen import freeze
-from medusa_core.grid import FOREVER_US
+from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import StreamName, Version
 from medusa_core.segments import Producer
 
@@ -42,12 +42,17 @@ class LineRecall:
     version: Version
     because: str
 
+    @property
+    def is_revision(self) -> bool:
+        """Whether it replaced named ranges; else it took back everything from a bucket on."""
+        return False
+
     def __post_init__(self) -> None:
         if not 1 < self.generation <= GENERATION_MAX or not 0 < self.version <= FOREVER_US:
             raise Refused(
                 f"generation {self.generation} at version {self.version} is not that of a recall"
             )
-        if not -FOREVER_US <= self.from_us < FOREVER_US:
+        if not -FOREVER_US <= self.from_us <= FOREVER_US - (not self.is_revision):
             raise Refused(f"a recall cannot begin at {self.from_us}")
         check_text("the reason of a recall", self.because, BECAUSE_CHARACTERS_MAX)
 
@@ -56,7 +61,9 @@ class LineRecall:
 class RecallResult(LineRecall):
     """A recall as it was, or would be, made of a line of this home, by `who`.
 
-    `segments` and `rows` are what it took back; only the recall itself returns them.
+    `segments` and `rows` are what it took back; only the recall itself returns them. A revision has
+    the `ranges` that it replaced, and takes back nothing else; `changed` are the buckets of them
+    that differ. Its `from_us` is the first of these, FOREVER_US if none differs.
     """
 
     stream: StreamName
@@ -65,6 +72,19 @@ class RecallResult(LineRecall):
     recalled_at_ms: int = field(default=0, compare=False)
     segments: int = field(default=0, compare=False)
     rows: int = field(default=0, compare=False)
+    ranges: tuple[Range, ...] = ()
+    changed: tuple[Range, ...] = ()
+
+    @property
+    def is_revision(self) -> bool:
+        """Whether it names ranges."""
+        return bool(self.ranges)
+
+    def takes_back(self, part: Range) -> bool:
+        """Whether rows of a range are not what they were before."""
+        if self.is_revision:
+            return any(changed.overlaps(part) for changed in self.changed)
+        return self.from_us < part.to_us
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,11 +63,11 @@ class TrimResult:
 def shapes_owed(known: FragmentKnowledge, planned: Planned) -> tuple[Fragment, ...] | None:
     """The fragment as each plan has it under which something may be left to compute.
 
-    That is the plan in force; where another is to follow, or something tentative is to be computed
-    again, it is every plan that ever was assigned. None if one of them is not known.
+    That is the plan in force; where another is to follow, or something tentative or revised is to
+    be computed again, it is every plan that ever was assigned. None if one of them is not known.
     """
     is_final = all(o.tentative_us is None for o in known.outputs.values())
-    is_settled = known.until_us == FOREVER_US and is_final
+    is_settled = known.until_us == FOREVER_US and is_final and not known.revised
     shapes: list[Fragment] = []
     for plan in (known.plan,) if is_settled else {known.plan, *planned}:
         fragments = planned.get(plan)
@@ -101,6 +101,9 @@ def needed_from_us(
             if at_us is not None and output.stream in shape.outputs:
                 # What is tentative behind it may read further back: no window may end in the first.
                 want(_begins(shape.needed(output.stream, Range(at_us, FOREVER_US))))
+        for revised in known.revised:
+            if revised.segment.stream in shape.outputs:
+                want(_begins(shape.needed(revised.segment.stream, revised.part)))
         if next_us < FOREVER_US:
             want(begins_us(shape, next_us))
     return begins

@@ -24,10 +24,12 @@ from medusa_core.knowledge import (
     LandingKnowledge,
     Limits,
     OutputKnowledge,
+    RevisedKnowledge,
     TentativeKnowledge,
 )
 from medusa_core.names import Epoch, Participant, PlanId, StreamName
 from medusa_core.partial import first_lacking, first_missed, lacking
+from medusa_core.revisions import owed_again
 from medusa_core.segments import Producer, Segment, reading_order
 
 
@@ -36,6 +38,7 @@ class Line:
     """How what one producer wrote of one stream stands; `line_id` is the catalog's own name.
 
     `bound`, `lag_ms`, `path_ms` and `lacks`: see `OutputKnowledge` and `InputKnowledge`.
+    `is_revised`: a bucket of it was.
     """
 
     line_id: int
@@ -52,6 +55,7 @@ class Line:
     bound: Bound | None = None
     path_ms: int = 0
     lacks: tuple[StreamName, ...] | None = None
+    is_revised: bool = False
 
     @property
     def has_ended(self) -> bool:
@@ -99,6 +103,17 @@ class Assigned:
         return self.plans[now].plan, min(later, default=FOREVER_US)
 
 
+@dataclass(frozen=True, slots=True)
+class RevisedInput:
+    """A line that is computed here from a revised one: by how much what a row needs of it begins
+    before the row, at most, and ends before it, at least."""
+
+    output: Line
+    input: Line
+    back_us: int
+    delay_us: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignedLines:
     """The first stride: assignments, lines, and landed records per bucket not yet closed by line.
@@ -136,6 +151,28 @@ class AssignedLines:
             for line in self.lines
             if line.tentative_us is not None and (line.stream, line.producer) in computed
         }
+
+    def read_revised(self, fragments: Mapping[str, Fragment]) -> tuple[RevisedInput, ...]:
+        """The lines that are computed here from a line that was revised, with how far they reach
+        back."""
+        found: list[RevisedInput] = []
+        for assigned in self.assigned:
+            fragment = fragments.get(assigned.fragment)
+            if fragment is None or assigned.producer.is_import:
+                continue
+            read = [s for s in assigned.inputs if s in self.of_stream]
+            inputs = [line_of(self, s, assigned.producer) for s in read]
+            revised = [line for line in inputs if line.is_revised]
+            for output in self.written_by(assigned).values() if revised else ():
+                if output.stream not in fragment.outputs:
+                    continue
+                reaches = fragment.reaches(output.stream)
+                for line in revised:
+                    if line.stream in reaches:
+                        back_us, delay_us = reaches[line.stream]
+                        # A box that can fail needs what lies in the range of its own rows, too.
+                        found.append(RevisedInput(output, line, max(back_us, 0), min(delay_us, 0)))
+        return tuple(found)
 
     def written_by(self, assigned: Assigned) -> dict[StreamName, Line]:
         """The lines that an assignment's fragment writes."""
@@ -185,6 +222,7 @@ def frontier_knowledge(
     assigned_lines: AssignedLines,
     fragments: Mapping[str, Fragment],
     tentative: Sequence[TentativeKnowledge],
+    revised: Sequence[RevisedKnowledge] = (),
 ) -> tuple[FragmentKnowledge, ...]:
     """The fragments assigned here, each after those it reads, as yet without input segments."""
     seen: list[FragmentKnowledge] = []
@@ -210,6 +248,11 @@ def frontier_knowledge(
                     t
                     for t in tentative
                     if t.segment.stream in own and t.segment.producer == assigned.producer
+                ),
+                revised=tuple(
+                    r
+                    for r in revised
+                    if r.segment.stream in own and r.segment.producer == assigned.producer
                 ),
                 is_corrected_apart=assigned.is_corrected_apart,
                 starts_us=assigned.starts_us,
@@ -243,6 +286,11 @@ def requests_of(fragment: FragmentKnowledge, assigned: AssignedLines) -> list[Se
         need = fragment.fragment.needed(tentative.segment.stream, tentative.segment.range)
         for stream, part in need.items():
             owed_ranges.setdefault(stream, []).append(part)
+    for revised in fragment.revised:
+        for bucket in owed_again(fragment, revised):
+            need = fragment.fragment.needed(revised.segment.stream, bucket)
+            for stream, part in need.items():
+                owed_ranges.setdefault(stream, []).append(part)
     for stream, parts in owed_ranges.items():
         for part in _merged(parts):
             want(stream, part.from_us, part.to_us, goes_on=False)

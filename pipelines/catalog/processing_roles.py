@@ -31,6 +31,7 @@ from medusa_core.imports import ChosenRows, ImportKnowledge
 from medusa_core.knowledge import Knowledge, Limits
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version
 from medusa_core.recalls import RecallRequest, RecallResult
+from medusa_core.revisions import RevisionRequest
 from medusa_core.segments import Producer, Segment, SegmentFile
 from medusa_core.states import Transition
 from medusa_core.step_costs import Cost
@@ -320,8 +321,24 @@ class Recalls(Protocol):
         what would be.
         """
 
+    def revise(self, request: RevisionRequest) -> RecallResult:
+        """Replace final buckets of named ranges of a source of this home, for its owner alone; all
+        other buckets stay as they are (S13). In this order:
+
+        1 the same revision made before? Its answer again · 2 may it be? Refused for a line that is
+        computed or another's, and if a partner reads, or several producers write, the stream or one
+        that is computed from it · 3 move back the holds of those who will read again, and hold
+        `needed` · 4 lock the line; Conflict if it has another generation than the request names;
+        Refused where it is not stable, off the grid, or trimmed · 5 replace the ranges under the
+        next generation, and write down who and why.
+
+        What was computed from a bucket that differs is owed then: a commit with cause `correction`
+        may replace a final row whose lineage reads what was revised since, and is a revision of its
+        own line.
+        """
+
     def recalls(self, stream: StreamName | None = None) -> tuple[RecallResult, ...]:
-        """What was taken back here, of one stream if given, by line and generation."""
+        """What was taken back or revised here, of one stream if given, by line and generation."""
 
 
 class Trims(Protocol):

@@ -119,7 +119,7 @@ def prepare_recall(settings: Settings, request: StreamRecallRequest) -> Iterator
             producer=line.producer,
             from_us=request.from_us,
             because=request.because or _because_of(line, followed),
-            who=_who(),
+            who=who_recalls(),
             follows=None if followed is None else followed.generation,
         )
         yield PreparedRecall(home.catalog, with_needs(home.catalog, recall))
@@ -149,7 +149,7 @@ def _because_of(line: LineStatus, followed: LineRecall | None) -> str:
     return f"{line.producer.participant}: {followed.because}"[:BECAUSE_CHARACTERS_MAX]
 
 
-def _who() -> str:
+def who_recalls() -> str:
     try:
         name = getpass.getuser()
     except (KeyError, OSError):

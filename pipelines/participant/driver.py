@@ -163,7 +163,7 @@ class Driver:
             fragments=tuple(
                 self._own(k, knowledge.clock_ms)
                 for k in knowledge.fragments
-                if k.plan in mine or any(t.segment.plan in mine for t in k.tentative)
+                if k.plan in mine or mine.intersection(_plans_owed(k))
             ),
         )
 
@@ -174,6 +174,7 @@ class Driver:
             known,
             plan=self._plan_id,
             tentative=tuple(t for t in known.tentative if t.segment.plan in mine),
+            revised=tuple(r for r in known.revised if r.segment.plan in mine),
             until_us=known.until_us if known.plan in mine else BEGINNING_US,
             cost=self._cost_of(known, now_ms),
         )
@@ -431,6 +432,12 @@ class Driver:
         if result.verified is not None and self._observer is not None:
             self._observer.verified(result.verified)
         return commit_of(step, result, self._lease_of_step(step.fragment))
+
+
+def _plans_owed(known: FragmentKnowledge) -> set[PlanId]:
+    """The plans under which something final is owed."""
+    segments = [t.segment for t in known.tentative] + [r.segment for r in known.revised]
+    return {segment.plan for segment in segments}
 
 
 def retried_as(decision: Doable) -> str:

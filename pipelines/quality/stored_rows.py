@@ -26,14 +26,14 @@ from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from medusa_core.segments import Segment, SegmentFile, Stability
 from pipelines.catalog.lines_read import lines_read
-from pipelines.catalog.processing_roles import LandedFiles
+from pipelines.catalog.processing_roles import LandedFiles, Recalls
 from pipelines.catalog.reading_roles import Lines
 from pipelines.quality.spark_types import SparkType, column_type
 from pipelines.storage.segment_files import rows_of
 
 
-class StoredLines(LandedFiles, Lines, Protocol):
-    """What names the files of a stream: landed batches and segments."""
+class StoredLines(LandedFiles, Lines, Recalls, Protocol):
+    """What names the files of a stream: landed batches and segments, and which were revised."""
 
 
 STIME, BUCKET = "_stime", "_bucket"
@@ -102,13 +102,16 @@ def source_records(
     columns: Sequence[Column],
     parts: Sequence[Range],
 ) -> pa.Table:
-    """A source's records of some ranges: what landed here, else what was imported.
+    """A source's records of some ranges: what landed here, else what was imported, or is there
+    since it was revised.
 
     Records in a declared gap of the stream are left out: they are declared as lost.
     Raises Unavailable if a file is missing, damaged, or has other columns.
     """
     line = lines_read(catalog.lines(stream), catalog.participant).get(stream)
-    has_landed = bool(catalog.landed_queries(stream))
+    has_landed = bool(catalog.landed_queries(stream)) and not any(
+        revision.changed for revision in catalog.recalls(stream)
+    )
     tables = [row_schema(columns).empty_table()]
     for part in parts:
         segments = () if line is None else catalog.segments(stream, part, producer=line.producer)

@@ -1,8 +1,9 @@
 """What each version changed in a table, as the change feed reports it.
 
-The table of stable rows grows where the stable prefix does; only a recall takes rows from it. In
-the table of all rows a bucket changes when it is computed, corrected or promoted. Every version is
-reported by itself, so that a consumer may stop at any of them and has that version's snapshot.
+The table of stable rows grows where the stable prefix does; only a recall takes rows from it, and a
+revision replaces those of some buckets. In the table of all rows a bucket changes when it is
+computed, corrected or promoted. Every version is reported by itself, so that a consumer may stop at
+any of them and has that version's snapshot.
 """
 
 from __future__ import annotations
@@ -64,10 +65,29 @@ def stable_changes(
         added = parts_of(_ordered(live), _between(since_us, to_us))
         # A stable prefix becomes shorter by a recall alone, which supersedes what is behind it.
         removed = parts_of(_ordered(gone), _between(to_us, since_us))
+        for bucket in _revised_buckets(ended[version.version], begun[version.version]):
+            if _is_before(bucket.at_us, since_us) and _is_before(bucket.at_us, to_us):
+                span = Range(bucket.at_us, bucket.at_us + 1)
+                added += parts_of([s for s in (bucket.after,) if s], span)
+                removed += parts_of([s for s in (bucket.before,) if s], span)
         live = {span: one for span, one in live.items() if to_us is None or span.to_us > to_us}
         since_us = to_us
         if added or removed:
             yield StableChange(version=version, added=added, removed=removed)
+
+
+def _revised_buckets(
+    before: Sequence[Segment], after: Sequence[Segment]
+) -> Iterator[ChangedBucket]:
+    """The final buckets that a version replaced by other final ones, or by none."""
+    yield from _changed_buckets(
+        [segment for segment in before if segment.stability.is_final],
+        [segment for segment in after if segment.stability.is_final],
+    )
+
+
+def _is_before(at_us: int, end_us: int | None) -> bool:
+    return end_us is not None and at_us < end_us
 
 
 def _between(from_us: int | None, to_us: int | None) -> Range | None:

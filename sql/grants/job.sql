@@ -13,7 +13,7 @@ GRANT EXECUTE ON FUNCTION medusa.acknowledge, medusa.acquire_lease, medusa.acqui
     medusa.promise_many, medusa.record_certificate, medusa.record_delivery,
     medusa.record_sink_problem, medusa.record_transition, medusa.release_hold, medusa.release_lease,
     medusa.release_leases, medusa.renew_lease, medusa.renew_leases, medusa.stop_job,
-    medusa.take_up_job, medusa.to_ms, medusa.trim_line, medusa.withdraw_sink TO :"role";
+    medusa.take_up_job, medusa.bounds_of, medusa.to_ms, medusa.trim_line, medusa.withdraw_sink TO :"role";
 
 GRANT SELECT ON medusa_market.agreed_move, medusa_market.answer, medusa_market.audit,
     medusa_market.audit_head, medusa_market.contract_activation, medusa_market.contract_agreement,

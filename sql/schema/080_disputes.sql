@@ -10,19 +10,31 @@ CREATE TABLE medusa.recall (
     version     bigint NOT NULL CHECK (version > 0),
     recalled_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     made_in     xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    ranges      int8multirange,
+    changed     int8multirange,
     UNIQUE (line_id, generation),
     CONSTRAINT recall_says_why CHECK (
-        char_length(because) BETWEEN 1 AND 1000 AND char_length(who) BETWEEN 1 AND 200)
+        char_length(because) BETWEEN 1 AND 1000 AND char_length(who) BETWEEN 1 AND 200),
+    CONSTRAINT recall_is_of_a_suffix_or_of_ranges CHECK (
+        ranges IS NULL AND changed IS NULL
+        OR (ranges <> '{}' AND ranges @> changed
+            AND from_us = coalesce(lower(changed), 9223372036854775807)) IS TRUE)
 );
 COMMENT ON TABLE medusa.recall IS
-    'Recalls by operators: the generations of a line after the first, with the reason and the '
+    'Recalls and revisions: the generations of a line after the first, with the reason and the '
     'person; insert-only. Laws S1 and S2 hold within a generation.';
 COMMENT ON COLUMN medusa.recall.from_us IS
-    'The line begins again from this bucket on.';
+    'The line begins again from this bucket on; of a revision the first bucket that differs, the '
+    'greatest bigint if none does.';
 COMMENT ON COLUMN medusa.recall.version IS
-    'The version of the line in which rows were taken back; later ones are of this generation.';
+    'The version of the line in which rows were taken back; later ones are of this generation. A '
+    'revision replaces them in this version.';
 COMMENT ON COLUMN medusa.recall.made_in IS
     'The transaction in which the guards permit it.';
+COMMENT ON COLUMN medusa.recall.ranges IS
+    'Of a revision what it replaced, and nothing else (S13); NULL: a recall.';
+COMMENT ON COLUMN medusa.recall.changed IS
+    'Of a revision the buckets of the ranges that differ; NULL: a recall.';
 
 CREATE TABLE medusa.recall_follow (
     follow_id  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

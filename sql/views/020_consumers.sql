@@ -26,10 +26,10 @@ COMMENT ON VIEW medusa_api.views IS
 
 CREATE VIEW medusa_api.recalls WITH (security_invoker = true) AS
 SELECT p.stream, p.participant, p.replica, r.generation, r.from_us, r.because, r.who, r.version,
-    r.recalled_at
+    r.recalled_at, r.ranges, r.changed
 FROM medusa.recall AS r JOIN medusa.stream_producer AS p ON p.line_id = r.line_id;
 COMMENT ON VIEW medusa_api.recalls IS
-    'Recalls by operators: from which bucket on, by whom and why.';
+    'Recalls and revisions: from which bucket on, or which ranges, by whom and why.';
 
 CREATE VIEW medusa_api.certificates WITH (security_invoker = true) AS
 SELECT certificate_id, stream, participant, replica, version, suite, law, from_us, to_us, passed,

@@ -57,7 +57,7 @@ def offered(place: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., li
     long_but(
         6,
         [
-            (("re",), ["read", "recall", "recipient", "replay"]),
+            (("re",), ["read", "recall", "recipient", "replay", "revise"]),
             (("read", ""), ["connections_a", "prices", "trades"]),
             (("trim", "prices", "t"), ["trades"]),
             (("read", "prices", ""), []),

@@ -108,6 +108,7 @@ def baseline(tmp_path: Path) -> Path:
     views = folder / "views/020_consumers.sql"
     of_views = views.read_text().partition("CREATE VIEW medusa_api.views")
     views.write_text(of_views[0] + of_views[2].partition("until when.';\n")[2])
+    edit(views, "r.recalled_at, r.ranges, r.changed", "r.recalled_at")
     return folder
 
 

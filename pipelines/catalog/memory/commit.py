@@ -20,12 +20,14 @@ from medusa_core.commits import (
     OutputSegment,
     QuarantinedRecord,
 )
+from medusa_core.digest import Digest
 from medusa_core.errors import Conflict, Refused
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import Epoch, StreamName, Version
+from medusa_core.recalls import RecallResult
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
 from pipelines.catalog.memory import tables
-from pipelines.catalog.memory.recalled import check_commit
+from pipelines.catalog.memory.recalled import check_commit, revision_since
 from pipelines.catalog.memory.store import Transaction
 from pipelines.catalog.memory.tables import CommitRow, FileRow, LineRow, SegmentRow, VersionRow
 from pipelines.catalog.records import Assignment
@@ -123,8 +125,9 @@ def commit_step(transaction: Transaction, commit: Commit) -> CommitResult:
     for stream, line in lines.items():
         given = [segment for segment in commit.segments if segment.stream == stream]
         parts = sorted(given, key=lambda segment: segment.range)
-        # 4 Supersede overlapped tentative rows; what is final stays.
-        line = supersede(line, check_parts(transaction, line, parts))
+        # 4 Supersede overlapped tentative rows; what is final stays, but for what read a revision.
+        line = _revised(transaction, (stream, lease.key.producer), line, commit, parts)
+        line = supersede(line, check_parts(transaction, line, parts, commit))
         # 5 Write segments and files, and move the boundary.
         for segment in given:
             record_files(transaction, stream, segment.files)
@@ -141,8 +144,91 @@ def commit_step(transaction: Transaction, commit: Commit) -> CommitResult:
     return CommitResult(versions=versions, committed_at_ms=now_ms)
 
 
+def _revised(
+    transaction: Transaction, of: tuple[StreamName, Producer], line: LineRow, commit: Commit,
+    parts: list[OutputSegment],
+) -> LineRow:  # fmt: skip
+    """The line in its next generation, if a correction replaces final rows that read revisions."""
+    because = [
+        since
+        for part in parts
+        for row in line.live_over(part.range)
+        if (since := _may_be_revised(transaction, row, part, commit)) is not None
+    ]
+    if not because:
+        return line
+    return note_revision(
+        transaction, of, line, [(part.range, part.buckets) for part in parts], because[-1].because,
+        because[-1].who,
+    )  # fmt: skip
+
+
+def _may_be_revised(
+    transaction: Transaction, row: SegmentRow, part: OutputSegment, commit: Commit
+) -> RecallResult | None:
+    """The revision for which a correction may replace a final row by another final one."""
+    if is_tentative(row) or part.stability is not Stability.STABLE:
+        return None
+    if commit.cause is not Cause.CORRECTION:
+        return None
+    return revision_since(transaction, row, commit.lineage)
+
+
+def note_revision(
+    transaction: Transaction, of: tuple[StreamName, Producer], line: LineRow,
+    parts: list[tuple[Range, Mapping[int, Digest]]], because: str, who: str,
+) -> LineRow:  # fmt: skip
+    """The line in its next generation, in which these ranges hold these buckets."""
+    before = {
+        at: digest
+        for part, _ in parts
+        for row in line.live_over(part)
+        for at, digest in row.segment.within(part).items()
+    }
+    after = {at: digest for _, buckets in parts for at, digest in buckets.items()}
+    differ = (at for at in {*before, *after} if before.get(at) != after.get(at))
+    width_us = width_of(transaction, of[0])
+    changed = merged(Range(at, at + width_us) for at in differ)
+    revision = RecallResult(
+        stream=of[0],
+        producer=of[1],
+        generation=line.generation + 1,
+        from_us=changed[0].from_us if changed else FOREVER_US,
+        version=line.version,
+        because=because,
+        who=who,
+        recalled_at_ms=transaction.store.clock.now_ms,
+        ranges=merged(part for part, _ in parts),
+        changed=changed,
+    )
+    transaction.put(tables.RECALLS, (*of, revision.generation), revision)
+    return replace(line, generation=revision.generation)
+
+
+def merged(parts: Iterable[Range]) -> tuple[Range, ...]:
+    """The least runs that cover the same instants, in order."""
+    found: list[Range] = []
+    for part in sorted(parts):
+        if found and part.from_us <= found[-1].to_us:
+            found[-1] = found[-1].hull(part)
+        else:
+            found.append(part)
+    return tuple(found)
+
+
 def _key_now(transaction: Transaction, commit: Commit) -> str:
-    """The commit's key in the generations of its lines: what was recalled is computed anew."""
+    """The commit's key in the generations of its lines: what was recalled is computed anew.
+
+    A revision begins a generation itself; its key has none, so that it is found when it is sent
+    again.
+    """
+    if commit.cause is Cause.CORRECTION and any(
+        not is_tentative(row)
+        for segment in commit.segments
+        if (its := transaction.get(tables.LINES, (segment.stream, commit.lease.key.producer)))
+        for row in its.live_over(segment.range)
+    ):
+        return f"{commit.key}@revision"
     streams = sorted({segment.stream for segment in commit.segments})
     lines = (
         transaction.get(tables.LINES, (stream, commit.lease.key.producer)) for stream in streams
@@ -181,7 +267,9 @@ def width_of(transaction: Transaction, stream: StreamName) -> int:
     return record.width_us
 
 
-def check_parts(transaction: Transaction, line: LineRow, parts: list[OutputSegment]) -> list[Range]:
+def check_parts(
+    transaction: Transaction, line: LineRow, parts: list[OutputSegment], commit: Commit
+) -> list[Range]:
     """The ranges to be written, if they fit the grid, the line's life and what stands there."""
     past_us: int | None = None
     for part in parts:
@@ -197,7 +285,8 @@ def check_parts(transaction: Transaction, line: LineRow, parts: list[OutputSegme
         past_us = at.to_us
         for row in line.live_over(at):
             old = row.segment
-            if old.stability.is_final or not part.stability.is_final:
+            is_revised = _may_be_revised(transaction, row, part, commit) is not None
+            if (old.stability.is_final and not is_revised) or not part.stability.is_final:
                 raise Conflict(
                     f"segment {at} of {part.stream} is {old.stability.value} over "
                     f"{old.range}: read again and decide again"

@@ -84,8 +84,16 @@ def line_news(
         raise Refused(f"stream {stream} has no line by {producer}: deploy an assignment first")
     if after > line.version:
         raise Diverged(f"the line of {stream} by {producer} is at {line.version}, not {after}")
-    upto = _page_end(line, after, segments_max)
-    recalled = recalls_after(transaction, (stream, producer), after)
+    since = recalls_after(transaction, (stream, producer), after)
+    recalled = [recall for recall in since if not recall.is_revision]
+    is_whole = len(recalled) < len(since)
+    if is_whole and after > 0:
+        raise Refused(
+            f"the line of {stream} by {producer} was revised since version {after}, and a copy of "
+            "it cannot follow: remove the copy, and read the line again"
+        )
+    # A copy that is begun now has what is live, in one page.
+    upto = line.version if is_whole else _page_end(line, after, segments_max)
     # What a later page takes back is not reported first.
     again_us = min((r.from_us for r in recalled if r.version > upto), default=FOREVER_US)
     changed = [

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from medusa_core.commits import Lane, LeaseKey
 from medusa_core.fragments import Fragment
-from medusa_core.grid import BEGINNING_US
-from medusa_core.knowledge import Knowledge, Limits, TentativeKnowledge
+from medusa_core.grid import BEGINNING_US, Range
+from medusa_core.knowledge import Knowledge, Limits, RevisedKnowledge, TentativeKnowledge
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer, Segment
 from pipelines.catalog.knowledge_rows import (
@@ -32,8 +32,9 @@ from pipelines.catalog.memory import tables
 from pipelines.catalog.memory.commit import is_tentative
 from pipelines.catalog.memory.landing import landed_counts
 from pipelines.catalog.memory.lines import lineage_of, sorted_lines
+from pipelines.catalog.memory.recalled import recalls_after, revised_since
 from pipelines.catalog.memory.store import Transaction
-from pipelines.catalog.memory.tables import FragmentRow, LeaseRow, LineRow, SegmentRow
+from pipelines.catalog.memory.tables import NEVER, FragmentRow, LeaseRow, LineRow, SegmentRow
 from pipelines.catalog.records import Assignment
 
 
@@ -50,6 +51,7 @@ def read_knowledge(
     def make() -> Knowledge:
         assigned = read_assigned(transaction, participant, fragments, limits, apart)
         tentative = read_tentative(transaction, assigned, limits)
+        revised = read_revised(transaction, assigned, fragments)
         seen = [
             with_input_segments(
                 fragment,
@@ -58,7 +60,7 @@ def read_knowledge(
                     for request in requests_of(fragment, assigned)
                 ],
             )
-            for fragment in frontier_knowledge(assigned, fragments, tentative)
+            for fragment in frontier_knowledge(assigned, fragments, tentative, revised)
         ]
         return knowledge_of(participant, assigned, seen, limits)
 
@@ -146,6 +148,9 @@ def _line(
             bound=bound,
             path_ms=path_ms,
             lacks=next((s.missing for s in newest if not s.stability.is_final), None),
+            is_revised=any(r.changed for r in recalls_after(transaction, (stream, producer), NEVER))
+            if row.generation > 1
+            else False,
         )
 
     return transaction.made_of(("line", line_id), (row, record, declared, path_ms), make)
@@ -248,6 +253,34 @@ def _may_be_owed(
             if is_tentative(live) and live.segment.range.from_us <= at_us:
                 return False
     return True
+
+
+def read_revised(
+    transaction: Transaction, assigned: AssignedLines, fragments: Mapping[str, Fragment]
+) -> list[RevisedKnowledge]:
+    """The live final rows of the lines that are written here that read what was revised since."""
+    changed: dict[int, dict[StreamName, tuple[Range, ...]]] = {}
+    rows: dict[int, SegmentRow] = {}
+    kept_us: dict[int, int] = {}
+    for found in assigned.read_revised(fragments):
+        output, source = found.output, (found.input.stream, found.input.producer)
+        line = transaction.get(tables.LINES, (output.stream, output.producer))
+        for row in line.live if line else ():
+            since = () if is_tentative(row) else revised_since(transaction, row, source)
+            if line is not None and since:
+                rows[id(row)] = row
+                kept_us[id(row)] = BEGINNING_US if line.trimmed_us is None else line.trimmed_us
+                changed.setdefault(id(row), {})[source[0]] = since
+    parts = {at: rows[at].segment.range for at in rows}
+    return [
+        RevisedKnowledge(
+            segment=rows[at].segment,
+            part=Range(max(part.from_us, kept_us[at]), part.to_us),
+            changed=changed[at],
+        )
+        for at, part in sorted(parts.items(), key=lambda item: item[1])
+        if kept_us[at] < part.to_us
+    ]
 
 
 def read_segments(

@@ -33,6 +33,7 @@ from medusa_core.loads import WINDOW_MS, LoadSample, RecordedSample
 from medusa_core.market.declared import DeclaredCost
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version, check_name
 from medusa_core.recalls import RecallRequest, RecallResult
+from medusa_core.revisions import RevisionRequest
 from medusa_core.segments import Producer, Read, Segment, SegmentFile
 from medusa_core.sinks import DeliveryState, SinkRecord
 from medusa_core.states import Transition
@@ -46,6 +47,7 @@ from pipelines.catalog.memory import (
     landing,
     loads,
     recalled,
+    revisions,
     status,
     tables,
 )
@@ -553,6 +555,12 @@ class MemoryCatalog:
             return results
 
         return self.run(call)
+
+    def revise(self, request: RevisionRequest) -> RecallResult:
+        """See `Recalls.revise`."""
+        return self.run(
+            lambda transaction: revisions.revise(transaction, self._participant, request)
+        )
 
     def recalls(self, stream: StreamName | None = None) -> tuple[RecallResult, ...]:
         """See `Recalls.recalls`."""

@@ -16,8 +16,9 @@ from medusa_core.segments import Producer
 from pipelines.catalog.memory import tables
 from pipelines.catalog.memory.choices import COMPARED, DIVERGENCES
 from pipelines.catalog.memory.commit import lock_line, note_version, supersede, width_of
+from pipelines.catalog.memory.recalled import recalls_after
 from pipelines.catalog.memory.store import Table, Transaction
-from pipelines.catalog.memory.tables import LineRow, SegmentRow
+from pipelines.catalog.memory.tables import NEVER, LineRow, SegmentRow
 from pipelines.catalog.memory.trim import place_hold
 
 Line = tuple[StreamName, Producer]
@@ -59,6 +60,15 @@ def recall(
         raise Refused(
             f"{request.stream} begins at {line.origin_us}: recall it from there, or later"
         )
+
+    record = transaction.get(tables.STREAMS, request.stream)
+    if is_own and record is not None and record.kind == "source":
+        for revision in recalls_after(transaction, root, NEVER):
+            if any(part.to_us > request.from_us for part in revision.changed):
+                raise Refused(
+                    f"{request.stream} was revised behind {request.from_us} (generation "
+                    f"{revision.generation}), which its landed records lack: revise it again"
+                )
 
     # 2 Hold what is to be read again, 3 let nothing be committed meanwhile.
     again = closure(transaction, here, root, request.from_us)

@@ -38,6 +38,7 @@ _OURS: dict[str, type[MedusaError]] = {
     "MDS02": Refused,
     "MDS07": Refused,
     "MDS08": Conflict,
+    "MDS13": Refused,
     "MDLOG": Refused,
 }
 _OF_POSTGRES: dict[str, tuple[type[MedusaError], str]] = {

@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import Connection
 
 from medusa_core.fragments import Fragment
-from medusa_core.knowledge import Knowledge, Limits, TentativeKnowledge
+from medusa_core.grid import BEGINNING_US, Range
+from medusa_core.knowledge import Knowledge, Limits, RevisedKnowledge, TentativeKnowledge
+from medusa_core.names import StreamName
 from medusa_core.segments import Read, Segment
 from medusa_core.step_costs import Cost
 from pipelines.catalog import knowledge_rows
@@ -46,7 +48,8 @@ class PostgresDeployments(HomeDatabase, Deployments):
         with errors_of_catalog(), self._snapshot() as connection:
             assigned = self._assigned_lines(connection, fragments, limits)
             tentative = self._tentative(connection, assigned, limits)
-            seen = knowledge_rows.frontier_knowledge(assigned, fragments, tentative)
+            revised = self._revised(connection, assigned.read_revised(fragments), limits)
+            seen = knowledge_rows.frontier_knowledge(assigned, fragments, tentative, revised)
             requests = [
                 (at, r)
                 for at, f in enumerate(seen)
@@ -101,6 +104,42 @@ class PostgresDeployments(HomeDatabase, Deployments):
             segment = rows.segment_of(row, line.stream, line.producer)
             tentative.append(TentativeKnowledge(segment=segment, reads=tuple(mine)))
         return tentative
+
+    def _revised(
+        self,
+        connection: Connection,
+        inputs: Sequence[knowledge_rows.RevisedInput],
+        limits: Limits,
+    ) -> list[RevisedKnowledge]:
+        if not inputs:
+            return []
+        lines = {found.output.line_id: found.output for found in inputs}
+        pairs = [
+            {
+                "output": found.output.line_id,
+                "input": found.input.line_id,
+                "back_us": found.back_us,
+                "delay_us": found.delay_us,
+            }
+            for found in inputs
+        ]
+        values = {"pairs": json.dumps(pairs), "segments_max": limits.buckets_per_step_max}
+        revised: list[RevisedKnowledge] = []
+        for row in connection.execute(query("knowledge_revised"), values).mappings():
+            line = lines[row["line_id"]]
+            changed: dict[StreamName, list[Range]] = {}
+            for name, from_us, to_us in sorted(row["changed"]):
+                changed.setdefault(StreamName(name), []).append(Range(from_us, to_us))
+            segment = rows.segment_of(row, line.stream, line.producer)
+            kept_us = BEGINNING_US if row["trimmed_us"] is None else row["trimmed_us"]
+            revised.append(
+                RevisedKnowledge(
+                    segment=segment,
+                    part=Range(max(segment.range.from_us, kept_us), segment.range.to_us),
+                    changed={name: tuple(parts) for name, parts in changed.items()},
+                )
+            )
+        return revised
 
 
 def segment_answers(

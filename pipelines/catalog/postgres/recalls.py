@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 
+from medusa_core.fragments import landing_fragment
+from medusa_core.grid import Range
 from medusa_core.names import StreamName, Version
 from medusa_core.recalls import RecallRequest, RecallResult
+from medusa_core.revisions import RevisionRequest
 from pipelines.catalog.postgres.home_database import HomeDatabase
-from pipelines.catalog.postgres.rows import Row, producer_of
+from pipelines.catalog.postgres.rows import Row, producer_of, segment_fields
 from pipelines.catalog.processing_roles import Recalls
 
 
@@ -29,6 +32,27 @@ def recall_document(request: RecallRequest, *, explain: bool) -> str:
     )
 
 
+def revision_document(request: RevisionRequest) -> str:
+    """What `medusa.revise` takes."""
+    return json.dumps(
+        {
+            "key": request.key,
+            "stream": request.stream,
+            "participant": request.producer.participant,
+            "replica": request.producer.replica,
+            "fragment": landing_fragment(request.stream),
+            "generation": request.generation,
+            "because": request.because,
+            "who": request.who,
+            "parts": [
+                {"plan": one.plan, **segment_fields(one.segment)} for one in request.segments
+            ],
+            "behind": dict(request.behind),
+            "needed": {fragment: dict(inputs) for fragment, inputs in request.needed.items()},
+        }
+    )
+
+
 def recalled_of(row: Row) -> RecallResult:
     """A recall, made here or reported by a partner."""
     return RecallResult(
@@ -42,6 +66,8 @@ def recalled_of(row: Row) -> RecallResult:
         recalled_at_ms=row["recalled_at_ms"],
         segments=row.get("segments", 0),
         rows=row.get("rows", 0),
+        ranges=tuple(Range(*bounds) for bounds in row.get("ranges") or ()),
+        changed=tuple(Range(*bounds) for bounds in row.get("changed") or ()),
     )
 
 
@@ -52,6 +78,10 @@ class PostgresRecalls(HomeDatabase, Recalls):
         """See `Recalls.recall`."""
         document = recall_document(request, explain=explain)
         return tuple(recalled_of(row) for row in self._value("recall", request=document))
+
+    def revise(self, request: RevisionRequest) -> RecallResult:
+        """See `Recalls.revise`."""
+        return recalled_of(self._value("revise", request=revision_document(request)))
 
     def recalls(self, stream: StreamName | None = None) -> tuple[RecallResult, ...]:
         """See `Recalls.recalls`."""

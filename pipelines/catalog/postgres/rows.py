@@ -15,6 +15,7 @@ from medusa_core.commits import (
     Lane,
     Lease,
     LeaseKey,
+    OutputSegment,
     QuarantinedRecord,
     StepMetrics,
 )
@@ -102,25 +103,28 @@ def deployment_document(deployment: Deployment) -> str:
     )
 
 
+def segment_fields(segment: OutputSegment) -> dict[str, Any]:
+    """A segment to be written, as the functions take it."""
+    buckets = sorted(segment.buckets.items())
+    return {
+        "from_us": segment.range.from_us,
+        "to_us": segment.range.to_us,
+        "stability": segment.stability.value,
+        "fresh_ms": segment.fresh_ms,
+        "missing": list(segment.missing),
+        "bucket_us": [at_us for at_us, _ in buckets],
+        "bucket_rows": [digest.rows for _, digest in buckets],
+        "sum_a": [digest.sum_a for _, digest in buckets],
+        "sum_b": [digest.sum_b for _, digest in buckets],
+        "files": files_document(segment.files),
+    }
+
+
 def commit_document(commit: Commit) -> str:
     """What medusa.commit_step takes."""
     streams: dict[StreamName, list[dict[str, Any]]] = {}
     for segment in commit.segments:
-        buckets = sorted(segment.buckets.items())
-        streams.setdefault(segment.stream, []).append(
-            {
-                "from_us": segment.range.from_us,
-                "to_us": segment.range.to_us,
-                "stability": segment.stability.value,
-                "fresh_ms": segment.fresh_ms,
-                "missing": list(segment.missing),
-                "bucket_us": [at_us for at_us, _ in buckets],
-                "bucket_rows": [digest.rows for _, digest in buckets],
-                "sum_a": [digest.sum_a for _, digest in buckets],
-                "sum_b": [digest.sum_b for _, digest in buckets],
-                "files": files_document(segment.files),
-            }
-        )
+        streams.setdefault(segment.stream, []).append(segment_fields(segment))
     return json.dumps(
         {
             "key": commit.key,
@@ -430,6 +434,7 @@ def assigned_lines_of(document: Row) -> AssignedLines:
                 bound=bound_of(*ln["bound"]) if ln["bound"] else None,
                 path_ms=ln["path_ms"] or 0,
                 lacks=None if ln["lacks"] is None else tuple(map(StreamName, ln["lacks"])),
+                is_revised=ln["is_revised"],
             )
             for ln in document["lines"] or ()
         ),

@@ -19,6 +19,8 @@ DECLARE
     at_us    bigint;
     end_at   bigint;
     old_id   bigint;
+    since    bigint;
+    revised_by bigint;
 BEGIN
     SELECT * INTO args FROM jsonb_to_record(request) AS w (
         key text, fragment text, partition integer, participant text, replica integer,
@@ -27,7 +29,7 @@ BEGIN
 
     -- 1 The same key committed before? Its answer again.
     sent := args.key;
-    args.key := medusa.key_now(sent, args.streams, args.participant, args.replica);
+    args.key := medusa.key_now(sent, args.streams, args.participant, args.replica, args.cause);
     SELECT * INTO made FROM medusa.commit AS c WHERE c.key = args.key;
     IF FOUND THEN
         RETURN medusa.answer(made, true);
@@ -89,7 +91,7 @@ BEGIN
     -- The lines may have been waited for: the lease may have ended, or a newer epoch come (S8).
     clock := medusa.check_lease(args.fragment, args.partition, args.participant, args.replica,
         args.lane, args.epoch, args.holder);
-    args.key := medusa.key_now(sent, args.streams, args.participant, args.replica);
+    args.key := medusa.key_now(sent, args.streams, args.participant, args.replica, args.cause);
     INSERT INTO medusa.commit (key, fragment, partition, participant, replica, lane, epoch, plan,
         cause, from_us, to_us, versions, committed_at)
     VALUES (args.key, args.fragment, args.partition, args.participant, args.replica,
@@ -109,6 +111,7 @@ BEGIN
         -- 4 Supersede overlapped tentative rows; what is final stays (S2, S3).
         past_us := NULL;
         begin_us := NULL;
+        revised_by := NULL;
         olds := '{}';
         FOR part IN
             SELECT * FROM jsonb_to_recordset(parts) AS r
@@ -145,7 +148,17 @@ BEGIN
                 ) AS last
                 WHERE last.from_us < part.to_us
             LOOP
-                IF old.stability <> 'tentative' OR part.stability = 'tentative' THEN
+                -- A correction may replace what is final and read what was revised since, if it reads that.
+                since := NULL;
+                IF args.cause = 'correction' AND old.stability = 'stable'
+                    AND part.stability = 'stable'
+                THEN
+                    since := medusa.revision_since(old.segment_id, args.lineage);
+                    revised_by := greatest(revised_by, since);
+                END IF;
+                IF since IS NULL
+                    AND (old.stability <> 'tentative' OR part.stability = 'tentative')
+                THEN
                     RAISE EXCEPTION 'segment [%, %) of % is % over [%, %): '
                         'read again and decide again', part.from_us, part.to_us, line.stream,
                         old.stability, old.from_us, old.to_us USING ERRCODE = 'MD002';
@@ -155,6 +168,10 @@ BEGIN
                 END IF;
             END LOOP;
         END LOOP;
+        IF revised_by IS NOT NULL THEN
+            PERFORM medusa.revise_line(line.line_id, line.version, parts, r.because, r.who)
+            FROM medusa.recall AS r WHERE r.recall_id = revised_by;
+        END IF;
         FOREACH old_id IN ARRAY olds LOOP
             PERFORM medusa.supersede(old_id, line.version, parts);
         END LOOP;

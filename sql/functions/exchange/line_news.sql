@@ -8,6 +8,7 @@ DECLARE
     first bigint;
     gone bigint;
     again bigint;
+    is_whole boolean;
 BEGIN
     SELECT p.line_id, p.last_version, p.origin_us, p.end_us,
         coalesce(p.trimmed_us, -9223372036854775808) AS trimmed_us INTO line
@@ -23,6 +24,14 @@ BEGIN
             'call its operator', line_news.stream, line_news.participant, line_news.replica,
             line.last_version, line_news.after USING ERRCODE = 'MD006';
     END IF;
+    -- A copy cannot be revised. One that is begun now has what is live, in one page.
+    is_whole := EXISTS (SELECT FROM medusa.recall AS r
+        WHERE r.line_id = line.line_id AND r.version > line_news.after AND r.ranges IS NOT NULL);
+    IF is_whole AND line_news.after > 0 THEN
+        RAISE EXCEPTION 'the line of % by %/% was revised since version %, and a copy of it cannot '
+            'follow: remove the copy, and read the line again', line_news.stream,
+            line_news.participant, line_news.replica, line_news.after USING ERRCODE = 'MD001';
+    END IF;
     -- A page ends with a whole version, and holds one at least.
     SELECT min(p.begin_version), max(p.begin_version) FILTER (WHERE p.i > line_news.segments_max)
     INTO first, upto
@@ -33,7 +42,7 @@ BEGIN
             AND s.to_us > line.trimmed_us  -- before it all counts as gone, removed or not yet
         ORDER BY s.begin_version LIMIT line_news.segments_max + 1
     ) AS p;
-    upto := CASE WHEN upto IS NULL THEN line.last_version ELSE greatest(upto - 1, first) END;
+    upto := CASE WHEN upto IS NULL OR is_whole THEN line.last_version ELSE greatest(upto - 1, first) END;
     -- What a later page takes back is not reported first.
     SELECT coalesce(min(r.from_us), 9223372036854775807) INTO again FROM medusa.recall AS r
     WHERE r.line_id = line.line_id AND r.version > upto;
@@ -103,7 +112,7 @@ BEGIN
             SELECT jsonb_agg(jsonb_build_object('generation', r.generation, 'from_us', r.from_us,
                 'version', r.version, 'because', r.because) ORDER BY r.generation)
             FROM medusa.recall AS r
-            WHERE r.line_id = line.line_id AND r.version > line_news.after),
+            WHERE r.line_id = line.line_id AND r.version > line_news.after AND r.ranges IS NULL),
         'plans', (
             SELECT jsonb_agg(jsonb_build_object('id', p.id, 'network', p.network,
                 'document', p.document) ORDER BY p.id)

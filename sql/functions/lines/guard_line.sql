@@ -2,8 +2,12 @@ CREATE OR REPLACE FUNCTION medusa.guard_line() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     is_recalled boolean := false;
+    is_revised  boolean;
 BEGIN
     IF NEW.generation IS DISTINCT FROM OLD.generation THEN
+        SELECT r.ranges IS NOT NULL INTO is_revised FROM medusa.recall AS r
+        WHERE (r.line_id, r.generation) = (OLD.line_id, NEW.generation)
+            AND r.made_in = pg_current_xact_id_if_assigned();
         is_recalled := NEW.generation > OLD.generation AND NEW.generation = (
                 SELECT max(r.generation) FROM medusa.recall AS r
                 WHERE r.line_id = OLD.line_id AND r.made_in = pg_current_xact_id_if_assigned())
@@ -16,6 +20,7 @@ BEGIN
             RAISE EXCEPTION 'the line of % is of generation %: only medusa.recall begins another',
                 OLD.stream, OLD.generation USING ERRCODE = 'MDS01';
         END IF;
+        is_recalled := NOT is_revised;  -- a revision moves no boundary
     END IF;
     IF (NEW.line_id, NEW.stream, NEW.participant, NEW.replica)
         IS DISTINCT FROM (OLD.line_id, OLD.stream, OLD.participant, OLD.replica)

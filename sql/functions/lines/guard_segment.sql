@@ -18,8 +18,10 @@ BEGIN
             same.end_version := NEW.end_version;
             IF same IS NOT DISTINCT FROM NEW AND EXISTS (
                 SELECT FROM medusa.recall AS r
-                WHERE r.line_id = OLD.line_id AND r.from_us < OLD.to_us
-                    AND r.made_in = pg_current_xact_id_if_assigned())
+                WHERE r.line_id = OLD.line_id AND r.made_in = pg_current_xact_id_if_assigned()
+                    AND (r.ranges IS NULL AND r.from_us < OLD.to_us
+                        OR r.version = NEW.end_version
+                            AND r.ranges && int8range(OLD.from_us, OLD.to_us)))
             THEN
                 RETURN NEW;
             END IF;
@@ -57,7 +59,8 @@ BEGIN
     WHERE p.line_id = NEW.line_id;
     IF born > 1 THEN
         SELECT coalesce(max(r.generation), 1) INTO NEW.generation FROM medusa.recall AS r
-        WHERE r.line_id = NEW.line_id AND r.version < NEW.version;
+        WHERE r.line_id = NEW.line_id AND (r.ranges IS NULL AND r.version < NEW.version
+            OR r.version <= NEW.version AND r.ranges && int8range(NEW.from_us, NEW.to_us));
     END IF;
     IF NEW.from_us % width <> 0 OR NEW.to_us % width <> 0 THEN
         RAISE EXCEPTION 'segment [%, %) of % is not on its grid: give multiples of % us',
@@ -96,5 +99,5 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION medusa.guard_segment() IS
     'S2: a row begins live and keeps its content; only a tentative one may be superseded, or '
-    'in a recall any. Rows are on the grid, after all trimmed buckets, and name files of their '
+    'in a recall any, and in a revision those of its ranges. Rows are on the grid, after all trimmed buckets, and name files of their '
     'stream. Of a final row only the file may change, for one with the same rows.';

@@ -34,6 +34,13 @@ BEGIN
         RAISE EXCEPTION '% begins at %: recall it from there on, or later', args.stream,
             coalesce(line.origin_us::text, 'no time yet') USING ERRCODE = 'MD001';
     END IF;
+    SELECT max(r.generation) AS generation INTO one FROM medusa.recall AS r
+    WHERE line.is_own AND line.kind = 'source' AND r.line_id = line.line_id
+        AND upper(r.changed) > args.from_us;
+    IF one.generation IS NOT NULL THEN
+        RAISE EXCEPTION '% was revised behind % (generation %), which its landed records lack: '
+            'revise it again', args.stream, args.from_us, one.generation USING ERRCODE = 'MD001';
+    END IF;
 
     BEGIN
         -- 2 Hold what is to be read again; holds come before locks of lines, as in a trim.

@@ -1,0 +1,124 @@
+"""`medusa revise`: add, remove or replace final records of a source, and nothing else.
+
+The plan is printed first. Without --yes the command asks; where there is no terminal it refuses.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from medusa_core.errors import Refused
+from pipelines.base.settings import Settings
+from pipelines.base.text_table import table
+from pipelines.base.time_text import counted, iso
+from pipelines.cli.arguments import add_home, add_json
+
+if TYPE_CHECKING:
+    from pipelines.operations.stream_revision import StreamRevisionResult
+
+HELP = "add, remove or replace final records of a source, and compute what needs them again"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa revise`."""
+    parser.add_argument("stream", metavar="STREAM")
+    action = parser.add_mutually_exclusive_group(required=True)
+    action.add_argument("--add", metavar="FILE", help="add the records of this file")
+    action.add_argument("--remove", metavar="FILE", help="remove the records of this file")
+    replace = "let the records of this file be all that the buckets hold which they lie in"
+    action.add_argument("--replace", metavar="FILE", help=replace)
+    why = "the reason, in a sentence; it is kept and shown to the readers of the stream"
+    parser.add_argument("--because", metavar="TEXT", help=why)
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    explain = "print what would be revised, change nothing"
+    parser.add_argument("--explain", action="store_true", help=explain)
+    add_home(parser)
+    add_json(parser)
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Revise, or with --explain print the plan."""
+    from pipelines.operations.stream_revision import StreamRevisionRequest, prepare_revision
+    from pipelines.participant.revising import RevisionAction
+
+    action = next(a for a in RevisionAction if getattr(options, a.value) is not None)
+    request = StreamRevisionRequest(
+        participant=options.participant,
+        stream=options.stream,
+        action=action,
+        file=Path(getattr(options, action.value)),
+        because=options.because,
+    )
+    with prepare_revision(settings, request) as prepared:
+        result = prepared.plan
+        if not options.explain:
+            if not options.yes and not _is_agreed(result):
+                print("nothing was changed")
+                return 0
+            result = prepared.carry_out()
+    if options.json:
+        print(json.dumps(document(result), indent=1, allow_nan=False))
+    else:
+        print(render(result))
+    return 0
+
+
+def _is_agreed(plan: StreamRevisionResult) -> bool:
+    """Print the plan and ask; Refused where nobody can answer."""
+    if not sys.stdin.isatty():
+        raise Refused(
+            f"revising {plan.stream} replaces {counted(plan.rows_before, 'row')} that were final: "
+            "look with --explain, then give --yes"
+        )
+    print(_lines(plan))
+    try:
+        return input("revise this? [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
+def document(result: StreamRevisionResult) -> Mapping[str, Any]:
+    """The result for JSON."""
+    done = result.done
+    return {
+        "participant": result.participant,
+        "stream": result.stream,
+        "explained": done is None,
+        "because": result.because,
+        "who": result.who,
+        "generation": None if done is None else done.generation,
+        "version": None if done is None else done.version,
+        "ranges": [{"from": iso(p.from_us), "to": iso(p.to_us)} for p in result.ranges],
+        "rows_before": result.rows_before,
+        "rows_after": result.rows_after,
+        "behind": [
+            {"stream": one.stream, "from": iso(one.from_us), "buckets": one.buckets}
+            for one in result.behind.streams
+        ],
+    }
+
+
+def render(result: StreamRevisionResult) -> str:
+    """The result for a terminal."""
+    done = result.done
+    last = "nothing was changed"
+    if done is not None:
+        last = f"revised: generation {done.generation}, version {done.version}"
+    return "\n".join([_lines(result), "", last])
+
+
+def _lines(result: StreamRevisionResult) -> str:
+    own = f"{counted(result.rows_before, 'row')} before, {counted(result.rows_after, 'row')} after"
+    rows = [
+        (result.stream, iso(result.ranges[0].from_us), counted(len(result.ranges), "range"), own),
+        *(
+            (one.stream, iso(one.from_us), counted(one.buckets, "bucket"), "may be computed again")
+            for one in result.behind.streams
+        ),
+    ]
+    return table(("stream", "from", "size", "what"), rows)

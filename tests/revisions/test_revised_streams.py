@@ -1,0 +1,178 @@
+"""A source that is revised, and all that is computed from it: with real files, in Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medusa_core.names import StreamName
+from medusa_core.network import Aggregate, Filter, Join, Network, Output, Source
+from pipelines.base.settings import Settings
+from pipelines.cli.main import main
+from pipelines.homes.home import Home, open_home
+from tests.home_pool import home_pool
+from tests.replaying import SECOND_US, SOLO, Digests, Replayer, digests
+from tests.sweeps import long_but
+
+MONKEY = pytest.MonkeyPatch
+CAPTURED = pytest.CaptureFixture[str]
+CALLS, COUNTS, BUSY = (StreamName(name) for name in ("calls", "counts", "busy"))
+WHY = ("--because", "the line was read twice")
+BUCKET_S = 10
+
+NETWORK = Network(
+    name="revised",
+    sources=(
+        Source(
+            name="calls", columns={"at_s": "bigint", "line": "string"}, time="at_s", time_unit="s"
+        ),
+    ),
+    boxes=(
+        Aggregate(
+            name="counted", input="calls", size="20s", advance="10s", group_by=("line",),
+            columns={"n": "count(*)"},
+        ),
+        Filter(name="many", input="counted", cases={"yes": "n > 4"}, fragment="tail"),
+        Join(
+            name="pairs", left="many.yes", right="calls", on=("line",), within=("-5s", "0s"),
+            columns={"line": "left.line", "n": "left.n", "at_s": "right.at_s"}, fragment="tail",
+        ),
+    ),
+    outputs=(Output(name="counts", input="counted"), Output(name="busy", input="pairs")),
+)  # fmt: skip
+
+
+def calls(*, dropped: Sequence[int] = (), extra: Sequence[int] = ()) -> str:
+    """A call every four seconds on line a, every seven on line b, for 200 seconds."""
+    seconds = [at for at in range(0, 200, 4) if at not in dropped]
+    rows = [(at, "a") for at in (*seconds, *extra)] + [(at, "b") for at in range(0, 200, 7)]
+    return "".join(f"{at},{line}\n" for at, line in sorted(rows))
+
+
+def a_file(path: Path, rows: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("at_s,line\n" + rows)
+    return path
+
+
+@dataclass
+class RevisedHome:
+    """A home in which the calls were replayed."""
+
+    home: Home
+    settings: Settings
+    replayer: Replayer
+    folder: Path
+    monkeypatch: MONKEY
+
+    def run(self) -> None:
+        """Compute what is owed."""
+        inputs = {"calls": [self.folder / "in/calls.csv"]}
+        self.replayer.run(self.home, NETWORK, inputs, width_s=BUCKET_S)
+
+    def revise(self, *words: str) -> int:
+        self.monkeypatch.setenv("MEDUSA_DIR", str(self.settings.directory))
+        self.monkeypatch.setenv("MEDUSA_CATALOG_URL", str(self.settings.catalog_url))
+        return main(["revise", "calls", *words])
+
+    def digests(self) -> Digests:
+        """Of all outputs, by bucket."""
+        return digests(self.home, NETWORK)
+
+    def corrected(self) -> list[tuple[str, int, int]]:
+        """The buckets, in seconds, that corrections computed."""
+        return [
+            (stream, r.ranges[at].from_us // SECOND_US, r.ranges[at].to_us // SECOND_US)
+            for stream in (COUNTS, BUSY)
+            for r in self.home.catalog.recalls(stream)
+            for at in range(len(r.ranges))
+        ]
+
+
+@pytest.fixture
+def revised(replayer: Replayer, tmp_path: Path, monkeypatch: MONKEY) -> Iterator[RevisedHome]:
+    a_file(tmp_path / "in/calls.csv", calls())
+    with (
+        home_pool(replayer.server, tmp_path / "home", SOLO) as settings,
+        open_home(settings, SOLO) as home,
+    ):
+        found = RevisedHome(home, settings, replayer, tmp_path, monkeypatch)
+        found.run()
+        yield found
+
+
+def of_whole(replayer: Replayer, folder: Path, rows: str) -> Digests:
+    """What a replay of these records computes in a home of its own."""
+    with replayer.home("whole") as home:
+        inputs = {"calls": [a_file(folder / "whole/calls.csv", rows)]}
+        replayer.run(home, NETWORK, inputs, width_s=BUCKET_S)
+        return digests(home, NETWORK)
+
+
+ACTIONS = {
+    "add": ("--add", "85,a\n86,a\n87,a\n", calls(extra=(85, 86, 87))),
+    "remove": ("--remove", "84,a\n88,a\n", calls(dropped=(84, 88))),
+    "replace": ("--replace", "81,a\n84,b\n", calls(dropped=(80, 84, 88), extra=(81,))),
+}
+
+
+@pytest.mark.parametrize("action", long_but(1, ACTIONS))
+def test_a_revised_home_holds_what_a_replay_of_the_right_records_computes(
+    action: str, revised: RevisedHome, tmp_path: Path
+) -> None:
+    option, rows, whole = ACTIONS[action]
+    before = revised.digests()
+    assert revised.revise(option, str(a_file(tmp_path / "it.csv", rows)), *WHY, "--yes") == 0
+    assert revised.digests() == before, "results stay as they are until they are computed again"
+    revised.run()
+    assert revised.digests() == of_whole(revised.replayer, tmp_path, whole)
+    assert revised.digests() != before
+    # The bucket from 80 s is needed by the windows that end at 90 s and 100 s.
+    counted = [part for part in revised.corrected() if part[0] == COUNTS]
+    assert counted == [(COUNTS, 80, 100)]
+    assert all(80 <= begin < end <= 110 for _, begin, end in revised.corrected())
+
+
+def test_the_plan_names_what_may_change_and_changes_nothing(
+    revised: RevisedHome, tmp_path: Path, capsys: CAPTURED
+) -> None:
+    file = str(a_file(tmp_path / "it.csv", "85,a\n"))
+    capsys.readouterr()
+    assert revised.revise("--add", file, *WHY, "--explain", "--json") == 0
+    plan: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert (plan["explained"], plan["rows_before"], plan["rows_after"]) == (True, 4, 5)
+    assert [(one["stream"], one["buckets"]) for one in plan["behind"]] == [
+        ("busy", 2),
+        ("counts", 2),
+    ]
+    assert revised.revise("--add", file, *WHY) == 2, "without a terminal it needs --yes"
+    assert revised.home.catalog.recalls() == ()
+    assert revised.revise("--add", file, *WHY, "--yes") == 0
+    (done,) = revised.home.catalog.recalls()
+    assert (done.stream, done.because) == (CALLS, WHY[1])
+    assert "generation 2" in capsys.readouterr().out
+
+
+REFUSED = {
+    "a record that is not there": (("--remove", "85,a\n", *WHY), "not in the stream"),
+    "a record behind the end": (("--add", "900,a\n", *WHY), "outside of what is stable"),
+    "a record that does not fit": (("--add", "85,a\nx,a\n", *WHY), "correct it"),
+    "no record": (("--add", "", *WHY), "no record"),
+    "no reason": (("--add", "85,a\n"), "--because"),
+}
+
+
+def test_what_cannot_be_revised_is_refused_in_a_sentence(
+    revised: RevisedHome, tmp_path: Path, capsys: CAPTURED
+) -> None:
+    for name, ((option, rows, *why), words) in REFUSED.items():
+        capsys.readouterr()
+        file = str(a_file(tmp_path / "it.csv", rows))
+        assert revised.revise(option, file, *why, "--yes") == 2, name
+        assert words in capsys.readouterr().err, name
+    assert revised.home.catalog.recalls() == ()
