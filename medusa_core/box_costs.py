@@ -16,6 +16,7 @@ from medusa_core.network import (
     Aggregate,
     Box,
     Deduplicate,
+    Every,
     Filter,
     Function,
     Join,
@@ -23,6 +24,7 @@ from medusa_core.network import (
     Map,
     Rank,
     Resample,
+    Running,
     Session,
     Union,
 )
@@ -44,6 +46,8 @@ COEFFICIENTS_US: Mapping[str, float] = {
     "resample": 5.8,
     "rank": 2.7,
     "deduplicate": 0.2,
+    "running": 2.7,
+    "every": 2.7,
 }
 """Kind of box -> microseconds of CPU for each record that it reads."""
 
@@ -58,12 +62,22 @@ def cost_kind(box: Box) -> str | None:
             if any("distinct" in text.lower() for text in box.columns.values()):
                 return "distinct"
             return "sliding" if box.advance_us < box.size_us else "aggregate"
-        case Filter() | Map() | Union() | Join() | Lookup() | Resample() | Rank() | Deduplicate():
-            return type(box).__name__.lower()
-        case Session():
-            return "session"
         case Function():
             return None
+        case (
+            Filter()
+            | Map()
+            | Union()
+            | Join()
+            | Lookup()
+            | Resample()
+            | Rank()
+            | Deduplicate()
+            | Running()
+            | Every()
+            | Session()
+        ):
+            return type(box).__name__.lower()
     assert_never(box)
 
 
@@ -77,4 +91,6 @@ def rows_out(box: Box, records: float) -> float:
             return records * AGGREGATED_ROWS
         case Join() | Lookup():
             return records / 2
+        case Every():
+            return records / box.n
     return records
