@@ -1,8 +1,9 @@
 """What a network costs before it has run: CPU per record, by the kinds of its boxes.
 
 The coefficients were measured by `python -m bench boxes`, in steps of 250,000 records of three
-columns, to about 0.1 us; that of a Filter is below what can be seen, and that of a Session is a
-guess. They say which box is dear and what the order of magnitude is, not what a machine takes:
+columns, to about 0.1 us; that of a Filter is below what can be seen. That of a Running was measured
+next to that of a Rank on a busy machine, as 0.8 of it; those of a Session and an Every are guesses.
+They say which box is dear and what the order of magnitude is, not what a machine takes:
 expressions, keys, columns and the size of steps all count. What a fragment costs once it runs is
 metered (`medusa status`).
 """
@@ -46,7 +47,7 @@ COEFFICIENTS_US: Mapping[str, float] = {
     "resample": 5.8,
     "rank": 2.7,
     "deduplicate": 0.2,
-    "running": 2.7,
+    "running": 2.2,
     "every": 2.7,
 }
 """Kind of box -> microseconds of CPU for each record that it reads."""
