@@ -27,6 +27,7 @@ from medusa_core.network import (
     Aggregate,
     Box,
     Deduplicate,
+    Every,
     Filter,
     Join,
     Lookup,
@@ -35,6 +36,7 @@ from medusa_core.network import (
     Output,
     Rank,
     Resample,
+    Running,
     Session,
     Source,
     Union,
@@ -78,6 +80,14 @@ KINDS: Mapping[str, tuple[Box, ...]] = {
     "deduplicate": (
         Deduplicate(name="box", input="left", by=("key", "port"), within="10s"),
     ),
+    "running": (
+        Running(name="box", input="left", by=("key",), within="10s", columns=_COUNT),
+    ),
+    "every": (
+        # Of a full group it is known that count(*) < 0 is false, and nothing would be computed.
+        Every(name="box", input="left", by=("key",), n=10, within="10s",
+              columns={"n": "sum(port)"}),
+    ),
     "join": (
         Join(name="box", left="left", right="right", on=("key",), within=("-100ms", "100ms")),
     ),
@@ -87,7 +97,8 @@ KINDS: Mapping[str, tuple[Box, ...]] = {
 def network_of(boxes: tuple[Box, ...]) -> Network:
     """The boxes, if any, between two sources and a Filter that lets nothing through."""
     last = boxes[-1].name if boxes else "left"
-    probe = "n < 0" if boxes and isinstance(boxes[-1], Aggregate | Session) else "port < 0"
+    is_grouped = bool(boxes) and isinstance(boxes[-1], Aggregate | Session | Every)
+    probe = "n < 0" if is_grouped else "port < 0"
     has_two = any(isinstance(box, Union | Join | Lookup) for box in boxes)
     return Network(
         name="cost",

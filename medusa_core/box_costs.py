@@ -1,8 +1,9 @@
 """What a network costs before it has run: CPU per record, by the kinds of its boxes.
 
 The coefficients were measured by `python -m bench boxes`, in steps of 250,000 records of three
-columns, to about 0.1 us; that of a Filter is below what can be seen, and that of a Session is a
-guess. They say which box is dear and what the order of magnitude is, not what a machine takes:
+columns, to about 0.1 us; that of a Filter is below what can be seen. That of a Running was measured
+next to that of a Rank on a busy machine, as 0.8 of it; those of a Session and an Every are guesses.
+They say which box is dear and what the order of magnitude is, not what a machine takes:
 expressions, keys, columns and the size of steps all count. What a fragment costs once it runs is
 metered (`medusa status`).
 """
@@ -16,6 +17,7 @@ from medusa_core.network import (
     Aggregate,
     Box,
     Deduplicate,
+    Every,
     Filter,
     Function,
     Join,
@@ -23,6 +25,7 @@ from medusa_core.network import (
     Map,
     Rank,
     Resample,
+    Running,
     Session,
     Union,
 )
@@ -44,6 +47,8 @@ COEFFICIENTS_US: Mapping[str, float] = {
     "resample": 5.8,
     "rank": 2.7,
     "deduplicate": 0.2,
+    "running": 2.2,
+    "every": 2.7,
 }
 """Kind of box -> microseconds of CPU for each record that it reads."""
 
@@ -58,12 +63,22 @@ def cost_kind(box: Box) -> str | None:
             if any("distinct" in text.lower() for text in box.columns.values()):
                 return "distinct"
             return "sliding" if box.advance_us < box.size_us else "aggregate"
-        case Filter() | Map() | Union() | Join() | Lookup() | Resample() | Rank() | Deduplicate():
-            return type(box).__name__.lower()
-        case Session():
-            return "session"
         case Function():
             return None
+        case (
+            Filter()
+            | Map()
+            | Union()
+            | Join()
+            | Lookup()
+            | Resample()
+            | Rank()
+            | Deduplicate()
+            | Running()
+            | Every()
+            | Session()
+        ):
+            return type(box).__name__.lower()
     assert_never(box)
 
 
@@ -77,4 +92,6 @@ def rows_out(box: Box, records: float) -> float:
             return records * AGGREGATED_ROWS
         case Join() | Lookup():
             return records / 2
+        case Every():
+            return records / box.n
     return records

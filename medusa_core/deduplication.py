@@ -1,9 +1,9 @@
 """Deduplicate: of the records with equal keys, the first one in each span of event time.
 
-Spans are fixed to the Unix epoch, [j * within, (j + 1) * within), whatever the first record is. Of
-each key, the first record of a span in canonical order stays: by event time, then by all columns as
-they are declared, ascending and NULL first. Records that are equal in every column are one and the
-same for a reader, so it does not matter which of them stays.
+Spans are fixed to the Unix epoch, [j * within, (j + 1) * within), whatever the first record is
+(`medusa_core.spans`). Of each key, the first record of a span in canonical order stays: by event
+time, then by all columns as they are declared, ascending and NULL first. Records that are equal in
+every column are one and the same for a reader, so it does not matter which of them stays.
 
 The rule for times: a record that stays has its own event time. The rule for ranges: whether the
 record at t stays depends on the records of its span up to t and on no later one. So the output
@@ -32,13 +32,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from medusa_core.errors import Refused
-from medusa_core.grid import Range, floor_us, parse_duration_us
-from medusa_core.names import check_name
-
-
-def needed_range(part: Range, within_us: int) -> Range:
-    """The range of the input that the output positions in `part` need, from the span's start on."""
-    return Range(floor_us(part.from_us, within_us), part.to_us)
+from medusa_core.grid import parse_duration_us
+from medusa_core.spans import check_keys, check_within
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +62,5 @@ def check_deduplicate(box: Deduplicate) -> None:
     owner = f"deduplicate {box.name}"
     if not box.by:
         raise Refused(f"{owner} has no keys: write by=('column',), the columns that are equal")
-    for name in box.by:
-        check_name(f"key of {owner},", name)
-    if len(set(box.by)) < len(box.by):
-        raise Refused(f"{owner} has a key twice among {', '.join(box.by)}: name each once")
-    try:
-        _ = box.within_us
-    except Refused as error:
-        raise Refused(f"within of {owner}: {error}") from None
+    check_keys(owner, box.by)
+    check_within(owner, box.within)

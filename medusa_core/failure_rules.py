@@ -21,10 +21,11 @@ before 20 s and so cannot evaluate the window: it reports no window of `inner`. 
 `inner` is an output too, its rows are needed at once: the first of the two steps reports the
 positions from 20 s to 30 s, and the second those from 30 s to 40 s.
 
-A Session fails on records and on sessions, as an Aggregate does on records and groups. A Join,
-Lookup, Resample, Rank or Deduplicate never fails. The boxes behind all of these fail on their rows.
+A Session, a Running and an Every fail as an Aggregate does: on a record, or on a row that they
+make. A Join, Lookup, Resample, Rank or Deduplicate never fails. The boxes behind all of these fail
+on their rows.
 
-A box with none of these seven before it fails on a record. In a fallible fragment every step reads
+A box with none of these nine before it fails on a record. In a fallible fragment every step reads
 the records of its own range (`Fragment.is_fallible`), so that each is reported by the step whose
 range holds it, which is no later than an output needs it. The first declared output of the fragment
 that is behind the box stands for these.
@@ -51,10 +52,12 @@ from medusa_core.network import (
     Aggregate,
     Box,
     Deduplicate,
+    Every,
     Join,
     Lookup,
     Rank,
     Resample,
+    Running,
     Session,
     inputs_of,
 )
@@ -189,5 +192,5 @@ def _boxes_read(box: Box, fragment: Fragment) -> Iterator[str]:
 
 def _makes_rows(fragment: Fragment, box: str) -> bool:
     """Whether the rows of a box depend on several records."""
-    kinds = Aggregate | Session | Join | Lookup | Resample | Rank | Deduplicate
+    kinds = Aggregate | Session | Join | Lookup | Resample | Rank | Deduplicate | Running | Every
     return isinstance(fragment.network.box(box), kinds)

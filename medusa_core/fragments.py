@@ -12,7 +12,8 @@ from typing import Protocol, TypeAlias, TypeVar
 
 from medusa_core import sessions
 from medusa_core.calendar_windows import CalendarWindows
-from medusa_core.deduplication import Deduplicate, needed_range
+from medusa_core.count_windows import Every
+from medusa_core.deduplication import Deduplicate
 from medusa_core.errors import Refused
 from medusa_core.frozen import freeze
 from medusa_core.grid import TIME_US_MIN, Range, ceil_us, floor_us
@@ -21,7 +22,9 @@ from medusa_core.lookups import Lookup
 from medusa_core.names import FragmentName, StreamName
 from medusa_core.network import Aggregate, Box, Network, Port, Resample, inputs_of
 from medusa_core.ranks import Rank
+from medusa_core.running_aggregates import Running
 from medusa_core.sessions import Session
+from medusa_core.spans import needed_range
 
 
 def landing_fragment(stream: StreamName) -> str:
@@ -106,7 +109,7 @@ class _Side:
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """The input of a Deduplicate: a row needs the records of its span before it."""
+    """The input of a box over spans: a row needs the records of its span before it."""
 
     within_us: int
 
@@ -203,7 +206,7 @@ def stages_of(box: Box) -> tuple[Stages, ...]:
             return ((box.calendar or _Size(box.size_us, box.advance_us),),)
         case Rank():
             return ((_Size(box.size_us, box.advance_us),),)
-        case Deduplicate():
+        case Deduplicate() | Running() | Every():
             return ((_Span(box.within_us),),)
         case Session():
             return ((_Sessions(box.gap_us, box.length_us_max),),)

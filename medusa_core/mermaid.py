@@ -8,6 +8,7 @@ from medusa_core.network import (
     Aggregate,
     Box,
     Deduplicate,
+    Every,
     Filter,
     Function,
     Join,
@@ -16,6 +17,7 @@ from medusa_core.network import (
     Network,
     Rank,
     Resample,
+    Running,
     Session,
     Source,
     Union,
@@ -52,6 +54,12 @@ def describe_box(box: Box) -> str:
             return f"Rank {box.windows_shown}{groups}: first {box.k} by {order}"
         case Deduplicate():
             return f"Deduplicate first per {', '.join(box.by)} within {box.within}"
+        case Running():
+            keys = f" per {', '.join(box.by)}" if box.by else ""
+            return f"Running{keys} within {box.within}: {', '.join(box.columns)}"
+        case Every():
+            keys = f" per {', '.join(box.by)}" if box.by else ""
+            return f"Every {box.n}{keys} within {box.within}: {', '.join(box.columns)}"
         case Function():
             return "Function"
     assert_never(box)

@@ -20,6 +20,8 @@ from medusa_core.calendar_windows import (
     zone_clock,
 )
 from medusa_core.columns import declare_columns
+from medusa_core.count_windows import Every as Every
+from medusa_core.count_windows import check_every
 from medusa_core.deduplication import Deduplicate as Deduplicate
 from medusa_core.deduplication import check_deduplicate
 from medusa_core.errors import Refused
@@ -35,6 +37,8 @@ from medusa_core.ranks import Rank as Rank
 from medusa_core.ranks import check_rank
 from medusa_core.resamples import Resample as Resample
 from medusa_core.resamples import check_resample
+from medusa_core.running_aggregates import Running as Running
+from medusa_core.running_aggregates import check_running
 from medusa_core.sessions import Session as Session
 from medusa_core.sessions import check_session
 from medusa_core.suggest import did_you_mean
@@ -209,7 +213,7 @@ class Function:
         freeze(self, "columns")
 
 
-# BSort and Resample take their place in this union; a reader ends in assert_never.
+# BSort takes its place in this union; a reader ends in assert_never.
 Box = (
     Filter
     | Map
@@ -221,6 +225,8 @@ Box = (
     | Resample
     | Rank
     | Deduplicate
+    | Running
+    | Every
     | Function
 )
 
@@ -378,6 +384,8 @@ def ports_of(box: Box) -> tuple[str, ...]:
             | Resample()
             | Rank()
             | Deduplicate()
+            | Running()
+            | Every()
             | Function()
         ):
             return ("",)
@@ -525,6 +533,10 @@ def check_box(box: Box) -> None:
             check_rank(box)
         case Deduplicate():
             check_deduplicate(box)
+        case Running():
+            check_running(box)
+        case Every():
+            check_every(box)
         case Function():
             declare_columns(f"function {box.name!r}", box.columns)
             if not callable(box.function):

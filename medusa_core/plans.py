@@ -20,6 +20,7 @@ from medusa_core.network import (
     Aggregate,
     Box,
     Deduplicate,
+    Every,
     Filter,
     Function,
     Join,
@@ -29,6 +30,7 @@ from medusa_core.network import (
     Output,
     Rank,
     Resample,
+    Running,
     Session,
     Source,
     Union,
@@ -37,7 +39,8 @@ from medusa_core.network import (
 _KINDS: Mapping[str, type[Any]] = {
     kind.__name__.lower(): kind
     for kind in (
-        Filter, Map, Union, Aggregate, Session, Join, Lookup, Resample, Rank, Deduplicate, Function,
+        Filter, Map, Union, Aggregate, Session, Join, Lookup, Resample, Rank, Deduplicate, Running,
+        Every, Function,
     )
 }  # fmt: skip
 

@@ -6,6 +6,11 @@ declared); a sum of bigint is added up in two halves, so that it overflows only 
 not on the way; an average is an exact sum divided once. Sums of doubles and their derivatives are
 equal within a tolerance, and are marked.
 
+Running values are the same functions OVER a window of SQL that holds the rows up to a record, in
+canonical order. Spark has no FILTER there, so that the arguments are NULL in its place. Left out
+are functions with DISTINCT, which Spark does not have there either; lists, which would grow with
+the square of the records; and what is known only within a tolerance, but for sums and averages.
+
 Limit: a window's rows are counted in 31 bits; beyond two thousand million rows per group a sum
 may fail. A list of a group's values lives in memory.
 """
@@ -87,15 +92,16 @@ def compile_aggregate(
     where: str,
     group_by: tuple[str, ...] = (),
     tolerance_only: frozenset[str] = frozenset(),
+    running_over: str | None = None,
 ) -> CompiledAggregate:
     """Check an aggregate expression over `columns` (in declared order) and compile it.
 
     Raises Refused, naming `where`. Outside aggregate functions only columns of `group_by` may be
-    named.
+    named. `running_over` names a window of SQL: the value of each row is that over its window.
     """
     scope = Scope(where=where, text=text, columns=columns, tolerance_only=tolerance_only)
     tree = parse(text, where)
-    compiler = Aggregates(scope, group_by)
+    compiler = Aggregates(scope, group_by, running_over)
     try:
         compiled = finished(scope, compiler.term(tree))
     except RecursionError:
@@ -118,6 +124,7 @@ class _Call:
     arguments: tuple[Term, ...]
     only: str | None = None
     distinct: str = ""
+    running_over: str | None = None
     calls: list[AggregateCall]
 
     @property
@@ -127,6 +134,8 @@ class _Call:
     def over(self, function: str, *arguments: str, also: str | None = None) -> str:
         """`function(arguments) FILTER (…)`, in parentheses where it has a filter."""
         condition = both(self.only, also)
+        if self.running_over is not None:
+            return self.running(function, arguments, condition)
         sql = f"{function}({self.distinct}{', '.join(arguments)})"
         sql = f"({sql} FILTER (WHERE {condition}))" if condition else sql
         call = AggregateCall(sql=sql, function=function, arguments=arguments,
@@ -134,13 +143,23 @@ class _Call:
         self.calls.append(call)
         return sql
 
+    def running(self, function: str, arguments: tuple[str, ...], condition: str | None) -> str:
+        """`function(arguments)` over a window of SQL, of the rows that meet the condition."""
+        if condition:
+            given = ("1" if sql == "*" else sql for sql in arguments)
+            arguments = tuple(f"IF({condition}, {sql}, NULL)" for sql in given)
+        return f"({function}({', '.join(arguments)}) OVER {self.running_over})"
+
 
 class Aggregates(Scalars):
     """Compiles expressions over aggregate functions and the columns of the group."""
 
-    def __init__(self, scope: Scope, group_by: tuple[str, ...]) -> None:
+    def __init__(
+        self, scope: Scope, group_by: tuple[str, ...], running_over: str | None = None
+    ) -> None:
         super().__init__(scope)
         self.group_by = group_by
+        self.running_over = running_over
         self.rows = Scalars(scope)
         self.record_failures: list[Failure] = []
         self.calls: list[AggregateCall] = []
@@ -192,7 +211,29 @@ class Aggregates(Scalars):
             raise self.scope.refused(f"has IGNORE NULLS at {name}, which ignores them anyway")
         if distinct and name not in ("count", "sum", "avg", "min", "max"):
             raise self.scope.refused(f"has DISTINCT in {name}: count, sum, avg, min, max take it")
+        if self.running_over is not None:
+            self.check_running(name, distinct)
         return self.compiled(name, arguments, only, distinct, ignores_nulls)
+
+    def check_running(self, name: str, distinct: str) -> None:
+        """Refuse an aggregate function that has no running value."""
+        if distinct and name in ("min", "max"):
+            raise self.scope.refused(f"has DISTINCT in {name}, which changes nothing: leave it out")
+        if distinct:
+            raise self.scope.refused(
+                f"has DISTINCT in {name}, which a running does not compute: put a deduplicate with "
+                "the key and these columns in `by` before it, and leave DISTINCT out"
+            )
+        if name in ("collect_list", "collect_set"):
+            raise self.scope.refused(
+                f"uses {name}, whose lists would grow with each record: write {name} in an "
+                "aggregate or an every"
+            )
+        if name in TOLERANCE_ONLY:
+            raise self.scope.refused(
+                f"uses {name}, which a running does not compute: write {name} in an aggregate or "
+                "an every"
+            )
 
     def compiled(
         self,
@@ -216,7 +257,8 @@ class Aggregates(Scalars):
         if failure is not None:
             self.record_failures.append(failure)
         call = _Call(name=name, arguments=terms, only=None if condition is None else condition.sql,
-                     distinct=distinct, calls=self.calls)  # fmt: skip
+                     distinct=distinct, running_over=self.running_over,
+                     calls=self.calls)  # fmt: skip
         value = self.value(call, ignores_nulls)
         inexact = any(term.tolerance_only for term in (*terms, *([condition] if condition else [])))
         return replace(value, tolerance_only=value.tolerance_only or inexact)

@@ -21,6 +21,7 @@ from medusa_core.frozen import freeze
 from medusa_core.network import (
     Aggregate,
     Deduplicate,
+    Every,
     Filter,
     Function,
     Join,
@@ -30,6 +31,7 @@ from medusa_core.network import (
     Port,
     Rank,
     Resample,
+    Running,
     Session,
     Source,
     Union,
@@ -48,11 +50,13 @@ from pipelines.language.joined_columns import (
     types_of_joined,
 )
 from pipelines.language.places import NO_PLACES, Places
-from pipelines.language.ranked_columns import check_deduplicated, check_key, ranked_columns
+from pipelines.language.ranked_columns import check_key, check_spanned, ranked_columns
 from pipelines.language.resampled_columns import resampled_columns, types_of_resampled
 
 WINDOW_START = Column("window_start", "timestamp")
 WINDOW_END = Column("window_end", "timestamp")
+RECORDS = "records"
+"""The window of SQL in which a Running has the records up to one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +148,22 @@ class CheckedDeduplicate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedRunning:
+    """A running with its aggregates in order, each over the window RECORDS of SQL."""
+
+    box: Running
+    columns: tuple[tuple[str, CompiledAggregate], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedEvery:
+    """An every with its aggregates in order, over the records of a group."""
+
+    box: Every
+    columns: tuple[tuple[str, CompiledAggregate], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedFunction:
     """A function box: its columns are what it declares."""
 
@@ -161,6 +181,8 @@ CheckedBox = (
     | CheckedResample
     | CheckedRank
     | CheckedDeduplicate
+    | CheckedRunning
+    | CheckedEvery
     | CheckedFunction
 )
 
@@ -295,8 +317,23 @@ class _Walk:
                 self.boxes[name] = CheckedRank(box=box)
                 columns, inexact = ranked_columns(box, owner, columns, inexact), frozenset()
             case Deduplicate():
-                check_deduplicated(box, owner, columns, inexact)
+                check_spanned(box, owner, columns, inexact)
                 self.boxes[name] = CheckedDeduplicate(box=box)
+            case Running():
+                check_spanned(box, owner, columns, inexact)
+                running = self.aggregates(box, box.by, columns, inexact, RECORDS)
+                self.boxes[name] = CheckedRunning(box=box, columns=running)
+                made = {column.name: column.type for column in columns}
+                made |= {column: compiled.type for column, compiled in running}
+                columns = declare_columns(owner, made)
+                inexact = frozenset(c for c, each in running if each.tolerance_only)
+            case Every():
+                check_spanned(box, owner, columns, inexact)
+                counted = self.aggregates(box, box.by, columns, inexact)
+                self.boxes[name] = CheckedEvery(box=box, columns=counted)
+                keys = tuple(c for key in box.by for c in columns if c.name == key)
+                columns = (*keys, *_declared(owner, counted))
+                inexact = frozenset(c for c, each in counted if each.tolerance_only)
             case Function():
                 if inexact:
                     named, advice = inexact_values(columns, inexact, "in a map before it")
@@ -357,10 +394,11 @@ class _Walk:
 
     def aggregates(
         self,
-        box: Aggregate | Session,
+        box: Aggregate | Session | Running | Every,
         keys: tuple[str, ...],
         columns: tuple[Column, ...],
         inexact: frozenset[str],
+        running_over: str | None = None,
     ) -> tuple[tuple[str, CompiledAggregate], ...]:
         """The columns of a box over groups, compiled; its keys must be there and exact."""
         known, owner = _by_name(columns), self.owner(box.name)
@@ -375,6 +413,7 @@ class _Walk:
                     where=f"{self.owner(box.name, name)}, column {name!r}",
                     group_by=keys,
                     tolerance_only=inexact,
+                    running_over=running_over,
                 ),
             )
             for name, text in box.columns.items()
@@ -427,7 +466,7 @@ def fallible_boxes(checked: CheckedNetwork) -> frozenset[str]:
                 errors = [e.error for _, e in box.cases]
             case CheckedMap():
                 errors = [e.error for _, e in box.columns]
-            case CheckedAggregate() | CheckedSession():
+            case CheckedAggregate() | CheckedSession() | CheckedRunning() | CheckedEvery():
                 errors = [e.record_error or e.error for _, e in box.columns]
             case _:
                 errors = []

@@ -21,6 +21,7 @@ from medusa_core.network import (
     Aggregate,
     Box,
     Deduplicate,
+    Every,
     Filter,
     Function,
     Join,
@@ -31,6 +32,7 @@ from medusa_core.network import (
     Port,
     Rank,
     Resample,
+    Running,
     Session,
     Source,
     Union,
@@ -171,7 +173,7 @@ def _of_all(box: Box, member: str) -> Box:
             return replace(box, columns={**box.columns, member: member})
         case Aggregate() | Rank():
             return replace(box, group_by=(*box.group_by, member))
-        case Session() | Deduplicate():
+        case Session() | Deduplicate() | Running() | Every():
             return replace(box, by=(*box.by, member))
         case Join():
             columns = {**box.columns, member: f"left.{member}"} if box.columns else {}

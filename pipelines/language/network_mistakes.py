@@ -13,7 +13,8 @@ _KINDS = {
     for kind in (
         network.Network, network.Source, network.Filter, network.Map, network.Union,
         network.Aggregate, network.Join, network.Lookup, network.Resample, network.Rank,
-        network.Deduplicate, network.Session, network.Function, network.Output,
+        network.Deduplicate, network.Session, network.Running, network.Every, network.Function,
+        network.Output,
     )
 }  # fmt: skip
 _UNKNOWN_FIELD = re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'")

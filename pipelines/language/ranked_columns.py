@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 
 from medusa_core.columns import Column, declare_columns
+from medusa_core.count_windows import Every
 from medusa_core.deduplication import Deduplicate
 from medusa_core.errors import Refused
 from medusa_core.ranks import WINDOW_START, Rank
+from medusa_core.running_aggregates import Running
 from pipelines.language.functions import suggestion
 from pipelines.language.inexact_values import inexact_values
 
@@ -51,11 +53,20 @@ def ranked_columns(
     return declare_columns(owner, {**start, **types, box.column: "bigint"})
 
 
-def check_deduplicated(
-    box: Deduplicate, owner: str, columns: tuple[Column, ...], inexact: Set[str]
+def check_spanned(
+    box: Deduplicate | Running | Every, owner: str, columns: tuple[Column, ...], inexact: Set[str]
 ) -> None:
-    """Refuse keys of a Deduplicate that are not there, and what is not exact."""
+    """Refuse keys of a box over spans that are not there, and what is not exact.
+
+    A Running has the columns of its input too, and its aggregates have other names.
+    """
     known = {column.name: column for column in columns}
     for name in box.by:
         check_key(owner, "has the key", name, known, inexact)
     check_all_exact(owner, columns, inexact)
+    twice = [name for name in box.columns if name in known] if isinstance(box, Running) else []
+    if twice:
+        raise Refused(
+            f"{owner} has two columns named {twice[0]!r}, one of its input and an aggregate: give "
+            "the aggregate another name"
+        )

@@ -10,6 +10,7 @@ from medusa_core.network import (
     Aggregate,
     Box,
     Deduplicate,
+    Every,
     Filter,
     Function,
     Join,
@@ -19,6 +20,7 @@ from medusa_core.network import (
     Port,
     Rank,
     Resample,
+    Running,
     Session,
     Union,
     inputs_of,
@@ -67,6 +69,11 @@ def _columns(box: Box, inputs: Sequence[Columns]) -> Columns:
             has_start = any(c.name == _WINDOW_START.name for c in inputs[0])
             start = () if has_start else (_WINDOW_START,)
             return (*start, *inputs[0], Column(box.column, "bigint"))
+        case Running():
+            return (*inputs[0], *_typed(box.columns, inputs[0]))
+        case Every():
+            keys = (c for name in box.by for c in inputs[0] if c.name == name)
+            return (*keys, *_typed(box.columns, inputs[0]))
         case Function():
             return _declared(box.columns)
 

@@ -12,12 +12,14 @@ from medusa_core.network import (
     Aggregate,
     Box,
     Deduplicate,
+    Every,
     Join,
     Lookup,
     Network,
     Port,
     Rank,
     Resample,
+    Running,
     Session,
     inputs_of,
 )
@@ -55,8 +57,8 @@ def needed(network: Network, port: Port, part: Range) -> Mapping[str, Range]:
         if first > last:
             return {}
         part = Range(first, last + box.size_us)
-    if isinstance(box, Deduplicate):
-        # The records of the span, from its beginning on, decide which of them is the first.
+    if isinstance(box, Deduplicate | Running | Every):
+        # A row depends on the records of its span, from the beginning on.
         into_span_us = part.from_us % box.within_us
         part = Range(part.from_us - into_span_us, part.to_us)
     if isinstance(box, Session):
@@ -87,7 +89,7 @@ def reaches_us(box: Box) -> tuple[int, ...]:
     match box:
         case Aggregate() | Rank():
             return (box.size_us,)
-        case Deduplicate():
+        case Deduplicate() | Running() | Every():
             return (box.within_us,)
         case Session():
             return (2 * (box.gap_us + box.length_us_max),)

@@ -20,6 +20,7 @@ from medusa_core.network import (
     Aggregate,
     Box,
     Deduplicate,
+    Every,
     Filter,
     Function,
     Join,
@@ -29,6 +30,7 @@ from medusa_core.network import (
     Port,
     Rank,
     Resample,
+    Running,
     Session,
     Union,
     inputs_of,
@@ -63,6 +65,7 @@ DUCKDB = "DuckDB"
 SPARK = "Spark"
 UNKNOWN_CAUSE = "cause not known: computed by Spark"
 _FAILS, _CASE, _WINDOW, _END, _SAMPLE = "_fails", "_case", "_window", "_window_end", "_sample"
+_SPAN, _PLACE, _UP_TO = "_span", "_place", "up_to"
 _NO_REASON = "CAST(NULL AS VARCHAR)"
 
 Records = Callable[[str, Columns, Sequence[Range]], pa.Table]
@@ -221,6 +224,10 @@ class _Statements:
                 return _rank(box, given, made)
             case Deduplicate():
                 return _deduplicate(box, given)
+            case Running():
+                return _running(box, given, made)
+            case Every():
+                return _every(box, given, made)
             case Function():
                 raise NotTranspiled("a Function")
 
@@ -259,25 +266,17 @@ def _map(box: Map, given: Columns, made: Columns) -> _Statements:
 
 
 def _aggregate(box: Aggregate | Session, given: Columns, made: Columns) -> _Statements:
-    transpiler = AggregateTranspiler({c.name: c for c in given})
-    values, of_records = {}, {}
-    for name, text in box.columns.items():
-        known = len(transpiler.record_fails)
-        values[name] = transpiler.transpile(parse(text, "expression"))
-        of_records[name] = any_of(*transpiler.record_fails[known:])
-    unusable = _first_reason(of_records) or _NO_REASON
-    tried = f"SELECT *, {_braces(unusable)} AS {_FAILS} FROM {{in0}}"
+    values = _Aggregates.of(box, given, made)
     keys = box.by if isinstance(box, Session) else box.group_by
     group = [quoted_name(name) for name in keys]
     end = [f"{_END} AS {quoted_name('window_end')}"] if isinstance(box, Session) else []
-    lost = _first_reason({name: value.fails for name, value in values.items()}) or _NO_REASON
     parts = (
         f"{_WINDOW} AS {quoted_name('window_start')}",
         *end,
         *group,
-        _values(values, made[len(made) - len(values) :]),
+        values.listed,
         f"{_END} - 1 AS {quoted_name(STIME)}",
-        f"{_braces(lost)} AS {_FAILS}",
+        values.fails,
     )
     by = ", ".join((_WINDOW, _END, *group))
     records, usable = "{own}tried", f"{_FAILS} IS NULL"
@@ -287,7 +286,86 @@ def _aggregate(box: Aggregate | Session, given: Columns, made: Columns) -> _Stat
         windows = _in_periods(box) if box.every is not None else _windows(box, records, usable)
     grouped = f"SELECT {', '.join(parts)} FROM ({windows}) GROUP BY {by}"
     rows = f"SELECT {_listed(made)} FROM {{own}}grouped WHERE {_FAILS} IS NULL"
-    return _Statements({Port(box.name): rows}, {"tried": tried, "grouped": grouped})
+    return _Statements({Port(box.name): rows}, {"tried": values.tried, "grouped": grouped})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Aggregates:
+    """The aggregates of a box: `tried` is its input with why it fails on records.
+
+    `listed` are the values by column; `fails` is the column that says why the box fails on a row.
+    """
+
+    tried: str
+    listed: str
+    fails: str
+
+    @staticmethod
+    def of(
+        box: Aggregate | Session | Running | Every,
+        given: Columns,
+        made: Columns,
+        window: str | None = None,
+    ) -> _Aggregates:
+        """The aggregates over groups, or over a window of SQL, which are the last of `made`."""
+        transpiler = AggregateTranspiler({c.name: c for c in given}, window)
+        values, of_records = {}, {}
+        for name, text in box.columns.items():
+            known = len(transpiler.record_fails)
+            values[name] = transpiler.transpile(parse(text, "expression"))
+            of_records[name] = any_of(*transpiler.record_fails[known:])
+        unusable = _first_reason(of_records) or _NO_REASON
+        lost = _first_reason({name: value.fails for name, value in values.items()}) or _NO_REASON
+        return _Aggregates(
+            tried=f"SELECT *, {_braces(unusable)} AS {_FAILS} FROM {{in0}}",
+            listed=_values(values, made[len(made) - len(values) :]),
+            fails=f"{_braces(lost)} AS {_FAILS}",
+        )
+
+
+def _running(box: Running, given: Columns, made: Columns) -> _Statements:
+    """Each record with aggregates over a frame that ends with it."""
+    values = _Aggregates.of(box, given, made, _UP_TO)
+    own = ", ".join(quoted_name(c.name) for c in given)
+    rows = (
+        f"SELECT {own}, {values.listed}, {quoted_name(STIME)}, {values.fails} FROM "
+        f"(SELECT * EXCLUDE ({_FAILS}) FROM {{own}}tried WHERE {_FAILS} IS NULL) "
+        f"WINDOW {_UP_TO} AS ({_in_canonical_order(box, given)} "
+        "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
+    )
+    good = f"SELECT {_listed(made)} FROM {{own}}rows WHERE {_FAILS} IS NULL"
+    return _Statements({Port(box.name): good}, {"tried": values.tried, "rows": rows})
+
+
+def _every(box: Every, given: Columns, made: Columns) -> _Statements:
+    """Records by their place in the span, and the groups that reach n."""
+    values, stime = _Aggregates.of(box, given, made), quoted_name(STIME)
+    place = f"row_number() OVER ({_in_canonical_order(box, given)})"
+    placed = (
+        f"SELECT *, {_span(box)} AS {_SPAN}, ceil({place} / {box.n}::DOUBLE) AS {_PLACE} "
+        f"FROM {{own}}tried WHERE {_FAILS} IS NULL"
+    )
+    keys = [quoted_name(name) for name in box.by]
+    grouped = (
+        f"SELECT {', '.join((*keys, values.listed))}, max({stime}) AS {stime}, {values.fails} "
+        f"FROM ({placed}) GROUP BY {', '.join((_SPAN, *keys, _PLACE))} HAVING count(*) = {box.n}"
+    )
+    rows = f"SELECT {_listed(made)} FROM {{own}}grouped WHERE {_FAILS} IS NULL"
+    return _Statements({Port(box.name): rows}, {"tried": values.tried, "grouped": grouped})
+
+
+def _in_canonical_order(box: Running | Every, given: Columns) -> str:
+    """The records of a span and key in canonical order, for OVER."""
+    value = {c.name: _one_zero(c) for c in given}
+    keys = ", ".join((_span(box), *(value[name] for name in box.by)))
+    order = ", ".join(f"{by} ASC NULLS FIRST" for by in (quoted_name(STIME), *value.values()))
+    return f"PARTITION BY {keys} ORDER BY {order}"
+
+
+def _span(box: Deduplicate | Running | Every) -> str:
+    """The beginning of the span that holds a record."""
+    stime = quoted_name(STIME)
+    return f"{stime} - {floor_mod(stime, box.within_us)}"
 
 
 def _windows(box: Aggregate | Rank, records: str, condition: str = "true") -> str:
@@ -382,8 +460,7 @@ def _rank(box: Rank, given: Columns, made: Columns) -> _Statements:
 def _deduplicate(box: Deduplicate, given: Columns) -> _Statements:
     """The first record of each span and key, as what stays of the sorted records."""
     value, stime = {c.name: _one_zero(c) for c in given}, quoted_name(STIME)
-    span = f"{stime} - {floor_mod(stime, box.within_us)}"
-    keys = ", ".join((span, *(value[name] for name in box.by)))
+    keys = ", ".join((_span(box), *(value[name] for name in box.by)))
     order = ", ".join(f"{by} ASC NULLS FIRST" for by in (stime, *value.values()))
     rows = f"SELECT DISTINCT ON ({keys}) {_listed(given)} FROM {{in0}} ORDER BY {keys}, {order}"
     return _Statements({Port(box.name): rows})

@@ -15,7 +15,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from medusa_core.errors import Diverged
-from medusa_core.network import Aggregate, Box, Filter, Function, Map, Port, Session, ports_of
+from medusa_core.network import (
+    Aggregate,
+    Box,
+    Every,
+    Filter,
+    Function,
+    Map,
+    Port,
+    Running,
+    Session,
+    ports_of,
+)
 from pipelines.language.parsing import parse
 from pipelines.quality.period_bounds import DAY_US, periods_around
 from pipelines.quality.port_columns import Columns
@@ -27,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _FAILS, _CASE, _WINDOW, _END = "_fails", "_case", "_window", "_window_end"
+_PLACE, _UP_TO = "_place", "up_to"
 _EVENT_TIME = "stime"
 """The name of event time in the frames that functions of users get and give."""
 
@@ -82,6 +94,10 @@ class _SparkBox:
                 return self.map(box)
             case Aggregate() | Session():
                 return self.aggregate(box)
+            case Running():
+                return self.running(box)
+            case Every():
+                return self.every(box)
             case Function():
                 return self.function(box)
         raise AssertionError(f"{box.name} needs no engine but DuckDB")
@@ -104,12 +120,7 @@ class _SparkBox:
         return self.result(box, self.frame.selectExpr(*_unless_raised(texts), STIME, fails))
 
     def aggregate(self, box: Aggregate | Session) -> BoxRows:
-        trees = {name: parse(text, "expression") for name, text in box.columns.items()}
-        texts = {name: self.expressions.text(tree) for name, tree in trees.items()}
-        evaluated = [text for tree in trees.values() for text in self.expressions.arguments(tree)]
-        tried = self.frame.selectExpr("*", f"{raises(evaluated or ['0'])} AS {_FAILS}")
-        failed = tried.where(_FAILS).count() if evaluated else 0
-        good = tried.where(f"NOT {_FAILS}")
+        texts, good, failed = self.tried(box)
         if isinstance(box, Session):
             keys, starts = (
                 box.by,
@@ -122,16 +133,62 @@ class _SparkBox:
         else:
             keys, starts = box.group_by, [f"timestamp_micros({_WINDOW}) AS window_start"]
             windowed = self.windowed(box, good)
-        windowed = windowed.drop(_FAILS)
         windowed.createOrReplaceTempView("windowed")
         group = [quoted(name) for name in keys]
         values = ", ".join((*starts, *group, *_unless_raised(texts)))
-        grouped = windowed.sparkSession.sql(
+        grouped = self.frame.sparkSession.sql(
             f"SELECT {values}, {_END} - 1L AS {STIME}, {raises(texts.values())} AS {_FAILS} "
             f"FROM windowed GROUP BY {', '.join((_WINDOW, _END, *group))}"
         )
-        found = self.result(box, grouped)
-        return BoxRows(found.ports, found.failed + failed)
+        return self.result(box, grouped, failed)
+
+    def running(self, box: Running) -> BoxRows:
+        texts, good, failed = self.tried(box, _UP_TO)
+        good.createOrReplaceTempView("records")
+        own = ", ".join(quoted(column.name) for column in self.given)
+        rows = self.frame.sparkSession.sql(
+            f"SELECT {own}, {', '.join(_unless_raised(texts))}, {STIME}, "
+            f"{raises(texts.values())} AS {_FAILS} FROM records "
+            f"WINDOW {_UP_TO} AS ({self.in_canonical_order(box)} "
+            "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
+        )
+        return self.result(box, rows, failed)
+
+    def every(self, box: Every) -> BoxRows:
+        texts, good, failed = self.tried(box)
+        place = f"row_number() OVER ({self.in_canonical_order(box)})"
+        placed = good.selectExpr("*", f"{place} AS {_PLACE}", f"{_span(box)} AS {_WINDOW}")
+        placed.createOrReplaceTempView("records")
+        keys = [quoted(name) for name in box.by]
+        rows = self.frame.sparkSession.sql(
+            f"SELECT {', '.join((*keys, *_unless_raised(texts)))}, max({STIME}) AS {STIME}, "
+            f"{raises(texts.values())} AS {_FAILS} FROM records "
+            f"GROUP BY {', '.join((_WINDOW, *keys, f'ceil({_PLACE} / {box.n})'))} "
+            f"HAVING count(*) = {box.n}"
+        )
+        return self.result(box, rows, failed)
+
+    def tried(
+        self, box: Aggregate | Session | Running | Every, window: str | None = None
+    ) -> tuple[Mapping[str, str], DataFrame, int]:
+        """The aggregates as texts, the records that they can use, and how many fail."""
+        expressions = SparkExpressions({c.name: c for c in self.given}, window)
+        trees = {name: parse(text, "expression") for name, text in box.columns.items()}
+        texts = {name: expressions.text(tree) for name, tree in trees.items()}
+        evaluated = [text for tree in trees.values() for text in expressions.arguments(tree)]
+        tried = self.frame.selectExpr("*", f"{raises(evaluated or ['0'])} AS {_FAILS}")
+        failed = tried.where(_FAILS).count() if evaluated else 0
+        return texts, tried.where(f"NOT {_FAILS}").drop(_FAILS), failed
+
+    def in_canonical_order(self, box: Running | Every) -> str:
+        """The records of a span and key in canonical order, for OVER."""
+        value = {
+            c.name: f"({quoted(c.name)} + 0.0D)" if c.type == "double" else quoted(c.name)
+            for c in self.given
+        }
+        keys = ", ".join((_span(box), *(value[name] for name in box.by)))
+        order = ", ".join(f"{by} ASC NULLS FIRST" for by in (STIME, *value.values()))
+        return f"PARTITION BY {keys} ORDER BY {order}"
 
     def in_sessions(self, box: Session, rows: DataFrame) -> DataFrame:
         """Records with the first time of their session, and its last time + the gap."""
@@ -167,8 +224,8 @@ class _SparkBox:
         """An expression of the box as text for Spark."""
         return self.expressions.text(parse(expression, "expression"))
 
-    def result(self, box: Box, frame: DataFrame) -> BoxRows:
-        """The rows of a box with one port: those that did not fail."""
+    def result(self, box: Box, frame: DataFrame, failed: int = 0) -> BoxRows:
+        """The rows of a box with one port: those that did not fail, next to `failed` records."""
         types = dict(frame.dtypes)
         for column in self.made:
             if types[column.name] != column.type:
@@ -176,9 +233,9 @@ class _SparkBox:
                     f"column {column.name} of box {box.name} is {types[column.name]} in Spark, but "
                     f"{column.type} by the rules of certificates or by its declaration"
                 )
-        rows, failed = frame.toArrow(), 0
+        rows = frame.toArrow()
         if _FAILS in types:
-            failed = int(pc.sum(rows[_FAILS]).as_py() or 0)
+            failed += int(pc.sum(rows[_FAILS]).as_py() or 0)
             rows = rows.filter(pc.invert(rows[_FAILS]))
         return BoxRows({Port(box.name): self.rows(rows)}, failed)
 
@@ -186,6 +243,11 @@ class _SparkBox:
         """Rows in the form of stored rows."""
         schema = row_schema(self.made)
         return found.select(schema.names).cast(schema)
+
+
+def _span(box: Running | Every) -> str:
+    """The beginning of the span that holds a record."""
+    return f"({STIME} - pmod({STIME}, {box.within_us}L))"
 
 
 def _unless_raised(texts: Mapping[str, str]) -> Iterable[str]:

@@ -69,10 +69,14 @@ def raises(texts: Iterable[str]) -> str:
 
 
 class SparkExpressions:
-    """Writes parsed expressions over columns as text for Spark."""
+    """Writes parsed expressions over columns as text for Spark.
 
-    def __init__(self, columns: Mapping[str, Column]) -> None:
+    `window` names a window of SQL, if aggregate functions are those over the window of each row.
+    """
+
+    def __init__(self, columns: Mapping[str, Column], window: str | None = None) -> None:
         self._columns = columns
+        self._window = window
         self._types = ExpressionTypes(columns)
 
     def text(self, node: exp.Expr) -> str:
@@ -148,11 +152,12 @@ class SparkExpressions:
     def _change_of_aggregate(self, node: exp.Expr) -> _Change | None:
         call = aggregate_call(node)
         assert call is not None
+        as_it_is = None if self._window is None else self._as_it_is
         if not call.arguments:
-            return None
+            return as_it_is
         of = self._types.of(call.arguments[0])
         if call.name in ("sum", "avg"):
-            return self._sum if of.is_integral else None
+            return self._sum if of.is_integral else as_it_is
         zero = " + 0.0D" if of == DOUBLE else ""
         return lambda changed: self._in_order(changed, zero)
 
@@ -170,40 +175,55 @@ class SparkExpressions:
             case "first" | "last":
                 function = "min_by" if call.name == "first" else "max_by"
                 also = f"{x} IS NOT NULL" if call.skips_nulls else ""
-                return _over(call, f"{function}({x}, struct({', '.join(order)}))", also)
+                return self._over(call, function, [x, f"struct({', '.join(order)})"], also)
             case "min_by" | "max_by":
                 by = _sql(call.arguments[1])
-                ordered = f"{call.name}({x}, struct({', '.join((by, *order))}))"
-                return _over(call, ordered, f"{by} IS NOT NULL")
+                ordered = f"struct({', '.join((by, *order))})"
+                return self._over(call, call.name, [x, ordered], f"{by} IS NOT NULL")
             case "collect_list":
                 fields = (f"'f{at}', {text}" for at, text in enumerate(order))
-                listed = f"collect_list(named_struct({', '.join(fields)}, 'value', {x}))"
-                listed = _over(call, listed, f"{x} IS NOT NULL")
+                row = f"named_struct({', '.join(fields)}, 'value', {x})"
+                listed = self._over(call, call.name, [row], f"{x} IS NOT NULL")
                 return f"transform(array_sort({listed}), r -> r.value)"
             case "collect_set":
-                return f"sort_array({_over(call, f'collect_set({x})')})"
+                return f"sort_array({self._over(call, call.name, [x])})"
             case "min" | "max":
-                return f"({_over(call, f'{call.name}({x})')})"
-        return _sql(node)
+                return f"({self._over(call, call.name, [x])})"
+        return _sql(node) if self._window is None else self._as_it_is(node)
+
+    def _as_it_is(self, node: exp.Expr) -> str:
+        """An aggregate function whose text changes by the window alone."""
+        call = aggregate_call(node)
+        assert call is not None
+        return self._over(call, call.name, [_sql(argument) for argument in call.arguments] or ["1"])
 
     def _sum(self, node: exp.Expr) -> str:
         """A sum or average of integers: a sum overflows only if the total does."""
         call = aggregate_call(node)
         assert call is not None
         x = _sql(call.arguments[0])
-        distinct = "DISTINCT " if call.is_distinct else ""
-        total = _over(call, f"sum({distinct}CAST({x} AS DECIMAL(38,0)))")
+        total = self._over(call, "sum", [f"CAST({x} AS DECIMAL(38,0))"])
         if call.name == "sum":
             return f"CAST({total} AS BIGINT)"
-        count = _over(call, f"count({distinct}{x})")
+        count = self._over(call, "count", [x])
         return f"(CAST({total} AS DOUBLE) / nullif(CAST({count} AS DOUBLE), 0D))"
 
+    def _over(
+        self, call: AggregateCall, function: str, arguments: list[str], also: str = ""
+    ) -> str:
+        """A call over the records of the FILTER that meet another condition too.
 
-def _over(call: AggregateCall, sql: str, also: str = "") -> str:
-    """A call over the records of the FILTER that meet another condition too."""
-    only = "" if call.only is None else _sql(call.only)
-    conditions = [f"({c})" for c in (only, also) if c]
-    return f"{sql} FILTER (WHERE {' AND '.join(conditions)})" if conditions else sql
+        Spark has no FILTER in a window: the arguments are NULL for the other records.
+        """
+        only = "" if call.only is None else _sql(call.only)
+        conditions = " AND ".join(f"({c})" for c in (only, also) if c)
+        if self._window is not None:
+            if conditions:
+                arguments = [f"IF({conditions}, {text}, NULL)" for text in arguments]
+            return f"{function}({', '.join(arguments)}) OVER {self._window}"
+        distinct = "DISTINCT " if call.is_distinct and function in ("sum", "count") else ""
+        sql = f"{function}({distinct}{', '.join(arguments)})"
+        return f"{sql} FILTER (WHERE {conditions})" if conditions else sql
 
 
 def _is_inside_call(node: exp.Expr) -> bool:

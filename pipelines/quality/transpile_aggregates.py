@@ -32,11 +32,13 @@ _HALF = 2**32
 class AggregateTranspiler(ScalarTranspiler):
     """Transpiles expressions over aggregates and the columns of the group.
 
-    `record_fails` collects the failures of records, which cannot be aggregated.
+    `record_fails` collects the failures of records, which cannot be aggregated. `window` names a
+    window of SQL, if the values are those over the window of each row.
     """
 
-    def __init__(self, columns: Mapping[str, Column]) -> None:
+    def __init__(self, columns: Mapping[str, Column], window: str | None = None) -> None:
         super().__init__(columns)
+        self.window = window
         self.records = ScalarTranspiler(columns)
         self.record_fails: list[str] = []
 
@@ -54,7 +56,8 @@ class AggregateTranspiler(ScalarTranspiler):
             fails = any_of(only.fails, provided(f"({only.sql}) IS TRUE", fails))
         if fails is not None:
             self.record_fails.append(fails)
-        group = _Group(call, parts, None if only is None else only.sql, self.types.of(node))
+        passes = None if only is None else only.sql
+        group = _Group(call, parts, passes, self.types.of(node), self.window)
         return group.value(self.columns)
 
 
@@ -66,11 +69,14 @@ class _Group:
     parts: tuple[Transpiled, ...]
     only: str | None
     type: SparkType
+    window: str | None
 
     def over(self, call: str, *also: str) -> str:
         """A call over the records of the FILTER that meet other conditions too."""
         conditions = [f"({c})" for c in (self.only, *also) if c]
-        return f"({call} FILTER (WHERE {' AND '.join(conditions)}))" if conditions else call
+        only = f" FILTER (WHERE {' AND '.join(conditions)})" if conditions else ""
+        over = f" OVER {self.window}" if self.window else ""
+        return f"({call}{only}{over})" if only or over else call
 
     def plain(self, function: str) -> str:
         """A function of the one argument."""
@@ -144,7 +150,31 @@ class _Group:
     ) -> Transpiled:
         """The value in the first or last record: by event time, then all columns as declared."""
         value = self.parts[0]
+        if self.window is not None:
+            return self.in_order_of_frame(columns, first_by, is_last, condition)
         direction = "DESC NULLS LAST" if is_last else "ASC NULLS FIRST"
         keys = (*first_by, quoted_name(STIME), *(quoted_name(c) for c in columns), value.sql)
         order = ", ".join(f"{key} {direction}" for key in keys)
         return self.cast(self.over(f"first({value.sql} ORDER BY {order})", condition))
+
+    def in_order_of_frame(
+        self,
+        columns: Mapping[str, Column],
+        first_by: tuple[str, ...],
+        is_last: bool,
+        condition: str,
+    ) -> Transpiled:
+        """The like over a window, whose records are in canonical order.
+
+        DuckDB 2.0 has no FILTER for first_value. A value is a struct, which is not NULL if the
+        value is; keys are pairs, so that NULL comes before the others.
+        """
+        also = " AND ".join(f"({c})" for c in (self.only, condition) if c) or "true"
+        value = f"CASE WHEN {also} THEN struct_pack(v := {self.parts[0].sql}) END"
+        if not first_by:
+            call = f"{'last_value' if is_last else 'first_value'}({value} IGNORE NULLS)"
+            return self.cast(f"(({call} OVER {self.window}).v)")
+        keys = (*first_by, quoted_name(STIME), *(quoted_name(c) for c in columns))
+        pairs = (f"n{at} := {key} IS NOT NULL, k{at} := {key}" for at, key in enumerate(keys))
+        call = f"{'arg_max' if is_last else 'arg_min'}({value}, struct_pack({', '.join(pairs)}))"
+        return self.cast(f"(({call} OVER {self.window}).v)")

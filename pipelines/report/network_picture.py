@@ -8,6 +8,7 @@ from medusa_core.network import (
     Aggregate,
     Box,
     Deduplicate,
+    Every,
     Filter,
     Function,
     Join,
@@ -16,6 +17,7 @@ from medusa_core.network import (
     Network,
     Rank,
     Resample,
+    Running,
     Session,
     Source,
     Union,
@@ -121,6 +123,11 @@ def _lines(box: Box) -> tuple[str, ...]:
             return (f"windows of {box.windows_shown}{groups}", ordered, f"{box.column} = 1, 2, …")
         case Deduplicate():
             return (f"first per {', '.join(box.by)}", f"within {box.within}")
+        case Running() | Every():
+            groups = f" per {', '.join(box.by)}" if box.by else ""
+            records = "up to each record" if isinstance(box, Running) else f"every {box.n} records"
+            columns = [f"{name} = {expression}" for name, expression in box.columns.items()]
+            return (f"{records}{groups}", f"within {box.within}", *columns)
         case Function():
             called = getattr(box.function, "__qualname__", "function")
             return (f"{called}(frame)", f"gives {', '.join(box.columns)}")

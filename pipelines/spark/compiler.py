@@ -14,9 +14,9 @@ the output uses the value or not. The cause is computed for failed records only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import Any, TypeAlias, assert_never
 
 from medusa_core.columns import Column
 from medusa_core.fragments import Fragment
@@ -25,6 +25,7 @@ from medusa_core.network import (
     Aggregate,
     Box,
     Deduplicate,
+    Every,
     Filter,
     Function,
     Join,
@@ -33,21 +34,25 @@ from medusa_core.network import (
     Port,
     Rank,
     Resample,
+    Running,
     Session,
     Union,
     inputs_of,
     ports_of,
 )
 from medusa_core.ranks import WINDOW_START
-from pipelines.language.aggregates import AggregateCall, one_zero
+from pipelines.language.aggregates import AggregateCall, CompiledAggregate, one_zero
 from pipelines.language.check import (
+    RECORDS,
     CheckedAggregate,
+    CheckedEvery,
     CheckedFilter,
     CheckedJoin,
     CheckedLookup,
     CheckedMap,
     CheckedNetwork,
     CheckedResample,
+    CheckedRunning,
     CheckedSession,
 )
 from pipelines.language.failure_causes import Failure, FailureCause
@@ -62,6 +67,10 @@ ERROR = "_error"
 WINDOW = "_window_us"
 WINDOW_END = "_window_end_us"
 RANK = "_rank"
+GROUP = "_group"
+
+_Expressions: TypeAlias = tuple[tuple[str, str], ...]
+"""The expressions of the user by column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +245,10 @@ class _Compiler:
                 self._add_rank(box, inputs[0])
             case Deduplicate():
                 self._add_deduplicate(box, inputs[0])
+            case Running():
+                self._add_running(box, inputs[0])
+            case Every():
+                self._add_every(box, inputs[0])
             case Function():
                 self._add_function(box, inputs[0])
             case _:
@@ -295,7 +308,8 @@ class _Compiler:
     def _add_aggregate(self, box: Aggregate | Session, input_: str) -> None:
         checked = self.checked.boxes[box.name]
         assert isinstance(checked, CheckedAggregate | CheckedSession)
-        good = self._add_records_of(box, checked, input_)
+        expressions = _by_column(checked)
+        good = self._add_records_of(box, checked.columns, expressions, input_)
         window = f"{box.name}WINDOW"
         if isinstance(box, Session):
             by, ends, bounds = box.by, WINDOW_END, [WINDOW, WINDOW_END]
@@ -306,47 +320,71 @@ class _Compiler:
             bounds = [WINDOW] if is_fixed else [WINDOW, WINDOW_END]
             self._add(window, _windowed(box, good), good)
         group = ", ".join((*bounds, *(f"`{g}`" for g in by)))
-        values = [e.sql for _, e in checked.columns]
-        failures = [(at, e.failure) for at, (_, e) in enumerate(checked.columns) if e.failure]
-        numbered = [sql for at, f in failures for sql in (f.condition, _number(at, f))]
-        whole = {c.name for c in self._columns_behind(box) if c.type in ("int", "bigint")}
-        calls = [call for _, e in checked.columns for call in e.calls]
-        rows, rewritten = self._count_distinct_first(
-            window, group, [*values, *numbered], whole, calls
-        )
-        values, numbered = rewritten[: len(values)], rewritten[len(values) :]
+        grouped = self._grouped(box, checked.columns, window, group)
         columns = [f"timestamp_micros({WINDOW}) AS `window_start`"]
         if isinstance(box, Session):
             columns += [f"timestamp_micros({WINDOW_END}) AS `window_end`"]
         columns += [f"`{g}`" for g in by]
-        columns += [f"{sql} AS `{n}`" for sql, (n, _) in zip(values, checked.columns, strict=True)]
-        columns += [f"{ends} - 1L AS {STIME}"]
-        pairs = zip(numbered[::2], numbered[1::2], strict=True)
-        whens = " ".join(f"WHEN {condition} THEN {number}" for condition, number in pairs)
-        if whens:
-            columns += [f"CASE {whens} END AS {ERROR}"]
-        grouped = f"SELECT {', '.join(columns)} FROM {rows} GROUP BY {group}"
-        name = self._relation(Port(box.name))
+        columns += [*grouped.columns, f"{ends} - 1L AS {STIME}", *grouped.error]
+        sql = f"SELECT {', '.join(columns)} FROM {grouped.rows} GROUP BY {group}"
         if box.name in self.panes:
-            assert not whens, "a partial value fails on nothing"
+            assert not grouped.error, "a partial value fails on nothing"
             made = f"{box.name}MADE"
-            self._add(made, grouped, rows)
+            self._add(made, sql, grouped.rows)
             self._keep(made)
             own = ", ".join((*_names(self.checked.columns[Port(box.name)]), STIME))
             given = f"SELECT {own} FROM {pane_view(box.name)}"
+            name = self._relation(Port(box.name))
             self._add(name, f"SELECT {own} FROM {made} UNION ALL {given}", made)
             return
-        if not whens:
-            self._add(name, grouped, rows)
+        self._add_rows(box, sql, grouped.rows, expressions if grouped.error else None)
+
+    def _grouped(
+        self,
+        box: Aggregate | Session | Every,
+        aggregates: Sequence[tuple[str, CompiledAggregate]],
+        window: str,
+        group: str,
+        *also: AggregateCall,
+    ) -> _Grouped:
+        """The aggregates of a box, and others, over the groups of a relation."""
+        values = [e.sql for _, e in aggregates]
+        numbered = [sql for part in _numbered(aggregates) for sql in part]
+        whole = {c.name for c in self._columns_behind(box) if c.type in ("int", "bigint")}
+        calls = [*(call for _, e in aggregates for call in e.calls), *also]
+        rows, rewritten = self._count_distinct_first(
+            window, group, [*values, *numbered, *(call.sql for call in also)], whole, calls
+        )
+        at, end = len(values), len(values) + len(numbered)
+        named = zip(rewritten[:at], aggregates, strict=True)
+        pairs = zip(rewritten[at:end:2], rewritten[at + 1 : end : 2], strict=True)
+        return _Grouped(
+            rows=rows,
+            columns=tuple(f"{sql} AS `{name}`" for sql, (name, _) in named),
+            error=_error_of(pairs),
+            also=tuple(rewritten[end:]),
+        )
+
+    def _add_rows(
+        self,
+        box: Aggregate | Session | Running | Every,
+        sql: str,
+        read: str,
+        expressions: _Expressions | None,
+    ) -> None:
+        """The rows of a box; with `expressions`, those that failed on one go to quarantine."""
+        name = self._relation(Port(box.name))
+        if expressions is None:
+            self._add(name, sql, read)
             return
-        tried = f"{box.name}GROUPS"
-        self._add(tried, grouped, rows)
+        tried = f"{box.name}ROWS"
+        self._add(tried, sql, read)
         self._keep(tried)
         own = ", ".join((*_names(self.checked.columns[Port(box.name)]), STIME))
         self._add(name, f"SELECT {own} FROM {tried} WHERE {ERROR} IS NULL", tried)
-        failed = f"{box.name}FAILED_GROUPS"
+        failed = f"{box.name}FAILED_ROWS"
         self._add(failed, f"SELECT * FROM {tried} WHERE {ERROR} IS NOT NULL", tried)
-        self._fails(box, failed, _by_column(checked), is_window=True)
+        self._fails(box, failed, expressions, is_window=True)
 
     def _count_distinct_first(
         self,
@@ -389,18 +427,21 @@ class _Compiler:
         return in_sessions(box, keys, input_, WINDOW, WINDOW_END)
 
     def _add_records_of(
-        self, box: Aggregate | Session, checked: CheckedAggregate | CheckedSession, input_: str
+        self,
+        box: Aggregate | Session | Running | Every,
+        aggregates: Sequence[tuple[str, CompiledAggregate]],
+        expressions: _Expressions,
+        input_: str,
     ) -> str:
-        """The records that a box over groups can use; those it fails on go to quarantine."""
-        whens = _whens([e.record_error for _, e in checked.columns])
+        """The records that a box can use; those it fails on go to quarantine."""
+        whens = _whens([e.record_error for _, e in aggregates])
         if not whens:
             return input_
         tried, good = f"{box.name}TRIED", f"{box.name}GOOD"
         self._add(tried, f"SELECT *, CASE {whens} END AS {ERROR} FROM {input_}", input_)
         columns = ", ".join((*_names(self._columns_behind(box)), STIME))
         self._add(good, f"SELECT {columns} FROM {tried} WHERE {ERROR} IS NULL", tried)
-        self._add_failed(box, tried, [e.record_failure for _, e in checked.columns],
-                         _by_column(checked))  # fmt: skip
+        self._add_failed(box, tried, [e.record_failure for _, e in aggregates], expressions)
         return good
 
     def _add_join(self, box: Join, left: str, right: str) -> None:
@@ -454,26 +495,70 @@ class _Compiler:
         self._add(self._relation(Port(box.name)), f"{sql} WHERE {RANK} <= {box.k}", ranked)
 
     def _add_deduplicate(self, box: Deduplicate, input_: str) -> None:
-        numbered, length_us = f"{box.name}NUMBERED", box.within_us
-        number = self._row_number(box, f"{STIME} - pmod({STIME}, {length_us}L)", box.by)
+        numbered = f"{box.name}NUMBERED"
+        number = self._row_number(box, _span(box), box.by)
         self._add(numbered, f"SELECT *, {number} AS {RANK} FROM {input_}", input_)
         columns = ", ".join((*_names(self._columns_behind(box)), STIME))
         first = f"SELECT {columns} FROM {numbered} WHERE {RANK} = 1"
         self._add(self._relation(Port(box.name)), first, numbered)
 
+    def _add_running(self, box: Running, input_: str) -> None:
+        checked = self.checked.boxes[box.name]
+        assert isinstance(checked, CheckedRunning)
+        expressions = tuple(box.columns.items())
+        good = self._add_records_of(box, checked.columns, expressions, input_)
+        error = _error_of(_numbered(checked.columns))
+        columns = [*_names(self._columns_behind(box))]
+        columns += [f"{e.sql} AS `{name}`" for name, e in checked.columns]
+        columns += [STIME, *error]
+        records = f"{self._in_order(box, _span(box), box.by)} ROWS UNBOUNDED PRECEDING"
+        sql = f"SELECT {', '.join(columns)} FROM {good} WINDOW {RECORDS} AS ({records})"
+        self._add_rows(box, sql, good, expressions if error else None)
+
+    def _add_every(self, box: Every, input_: str) -> None:
+        checked = self.checked.boxes[box.name]
+        assert isinstance(checked, CheckedEvery)
+        expressions = tuple(box.columns.items())
+        good = self._add_records_of(box, checked.columns, expressions, input_)
+        numbered = f"{box.name}NUMBERED"
+        number = self._row_number(box, WINDOW, box.by)
+        spanned = f"SELECT *, {_span(box)} AS {WINDOW} FROM {good}"
+        sql = f"SELECT *, ({number} - 1) div {box.n} AS {GROUP} FROM ({spanned})"
+        self._add(numbered, sql, good)
+        keys = [f"`{name}`" for name in box.by]
+        group = ", ".join((WINDOW, *keys, GROUP))
+        grouped = self._grouped(box, checked.columns, numbered, group, _LAST, _COUNT)
+        last, count = grouped.also
+        columns = ", ".join((*keys, *grouped.columns, f"{last} AS {STIME}", *grouped.error))
+        sql = f"SELECT {columns} FROM {grouped.rows} GROUP BY {group} HAVING {count} = {box.n}"
+        self._add_rows(box, sql, grouped.rows, expressions if grouped.error else None)
+
     def _row_number(
-        self, box: Rank | Deduplicate, part: str, keys: Sequence[str], order: Sequence[str] = ()
+        self,
+        box: Rank | Deduplicate | Every,
+        part: str,
+        keys: Sequence[str],
+        order: Sequence[str] = (),
     ) -> str:
         """The number of a record within a part of event time and a key, ties in canonical order."""
+        return f"row_number() OVER ({self._in_order(box, part, keys, order)})"
+
+    def _in_order(
+        self,
+        box: Rank | Deduplicate | Running | Every,
+        part: str,
+        keys: Sequence[str],
+        order: Sequence[str] = (),
+    ) -> str:
+        """The records of a part of event time and a key as a window, ties in canonical order."""
         compared = {c.name: one_zero(f"`{c.name}`", c.type) for c in self._columns_behind(box)}
         groups = ", ".join((part, *(compared[name] for name in keys)))
         ties = (STIME, *(f"{column} ASC NULLS FIRST" for column in compared.values()))
-        ordered = ", ".join((*order, *ties))
-        return f"row_number() OVER (PARTITION BY {groups} ORDER BY {ordered})"
+        return f"PARTITION BY {groups} ORDER BY {', '.join((*order, *ties))}"
 
     def _add_failed(
-        self, box: Map | Aggregate | Session, tried: str, failures: Sequence[Failure | None],
-        expressions: tuple[tuple[str, str], ...] | None = None,
+        self, box: Map | Aggregate | Session | Running | Every, tried: str,
+        failures: Sequence[Failure | None], expressions: _Expressions | None = None,
     ) -> None:  # fmt: skip
         """The records that were tried and on which an expression failed."""
         failed = f"{box.name}FAILED"
@@ -494,13 +579,13 @@ class _Compiler:
         self.kept.add(name)
 
     def _columns_behind(
-        self, box: Filter | Map | Aggregate | Session | Rank | Deduplicate
+        self, box: Filter | Map | Aggregate | Session | Rank | Deduplicate | Running | Every
     ) -> tuple[Column, ...]:
         return self.checked.columns[self.fragment.network.port(box.input, box.name)]
 
     def _fails(
-        self, box: Filter | Map | Aggregate | Session, relation: str,
-        expressions: tuple[tuple[str, str], ...], *, is_window: bool = False,
+        self, box: Filter | Map | Aggregate | Session | Running | Every, relation: str,
+        expressions: _Expressions, *, is_window: bool = False,
     ) -> None:  # fmt: skip
         columns = self.checked.columns[Port(box.name)] if is_window else self._columns_behind(box)
         row = ", ".join((*_names(columns), STIME))
@@ -553,6 +638,27 @@ class _Compiler:
             relation, predicate = self.filtered[relation]
             predicates.append(predicate)
         return relation, predicates
+
+
+_LAST = AggregateCall(
+    sql=f"max({STIME})", function="max", arguments=(STIME,), is_distinct=False, only=None
+)
+_COUNT = AggregateCall(
+    sql="count(*)", function="count", arguments=("*",), is_distinct=False, only=None
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Grouped:
+    """Aggregates over the groups of `rows`: the columns, and `also`, the values of other calls.
+
+    `error` is the column with the number of the failure, if a group can fail.
+    """
+
+    rows: str
+    columns: tuple[str, ...]
+    error: tuple[str, ...]
+    also: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -626,6 +732,21 @@ def _whens(errors: Sequence[str | None]) -> str:
     return " ".join(f"WHEN {error} THEN {at}" for at, error in enumerate(errors) if error)
 
 
+def _numbered(
+    aggregates: Sequence[tuple[str, CompiledAggregate]],
+) -> Iterator[tuple[str, str]]:
+    """For each value that can fail: the condition, and the number of the failure."""
+    for at, (_, aggregate) in enumerate(aggregates):
+        if aggregate.failure is not None:
+            yield aggregate.failure.condition, _number(at, aggregate.failure)
+
+
+def _error_of(numbered: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """The column with the number of the first failure; none if no value can fail."""
+    whens = " ".join(f"WHEN {condition} THEN {number}" for condition, number in numbered)
+    return (f"CASE {whens} END AS {ERROR}",) if whens else ()
+
+
 def _number(at: int, failure: Failure) -> str:
     """The number of a failure of the expression `at`, in SQL, for where it failed."""
     first = at * len(FailureCause)
@@ -641,10 +762,15 @@ def _number_of(at: str, failures: Sequence[Failure | None]) -> str:
     return f"CASE {at} {whens} END"
 
 
-def _by_column(checked: CheckedAggregate | CheckedSession) -> tuple[tuple[str, str], ...]:
+def _by_column(checked: CheckedAggregate | CheckedSession) -> _Expressions:
     """The user's expressions of a box over groups by column."""
     names = (name for name, _ in checked.columns)
     return tuple(zip(names, checked.expressions, strict=True))
+
+
+def _span(box: Deduplicate | Running | Every) -> str:
+    """The beginning of the span that holds a record, in SQL."""
+    return f"{STIME} - pmod({STIME}, {box.within_us}L)"
 
 
 def _windowed(box: Aggregate | Rank, input_: str) -> str:

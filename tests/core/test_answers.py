@@ -34,11 +34,13 @@ from medusa_core.network import (
     Aggregate,
     Box,
     Deduplicate,
+    Every,
     Join,
     Lookup,
     Network,
     Output,
     Rank,
+    Running,
     Session,
     Source,
     Union,
@@ -290,10 +292,12 @@ def test_a_lookup_is_answered_without_its_input_and_waits_for_its_table() -> Non
         Session(
             name="first", input="gathered", gap="1s", length_max="1m", columns={"n": "count(*)"}
         ),
+        Running(name="first", input="gathered", within="1h", columns={"n": "count(*)"}),
+        Every(name="first", input="gathered", n=2, within="1h", columns={"n": "count(*)"}),
     ],
-    ids=("rank", "deduplicate", "session"),
+    ids=("rank", "deduplicate", "session", "running", "every"),
 )
-def test_first_records_and_sessions_are_answered_of_the_records_that_are_there(box: Box) -> None:
+def test_boxes_with_one_input_answer_of_the_records_that_are_there(box: Box) -> None:
     union = a_union()
     outputs = (Output(name="both", input="first"),)
     (shape,) = fragments_of(replace(union, boxes=(*union.boxes, box), outputs=outputs))

@@ -20,11 +20,13 @@ from medusa_core.network import (
     Aggregate,
     Box,
     Deduplicate,
+    Every,
     Lookup,
     Map,
     Network,
     Output,
     Rank,
+    Running,
     Session,
     Source,
     Union,
@@ -148,7 +150,19 @@ def cases(draw: st.DrawFn) -> Case:
             boxes.append(Rank(name=name, input=input_, size=f"{size}us", order=("n",), k=1))
         elif kind == "first":
             within = f"{draw(st.integers(1, SIZE_MAX))}us"
-            boxes.append(Deduplicate(name=name, input=input_, by=("n",), within=within))
+            columns = {f"m{at}": "sum(n)"}
+            boxes.append(
+                draw(
+                    st.sampled_from(
+                        [
+                            Deduplicate(name=name, input=input_, by=("n",), within=within),
+                            Running(name=name, input=input_, within=within, columns=columns),
+                            Every(name=name, input=input_, n=3, within=within,
+                                  columns={"n": "sum(n)"}),
+                        ]
+                    )
+                )
+            )  # fmt: skip
         elif kind == "session":
             gap, more = draw(st.integers(1, 3)), draw(st.integers(1, 3))
             boxes.append(
@@ -208,7 +222,7 @@ def inputs_of(box: Box) -> tuple[str, ...]:
     return box.inputs if isinstance(box, Union) else (box.input,)
 
 
-def span_with(box: Deduplicate, position: int) -> range:
+def span_with(box: Deduplicate | Running | Every, position: int) -> range:
     """The positions of the span that holds one."""
     length = box.within_us
     first = position // length * length
@@ -251,7 +265,7 @@ def needed_at(fragment: Fragment, name: str, positions: set[int]) -> set[tuple[i
         own = positions
         if isinstance(box, Aggregate | Rank):
             own = {w[-1] for at in positions for w in windows_with(box, at)}
-        if isinstance(box, Deduplicate):
+        if isinstance(box, Deduplicate | Running | Every):
             own = {p for at in positions for p in span_with(box, at) if p >= at}
         if isinstance(box, Session):
             # A record between a session's end and its row would be one of the session.
@@ -271,7 +285,7 @@ def records_of(fragment: Fragment, name: str, positions: set[int]) -> set[int]:
     if isinstance(box, Aggregate | Rank):
         ending = (w for at in positions for w in windows_with(box, at) if w[-1] == at)
         positions = {at for window in ending for at in window}
-    if isinstance(box, Deduplicate):
+    if isinstance(box, Deduplicate | Running | Every):
         positions = {p for at in positions for p in span_with(box, at) if p <= at}
     if isinstance(box, Session):
         positions = {p for at in positions for p in records_of_session(box, at)}
@@ -291,9 +305,8 @@ def is_behind_windows(fragment: Fragment, name: str) -> bool:
     if name == READINGS:
         return False
     box = fragment.network.box(name)
-    return isinstance(box, Aggregate | Session | Join | Lookup | Rank | Deduplicate) or any(
-        is_behind_windows(fragment, i) for i in inputs_of(box)
-    )
+    several = Aggregate | Session | Join | Lookup | Rank | Deduplicate | Running | Every
+    return isinstance(box, several) or any(is_behind_windows(fragment, i) for i in inputs_of(box))
 
 
 @given(case=cases())
@@ -304,7 +317,7 @@ def test_each_failed_row_is_reported_by_one_step_which_reads_all_of_its_records(
             ends_one = isinstance(box, Aggregate) and any(
                 window[-1] == position for window in windows_with(box, position)
             )
-            if ends_one or isinstance(box, Session):
+            if ends_one or isinstance(box, Session | Running | Every):
                 check_failed_row(case, box, position, is_window=True)
 
 

@@ -24,6 +24,7 @@ from medusa_core.network import (
     Aggregate,
     Box,
     Deduplicate,
+    Every,
     Filter,
     Lookup,
     Map,
@@ -31,6 +32,7 @@ from medusa_core.network import (
     Output,
     Rank,
     Resample,
+    Running,
     Session,
     Source,
     Union,
@@ -66,7 +68,17 @@ def cases(draw: st.DrawFn) -> Case:
         name, before = f"box{at}", ["a", "b", *(box.name for box in boxes)]
         input_ = boxes[-1].name if boxes else "a"
         other = draw(st.sampled_from(before))
-        firsts = ("join", "join", "lookup", "resample", "rank", "first", "session")
+        firsts = (
+            "join",
+            "join",
+            "lookup",
+            "resample",
+            "rank",
+            "first",
+            "session",
+            "running",
+            "every",
+        )
         kinds = firsts if not boxes else (*firsts[1:], "window", "filter", "both")
         kind = draw(st.sampled_from(kinds))
         match kind:
@@ -153,6 +165,27 @@ def cases(draw: st.DrawFn) -> Case:
                         columns={"n": "count(*)"},
                     )
                 )
+            case "running":
+                boxes.append(
+                    Running(
+                        name=name,
+                        input=input_,
+                        by=("key",),
+                        within=f"{draw(st.integers(1, 9))}us",
+                        columns={f"total{at}": "count(*)"},
+                    )
+                )
+            case "every":
+                boxes.append(
+                    Every(
+                        name=name,
+                        input=input_,
+                        by=("key",),
+                        n=draw(st.integers(1, 3)),
+                        within=f"{draw(st.integers(1, 9))}us",
+                        columns={"n": "sum(n)"},
+                    )
+                )
             case "filter":
                 boxes.append(Filter(name=name, input=input_, cases={"some": "n >= 1"}))
             case "both":
@@ -200,6 +233,8 @@ def rows_of(fragment: Fragment, name: str, inputs: Inputs) -> list[Row]:
             return list(found.values())
         case Session():
             return sessions(box, rows_of(fragment, box.input, inputs))
+        case Running() | Every():
+            return of_spans(box, rows_of(fragment, box.input, inputs))
         case Join():
             sides = (rows_of(fragment, input_, inputs) for input_ in (box.left, box.right))
             return joined(box, *sides)
@@ -252,6 +287,23 @@ def sessions(box: Session, rows: Rows) -> list[Row]:
             sizes[start] += 1
             last = ends[start] = at
         found += [(ends[start] + box.gap_us - 1, key, size) for start, size in sizes.items()]
+    return found
+
+
+def of_spans(box: Running | Every, rows: Rows) -> list[Row]:
+    """The row of a Running has the number of its record and how many there are up to it."""
+    found: list[Row] = []
+    counts: Counter[tuple[int, str | None]] = Counter()
+    sums: Counter[tuple[int, str | None]] = Counter()
+    for at, key, n in sorted(rows, key=lambda r: (r[0], r[2] is not None, r[2] or 0)):
+        span = (at // box.within_us, key)
+        counts[span] += 1
+        if isinstance(box, Running):
+            found.append((at, key, 100 * (n or 0) + counts[span]))
+            continue
+        sums[span] += n or 0
+        if counts[span] % box.n == 0:
+            found.append((at, key, sums.pop(span)))
     return found
 
 

@@ -6,6 +6,7 @@ from medusa_core.mermaid import describe_box, draw
 from medusa_core.network import (
     Aggregate,
     Deduplicate,
+    Every,
     Filter,
     Function,
     Join,
@@ -15,6 +16,7 @@ from medusa_core.network import (
     Output,
     Rank,
     Resample,
+    Running,
     Session,
     Source,
     Union,
@@ -80,6 +82,10 @@ def test_every_kind_of_box_says_what_it_does() -> None:
     assert describe_box(first) == "Deduplicate first per k, a within 1h"
     visits = Session(name="s", input="x", by=("k",), gap="5m", length_max="4h", columns=columns)
     assert describe_box(visits) == "Session 5m apart, shorter than 4h per k: a, b"
+    running = Running(name="r", input="x", by=("k",), within="1d", columns=columns)
+    assert describe_box(running) == "Running per k within 1d: a, b"
+    every = Every(name="e", input="x", n=10, within="1h", columns=columns)
+    assert describe_box(every) == "Every 10 within 1h: a, b"
     assert describe_box(Function(name="f", input="x", function=len, columns=columns)) == "Function"
 
 

@@ -20,7 +20,7 @@ PAGE = DOCS / "language.md"
 KINDS = (
     network.Network, network.Source, network.Filter, network.Map, network.Union,
     network.Aggregate, network.Session, network.Join, network.Lookup, network.Resample,
-    network.Rank, network.Deduplicate, network.Function,
+    network.Rank, network.Deduplicate, network.Running, network.Every, network.Function,
     network.Output,
 )  # fmt: skip
 COLUMNS = {

@@ -126,6 +126,20 @@ def test_the_example_compiles_to_the_columns_of_the_page(example: Network) -> No
         ("fees", "decimal(20,2)"),
         ("first_kind", "string"),
     ]
+    assert [(c.name, c.type) for c in checked.columns_of_output("fares_so_far")] == [
+        ("user", "string"),
+        ("km", "double"),
+        ("fee", "decimal(10,2)"),
+        ("kind", "string"),
+        ("total", "decimal(20,2)"),
+        ("trips", "bigint"),
+        ("farthest", "double"),
+    ]
+    assert [(c.name, c.type) for c in checked.columns_of_output("trios_of_trips")] == [
+        ("user", "string"),
+        ("total", "decimal(20,2)"),
+        ("kinds", "bigint"),
+    ]
     assert {type(box).__name__ for box in example.boxes} == {kind.__name__ for kind in KINDS} - {
         "Network",
         "Source",
@@ -195,12 +209,14 @@ def test_the_calendar_windows_of_the_example_are_the_days_of_berlin(
 
 
 @pytest.mark.long
-def test_the_rank_and_the_deduplicate_of_the_example_give_the_first_records_of_each_hour(
+def test_boxes_of_the_example_that_order_records_give_the_rows_of_each_hour_and_day(
     example: Network, replayer: Replayer
 ) -> None:
     """Of ann's trips for 4.00 the earlier one is first, and her fourth is in the next hour.
 
-    Her refund of 0.50 is there twice in the first hour, and once more in the next one.
+    Her refund of 0.50 is there twice in the first hour, and once more in the next one. Three of her
+    trips are a group, and the fourth begins another one. In the window of an hour that ends at the
+    fourth trip, her newest one is the third.
     """
     trips = ["0,ann,5,2.00", "60000,ann,31,4.00", "70000,ann,30,4.00", "80000,ben,3,",
              "3600000,ann,5,0.10"]  # fmt: skip
@@ -223,6 +239,17 @@ def test_the_rank_and_the_deduplicate_of_the_example_give_the_first_records_of_e
     assert [row.partition(",")[2] for row in rows] == [
         "ann,30.0,4.00,long,2", "ann,31.0,4.00,long,1", "ben,3.0,,short,1", "ann,5.0,0.05,short,1",
     ]  # fmt: skip
+    assert (export / "fares_so_far.csv").read_text().splitlines() == [
+        "user,km,fee,kind,total,trips,farthest",
+        "ann,5.0,1.00,short,1.00,1,5.0", "ann,31.0,4.00,long,5.00,2,31.0",
+        "ann,30.0,4.00,long,9.00,3,31.0", "ben,3.0,,short,,1,3.0",
+        "ann,5.0,0.05,short,9.05,4,31.0",
+    ]  # fmt: skip
+    groups = (export / "trios_of_trips.csv").read_text().splitlines()
+    assert groups == ["user,total,kinds", "ann,9.00,2"]
+    newest = (export / "newest_trips.csv").read_text().splitlines()[1:]
+    at_the_hour = [row.partition(",")[2] for row in newest if row.startswith("1970-01-01T00:00:00")]
+    assert at_the_hour == ["ann,30.0,4.00,long", "ben,3.0,,short"]
 
 
 @pytest.mark.long

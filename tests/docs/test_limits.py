@@ -91,6 +91,8 @@ def test_a_network_has_these_kinds_of_boxes_and_no_subquery() -> None:
         "Resample",
         "Rank",
         "Deduplicate",
+        "Running",
+        "Every",
         "Function",
     }
     for expression in ("k IN (SELECT k FROM s)", "EXISTS (SELECT 1 FROM s)"):

@@ -12,6 +12,7 @@ from medusa_core.network import (
     Aggregate,
     Box,
     Deduplicate,
+    Every,
     Filter,
     Function,
     Join,
@@ -22,6 +23,7 @@ from medusa_core.network import (
     Port,
     Rank,
     Resample,
+    Running,
     Session,
     Source,
     Union,
@@ -423,6 +425,85 @@ def test_a_session_has_its_bounds_and_its_key_before_its_columns() -> None:
     ],
 )  # fmt: skip
 def test_a_session_of_columns_that_do_not_fit_is_refused(network: Network, sentence: str) -> None:
+    with pytest.raises(Refused) as refused:
+        check_network(network)
+    assert sentence in str(refused.value)
+
+
+def a_running_network(*before: Box, **given: Any) -> Network:
+    """Each tick, or what comes out of the boxes before, with aggregates up to it."""
+    parts: dict[str, Any] = {
+        "input": "ticks", "by": ("symbol",), "within": "1d", "columns": {"n": "count(*)"},
+    }  # fmt: skip
+    outputs = (Output(name="result", input="totals"),)
+    boxes = (*before, Running(name="totals", **(parts | given)))
+    return Network(name="n", sources=(TICKS,), boxes=boxes, outputs=outputs)
+
+
+def an_every_network(*before: Box, **given: Any) -> Network:
+    """Groups of ten ticks, or of what comes out of the boxes before."""
+    parts: dict[str, Any] = {
+        "input": "ticks", "by": ("symbol",), "n": 10, "within": "1d", "columns": {"n": "count(*)"},
+    }  # fmt: skip
+    outputs = (Output(name="result", input="tens"),)
+    boxes = (*before, Every(name="tens", **(parts | given)))
+    return Network(name="n", sources=(TICKS,), boxes=boxes, outputs=outputs)
+
+
+def test_a_running_has_the_columns_of_its_input_and_its_aggregates() -> None:
+    columns = {"total": "sum(size)", "highest": "max(price)"}
+    found = columns_of(a_running_network(columns=columns), "totals")
+    assert found == {**TICKS.columns, "total": "bigint", "highest": "double"}
+
+
+def test_an_every_has_its_keys_and_its_aggregates() -> None:
+    columns = {"total": "sum(size)", "prices": "count(distinct price)"}
+    found = columns_of(an_every_network(columns=columns), "tens")
+    assert found == {"symbol": "string", "total": "bigint", "prices": "bigint"}
+
+
+@pytest.mark.parametrize(
+    ("network", "sentence"),
+    [
+        (a_running_network(by=("symbl",)),
+         ("running totals of network n has the key 'symbl', which is not a column; did you mean "
+          "'symbol'?")),
+        (a_running_network(columns={"price": "max(price)"}),
+         ("running totals of network n has two columns named 'price', one of its input and an "
+          "aggregate: give the aggregate another name")),
+        (a_running_network(columns={"n": "count(distinct price)"}),
+         ("column 'n': `count(distinct price)` has DISTINCT in count, which a running does not "
+          "compute: put a deduplicate with the key and these columns in `by` before it")),
+        (a_running_network(columns={"n": "max(distinct price)"}),
+         "has DISTINCT in max, which changes nothing: leave it out"),
+        (a_running_network(columns={"all": "array_join(collect_list(symbol), ' ')"}),
+         "uses collect_list, whose lists would grow with each record: write collect_list in an "),
+        (a_running_network(columns={"mid": "median(price)"}),
+         "uses median, which a running does not compute: write median in an aggregate or an every"),
+        (a_running_network(columns={"up": "price - first(price)"}),
+         "names column 'price' outside an aggregate function"),
+        (a_running_network(columns={"n": "sum(symbol)"}), "gives sum a string, but it takes"),
+        (a_running_network(columns={"total": "sum(price)"}),
+         "output result of network n has total, whose last digits may differ from run to run"),
+        (a_running_network(columns={"n": "row_number() over (order by price)"}), "over"),
+        (a_running_network(MEANS, input="means", columns={"n": "count(*)"}),
+         "reads mean, whose last digits may differ from run to run, and ties are decided by every"),
+        (an_every_network(by=("symbl",)),
+         ("every tens of network n has the key 'symbl', which is not a column; did you mean "
+          "'symbol'?")),
+        (an_every_network(MEANS, input="means"),
+         "every tens of network n reads mean, whose last digits may differ from run to run"),
+        (an_every_network(columns={"last_price": "price"}),
+         "names column 'price' outside an aggregate function: write, for instance, max(price)"),
+        (an_every_network(columns={"mean": "avg(price)"}),
+         "output result of network n has mean, whose last digits may differ from run to run"),
+        (an_every_network(columns={"prices": "collect_list(price)"}),
+         "is an array, which no column can be: use array_join or size"),
+    ],
+)  # fmt: skip
+def test_a_box_over_spans_whose_columns_do_not_fit_is_refused(
+    network: Network, sentence: str
+) -> None:
     with pytest.raises(Refused) as refused:
         check_network(network)
     assert sentence in str(refused.value)

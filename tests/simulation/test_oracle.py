@@ -137,6 +137,23 @@ def test_a_session_has_the_rows_of_a_key_that_come_less_than_4_s_apart() -> None
     )
 
 
+def test_the_rows_of_a_key_are_counted_and_added_up_from_the_beginning_of_each_span() -> None:
+    question = replace(QUESTION, form="running", sums_size_us=20 * S)
+    rows = {"s0": [*SOURCES["s0"], (17 * S, 17 * S, 0, 1)], "s1": SOURCES["s1"]}
+    assert expected_rows(rows, question)["so_far"] == Counter(
+        [
+            (1 * S, 1 * S, 0, 4, 1, 4), (2 * S, 2 * S, 1, 3, 1, 3), (12 * S, 12 * S, 0, 2, 2, 6),
+            (17 * S, 17 * S, 0, 1, 1, 1),
+        ]
+    )  # fmt: skip
+
+
+def test_each_full_group_of_a_span_gives_a_row_at_the_time_of_its_last_one() -> None:
+    question = replace(QUESTION, form="every", sums_size_us=20 * S, loud_from=2)
+    rows = {"s0": [*SOURCES["s0"], (17 * S, 17 * S, 0, 1)], "s1": SOURCES["s1"]}
+    assert expected_rows(rows, question)["groups"] == Counter([(12 * S, 0, 6, 2)])
+
+
 def test_the_oracle_shares_no_code_with_what_it_checks() -> None:
     tree = ast.parse(Path(oracle.__file__).read_text())
     imported = [

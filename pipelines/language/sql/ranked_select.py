@@ -92,7 +92,10 @@ def check_no_over(text: SqlText, select: Select) -> None:
             example = OVER.format(column="…", table="TUMBLE(…)")
             advice = f"write FROM ({example}) WHERE rank <= 10"
             if aggregate_calls(tokens):
-                advice = "write FROM TUMBLE(…) and GROUP BY window_start"
+                advice = (
+                    "write FROM TUMBLE(…) and GROUP BY window_start, or for the value up to each "
+                    "row a Running in a network file of Python"
+                )
             raise text.refused(
                 tokens[0], f"{tokens[0].text} OVER (…) is computed over a whole stream: {advice}"
             )

@@ -21,6 +21,7 @@ from medusa_core.network import (
     Aggregate,
     Box,
     Deduplicate,
+    Every,
     Filter,
     Function,
     Join,
@@ -30,6 +31,7 @@ from medusa_core.network import (
     Port,
     Rank,
     Resample,
+    Running,
     Session,
     Union,
     inputs_of,
@@ -97,6 +99,10 @@ class Evaluator:
                 return ranked(box, rows, self._positions_behind(box))
             case Deduplicate():
                 return firsts(box, rows, self._positions_behind(box))
+            case Running():
+                return running(box, rows, self._positions_behind(box))
+            case Every():
+                return counted_out(box, rows, self._positions_behind(box))
             case Map() | Resample() | Function():
                 raise AssertionError(f"the simulated engine has no {type(box).__name__}")
         assert_never(box)
@@ -162,6 +168,38 @@ def sessions(box: Session, rows: Sequence[Row], at: Mapping[str, int]) -> list[R
             values = (fold(text, piece, at) for text in box.columns.values())
             found.append((end_us - 1, piece[0][0], end_us, *key, *values))
     return found
+
+
+def running(box: Running, rows: Sequence[Row], at: Mapping[str, int]) -> list[Row]:
+    """Each row, and the columns over the rows of its span and key up to it."""
+    return [
+        (*row, *(fold(text, group[: number + 1], at) for text in box.columns.values()))
+        for group in groups_of_spans(box, rows, at).values()
+        for number, row in enumerate(group)
+    ]
+
+
+def counted_out(box: Every, rows: Sequence[Row], at: Mapping[str, int]) -> list[Row]:
+    """The rows of an Every: the time of the last row of a group, the key, the columns."""
+    found: list[Row] = []
+    for (_, *key), group in groups_of_spans(box, rows, at).items():
+        for end in range(box.n, len(group) + 1, box.n):
+            full = group[end - box.n : end]
+            found.append(
+                (full[-1][0], *key, *(fold(text, full, at) for text in box.columns.values()))
+            )
+    return found
+
+
+def groups_of_spans(
+    box: Running | Every, rows: Sequence[Row], at: Mapping[str, int]
+) -> dict[tuple[int, ...], list[Row]]:
+    """The rows of each span and key in canonical order, by the span's start and the key."""
+    groups: dict[tuple[int, ...], list[Row]] = {}
+    for row in sorted(rows):
+        key = (floor_us(row[0], box.within_us), *(row[at[name]] for name in box.by))
+        groups.setdefault(key, []).append(row)
+    return groups
 
 
 def groups_of_windows(
@@ -263,9 +301,14 @@ def positions(network: Network, port: Port) -> dict[str, int]:
             return {column: at for at, column in enumerate(columns, start=1)}
         if not isinstance(box, Aggregate):
             behind = positions(network, network.port(inputs_of(box)[0], box.name))
-            if not isinstance(box, Rank):
+            if isinstance(box, Rank):
+                columns = ["window_start", *behind, box.column]
+            elif isinstance(box, Running):
+                columns = [*behind, *box.columns]
+            elif isinstance(box, Every):
+                columns = [*box.by, *box.columns]
+            else:
                 return behind
-            columns = ["window_start", *behind, box.column]
             return {column: at for at, column in enumerate(columns, start=1)}
         columns = ["window_start", *box.group_by, *box.columns]
     return {column: at for at, column in enumerate(columns, start=1)}

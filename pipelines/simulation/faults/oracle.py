@@ -86,6 +86,15 @@ def expected_rows(
         # Behind the bounds of a session are its key and its sum.
         counts = _counts([(row[0], row[0], row[3], row[4]) for row in visits], question)
         found |= {"visits": visits, "counts": counts, "loud": _loud(counts, question)}
+    elif question.form == "running":
+        so_far = _so_far(everything, question.sums_size_us - 3_000_000)
+        counts = _counts(so_far, question)
+        found |= {"so_far": so_far, "counts": counts, "loud": _loud(counts, question)}
+    elif question.form == "every":
+        groups = _groups(everything, question.sums_size_us - 3_000_000, question.loud_from)
+        # The columns key and value are one place further in a record.
+        counts = _counts([(row[0], *row) for row in groups], question)
+        found |= {"groups": groups, "counts": counts, "loud": _loud(counts, question)}
     else:
         raise AssertionError(f"the oracle knows no network of the form {question.form}")
     return {stream: Counter(rows) for stream, rows in found.items()}
@@ -166,6 +175,32 @@ def _visits(rows: Sequence[Row], gap_us: int, length_us: int) -> list[Row]:
         for piece in pieces:
             end_us = piece[-1][0] + gap_us
             found.append((end_us - 1, piece[0][0], end_us, key, sum(row[3] for row in piece)))
+    return found
+
+
+def _so_far(rows: Sequence[Row], within_us: int) -> list[Row]:
+    """Each row with how many of its span and key are not behind it, and the sum of their values."""
+    found: list[Row] = []
+    for place, row in enumerate(in_order := sorted(rows)):
+        values = [
+            other[3]
+            for other in in_order[: place + 1]
+            if other[2] == row[2] and other[0] // within_us == row[0] // within_us
+        ]
+        found.append((*row, len(values), sum(values)))
+    return found
+
+
+def _groups(rows: Sequence[Row], within_us: int, n: int) -> list[Row]:
+    """The key, the sum and the number of each n rows of a span and key, at the last of them."""
+    found: list[Row] = []
+    waiting: dict[tuple[int, int], list[int]] = {}
+    for at, _, key, value in sorted(rows):
+        values = waiting.setdefault((at // within_us, key), [])
+        values.append(value)
+        if len(values) == n:
+            found.append((at, key, sum(values), n))
+            values.clear()
     return found
 
 

@@ -47,7 +47,8 @@ BOUND_MS = (1_500, 4_000)
 
 SEEDS_IN_A_ROUND = 16
 FORM_AT = {
-    3: Form.RANKS, 5: Form.NEWEST, 7: Form.PAIRS, 11: Form.FIRSTS, 12: Form.SESSIONS,
+    3: Form.RANKS, 5: Form.NEWEST, 7: Form.PAIRS, 9: Form.RUNNING, 11: Form.FIRSTS,
+    12: Form.SESSIONS, 14: Form.EVERY,
     15: Form.ABSENCE,
 }  # fmt: skip
 """The forms of some seeds of a round: by the number, so that the others stay what they were."""

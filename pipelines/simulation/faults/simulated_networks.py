@@ -17,6 +17,8 @@
     ranks           s.. -> gathered -> best (Rank) -> counts -> loud
     firsts          s.. -> gathered -> firsts (Deduplicate) -> counts -> loud
     sessions        s.. -> gathered -> visits (Session) -> counts -> loud
+    running         s.. -> gathered -> so_far (Running) -> counts -> loud
+    every           s.. -> gathered -> groups (Every) -> counts -> loud
 
 In a diamond one stream reaches a fragment on two paths, one longer than the other; in a knot it
 is read once, for windows of two lengths. A chain has four fragments one behind the other and no
@@ -35,12 +37,14 @@ from medusa_core.network import (
     Aggregate,
     Box,
     Deduplicate,
+    Every,
     Filter,
     Join,
     Lookup,
     Network,
     Output,
     Rank,
+    Running,
     Session,
     Source,
     Union,
@@ -68,10 +72,13 @@ class Form(Enum):
     RANKS = "ranks"
     FIRSTS = "firsts"
     SESSIONS = "sessions"
+    RUNNING = "running"
+    EVERY = "every"
 
 
 DRAWN_BY_NUMBER = (
-    Form.PAIRS, Form.ABSENCE, Form.NEWEST, Form.RANKS, Form.FIRSTS, Form.SESSIONS,
+    Form.PAIRS, Form.ABSENCE, Form.NEWEST, Form.RANKS, Form.FIRSTS, Form.SESSIONS, Form.RUNNING,
+    Form.EVERY,
 )  # fmt: skip
 DRAWN_BY_CHANCE = tuple(form for form in Form if form not in DRAWN_BY_NUMBER)
 
@@ -88,6 +95,8 @@ WIDE = {
     Form.RANKS: frozenset({"counts", "loud"}),
     Form.FIRSTS: frozenset({"counts", "loud"}),
     Form.SESSIONS: frozenset({"counts", "loud"}),
+    Form.RUNNING: frozenset({"counts", "loud"}),
+    Form.EVERY: frozenset({"counts", "loud"}),
 }
 """The streams whose buckets may be wider: windows, and what is behind them."""
 
@@ -133,6 +142,10 @@ def network_of(rules: Rules, sources: Sequence[StreamName]) -> Network:
             boxes, outputs = _counted_behind(rules, _firsts(rules))
         case Form.SESSIONS:
             boxes, outputs = _counted_behind(rules, _visits(rules))
+        case Form.RUNNING:
+            boxes, outputs = _counted_behind(rules, _so_far(rules))
+        case Form.EVERY:
+            boxes, outputs = _counted_behind(rules, _groups(rules))
     gathering = Union(name="gathered", inputs=tuple(sources), fragment="gather")
     return Network(
         name="simulated",
@@ -279,14 +292,37 @@ def _best(rules: Rules) -> Rank:
     )
 
 
+def _within(rules: Rules) -> str:
+    """The length of spans: no whole number of buckets, so that a bucket lies in two."""
+    return f"{rules.sums_size * WIDTH_S - 3}s"
+
+
 def _firsts(rules: Rules) -> Deduplicate:
-    # Spans are no whole number of buckets, so that a bucket lies in two.
     return Deduplicate(
-        name="firsts",
+        name="firsts", input="gathered", by=("key",), within=_within(rules), fragment="first"
+    )
+
+
+def _so_far(rules: Rules) -> Running:
+    return Running(
+        name="so_far",
         input="gathered",
         by=("key",),
-        within=f"{rules.sums_size * WIDTH_S - 3}s",
-        fragment="first",
+        within=_within(rules),
+        columns=COUNTED,
+        fragment="add",
+    )
+
+
+def _groups(rules: Rules) -> Every:
+    return Every(
+        name="groups",
+        input="gathered",
+        by=("key",),
+        n=rules.loud_from,
+        within=_within(rules),
+        columns={"value": "sum(value)", "n": "count(*)"},
+        fragment="group",
     )
 
 

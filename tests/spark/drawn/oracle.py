@@ -35,6 +35,7 @@ from tests.spark.drawn.spec import (
     Box,
     Deduplicate,
     Drawn,
+    Every,
     Filter,
     Function,
     Join,
@@ -42,6 +43,7 @@ from tests.spark.drawn.spec import (
     Map,
     Rank,
     Resample,
+    Running,
     Session,
     Union,
 )
@@ -131,7 +133,7 @@ class Reporting:
         name = ref.partition(".")[0]
         found = [b for b in self.net.boxes if b.name == name and name in self.boxes]
         return any(
-            isinstance(b, Aggregate | Session | Join | Lookup | Resample | Rank | Deduplicate)
+            not isinstance(b, Filter | Map | Union | Function)
             or any(self._has_windows(r) for r in _inputs(b))
             for b in found
         )
@@ -235,6 +237,10 @@ def _statements(net: Drawn, box: Box) -> Iterable[str]:
             return _rank(net, box)
         case Deduplicate():
             return [_first(net, box)]
+        case Running():
+            return _running(net, box)
+        case Every():
+            return _every(net, box)
         case Function():
             rows = f'SELECT k, i, {EVENT_TIME} FROM "{box.input}"'
             if box.kind == "thinned":
@@ -443,6 +449,74 @@ def _first(net: Drawn, box: Deduplicate) -> str:
     made = ", ".join(f"row.{n} AS {n}" for n in (*compared, EVENT_TIME))
     grouped = f'SELECT {row} FROM "{box.input}" AS found GROUP BY {groups}'
     return f'CREATE TABLE "{box.name}" AS SELECT {made} FROM ({grouped})'
+
+
+def _placed(net: Drawn, box: Running | Every) -> Iterable[str]:
+    """The rows that a box can use, with their span and their place among those of their key."""
+    columns = net.relations[box.input]
+    compared = {n: one_zero(n, t) for n, t in columns}
+    failed = _first_that_fails((a.record_fails, a.why) for _, a in box.columns)
+    yield f'CREATE OR REPLACE TABLE tried AS SELECT *, {failed} FROM "{box.input}"'
+    yield _fails(box.name, box.columns, "tried")
+    span = f"floor({EVENT_TIME}::DECIMAL(30,0) / {box.within_us})"
+    keys = ", ".join(("_span", *(compared[name] for name in box.by)))
+    order = ", ".join(f"{key} ASC NULLS FIRST" for key in (EVENT_TIME, *compared.values()))
+    yield (
+        "CREATE OR REPLACE TABLE placed AS SELECT * EXCLUDE (_failed, _why), "
+        f"row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS _place, "
+        "row_number() OVER () AS _row "
+        f"FROM (SELECT *, {span} AS _span FROM tried) WHERE _failed IS NULL"
+    )
+
+
+def _running(net: Drawn, box: Running) -> Iterable[str]:
+    """Each row is a group of its own: all rows of its key and span up to its place."""
+    yield from _placed(net, box)
+    types = dict(net.relations[box.input])
+    same = [
+        f"{one_zero(f'a.{n}', types[n])} IS NOT DISTINCT FROM {one_zero(f'b.{n}', types[n])}"
+        for n in box.by
+    ]
+    is_before = " AND ".join(("a._span = b._span", *same, "b._place <= a._place"))
+    yield (
+        "CREATE OR REPLACE TABLE up_to AS SELECT a._row AS _of, b.* FROM placed AS a "
+        f"JOIN placed AS b ON {is_before}"
+    )
+    keys = ", ".join(("_of", *(one_zero(n, types[n]) for n in box.by)))
+    values = ", ".join(f"CAST({a.duck} AS {duck_type(a.type)}) AS {n}" for n, a in box.columns)
+    failed = _first_that_fails((a.group_fails, a.why) for _, a in box.columns)
+    yield (
+        f"CREATE OR REPLACE TABLE grouped AS SELECT _of, {values}, {failed} FROM up_to "
+        f"GROUP BY {keys}"
+    )
+    own = ", ".join(f"placed.{n}" for n in types)
+    made = ", ".join(f"grouped.{n}" for n, _ in box.columns)
+    yield (
+        f"CREATE OR REPLACE TABLE whole AS SELECT {own}, {made}, placed.{EVENT_TIME}, _failed, "
+        "_why FROM placed JOIN grouped ON _row = _of"
+    )
+    good = "SELECT * EXCLUDE (_failed, _why) FROM whole WHERE _failed IS NULL"
+    yield f'CREATE TABLE "{box.name}" AS {good}'
+    yield _fails(box.name, box.columns, "whole", is_window=True)
+
+
+def _every(net: Drawn, box: Every) -> Iterable[str]:
+    """The rows by the number of their group; those of full groups."""
+    yield from _placed(net, box)
+    types = dict(net.relations[box.input])
+    keys = [one_zero(name, types[name]) for name in box.by]
+    columns = [f"{key} AS {n}" for key, n in zip(keys, box.by, strict=True)]
+    columns += [f"CAST({a.duck} AS {duck_type(a.type)}) AS {n}" for n, a in box.columns]
+    failed = _first_that_fails((a.group_fails, a.why) for _, a in box.columns)
+    last = f"max({EVENT_TIME}) AS {EVENT_TIME}"
+    yield (
+        f"CREATE OR REPLACE TABLE grouped AS SELECT {', '.join(columns)}, {last}, {failed} "
+        f"FROM placed GROUP BY {', '.join(('_span', *keys, f'(_place - 1) // {box.n}'))} "
+        f"HAVING count(*) = {box.n}"
+    )
+    good = "SELECT * EXCLUDE (_failed, _why) FROM grouped WHERE _failed IS NULL"
+    yield f'CREATE TABLE "{box.name}" AS {good}'
+    yield _fails(box.name, box.columns, "grouped", is_window=True)
 
 
 def _join(box: Join) -> Iterable[str]:

@@ -175,6 +175,29 @@ class Deduplicate:
 
 
 @dataclass(frozen=True)
+class Running:
+    """Each row with values over the rows of its key and span of `within_us` up to it."""
+
+    name: str
+    input: str
+    by: tuple[str, ...]
+    within_us: int
+    columns: tuple[tuple[str, Aggregation], ...]
+
+
+@dataclass(frozen=True)
+class Every:
+    """Values over each `n` rows of a key and span of `within_us`."""
+
+    name: str
+    input: str
+    by: tuple[str, ...]
+    n: int
+    within_us: int
+    columns: tuple[tuple[str, Aggregation], ...]
+
+
+@dataclass(frozen=True)
 class Function:
     """A PySpark function of this module, over the columns k and i."""
 
@@ -194,6 +217,8 @@ Box = (
     | Resample
     | Rank
     | Deduplicate
+    | Running
+    | Every
     | Function
 )
 
@@ -358,7 +383,7 @@ class _Drawing:
         self.readable = [r for r in self.readable if r.startswith("agg")]
         for _ in range(random.randint(0, 2)):
             makes = [self.filter, self.map, self.aggregate, self.rank, self.first, self.session]
-            random.choice(makes)()
+            random.choice([*makes, self.running, self.every])()
 
     def join(self, records: str) -> None:
         """A Union of records with rows of their own windows, both under the same columns."""
@@ -489,7 +514,7 @@ class _Drawing:
 
     def box(self) -> None:
         makes = [self.filter, self.map, self.aggregate, self.aggregate, self.union]
-        makes += [self.rank, self.first, self.session]
+        makes += [self.rank, self.first, self.session, self.running, self.every]
         self.random.choice(makes)()
 
     def filter(self, ref: str | None = None, ports: int | None = None) -> None:
@@ -601,6 +626,39 @@ class _Drawing:
         keys = tuple((n, dict(columns)[n]) for n in by)
         self.add_box(box, columns=(*bounds, *keys, *((n, a.type) for n, a in values)))
 
+    def running(self) -> None:
+        ref = self.some_input()
+        columns, by = self.net.relations[ref], self.some_group(self.net.relations[ref])
+        values = tuple(
+            (name, COUNT if "distinct" in a.spark or "collect" in a.spark else a)
+            for name, a in self.values(columns, by)
+        )
+        box = Running(self.name("running"), self.read(ref), by, self.random.choice(_SPANS_US),
+                      values)  # fmt: skip
+        self.add_box(box, columns=(*columns, *((n, a.type) for n, a in values)))
+
+    def every(self) -> None:
+        ref = self.some_input()
+        columns, by = self.net.relations[ref], self.some_group(self.net.relations[ref])
+        values = self.values(columns, by)
+        box = Every(self.name("every"), self.read(ref), by, self.random.choice((1, 2, 3, 7)),
+                    self.random.choice(_SPANS_US), values)  # fmt: skip
+        grouped = tuple((name, dict(columns)[name]) for name in by)
+        self.add_box(box, columns=(*grouped, *((n, a.type) for n, a in values)))
+
+    def values(self, columns: Columns, by: tuple[str, ...]) -> tuple[tuple[str, Aggregation], ...]:
+        """One to three values of a group."""
+        is_fold, fails = self.net.kind in FOLDS, self.may_fail
+        kinds = ["foldable"] if is_fold else _AGGREGATIONS.get(self.net.kind, ["any"])
+        return tuple(
+            (
+                f"a{len(self.net.boxes)}{n}",
+                an_aggregation(self.random, columns, by, kind=self.random.choice(kinds),
+                               may_fail=fails),
+            )
+            for n in range(self.random.randint(1, 3))
+        )  # fmt: skip
+
     def some_group(self, columns: Columns) -> tuple[str, ...]:
         """None, one or two of the columns, to group by."""
         can_group = [n for n, t in columns if n in GROUPS or (n[0] in "ca" and t != "binary")]
@@ -710,6 +768,18 @@ def _boxes(net: Drawn, member: str) -> Iterator[medusa.Box]:
                 yield medusa.Deduplicate(
                     name=name, input=of_member(box.input, member), fragment=fragment,
                     by=box.by, within=f"{box.within_us}us",
+                )  # fmt: skip
+            case Running():
+                yield medusa.Running(
+                    name=name, input=of_member(box.input, member), fragment=fragment,
+                    by=box.by, within=f"{box.within_us}us",
+                    columns={n: a.spark for n, a in box.columns},
+                )  # fmt: skip
+            case Every():
+                yield medusa.Every(
+                    name=name, input=of_member(box.input, member), fragment=fragment,
+                    by=box.by, n=box.n, within=f"{box.within_us}us",
+                    columns={n: a.spark for n, a in box.columns},
                 )  # fmt: skip
             case Function():
                 yield medusa.Function(
