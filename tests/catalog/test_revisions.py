@@ -18,7 +18,7 @@ from medusa_core.knowledge import Limits
 from medusa_core.names import StreamName, Version
 from medusa_core.recalls import RecallRequest, RecallResult
 from medusa_core.revisions import RevisedSegment, RevisionRequest
-from medusa_core.segments import Producer
+from medusa_core.segments import Producer, Stability
 from pipelines.catalog.interface import Catalog
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from tests.catalog import building as a
@@ -232,6 +232,18 @@ def test_a_correction_of_a_revision_sent_again_finds_the_first(
     again = computed.commit(commit)
     assert (first.again, again.again) == (False, True)
     assert again.versions == first.versions
+
+
+def test_a_correction_of_what_was_tentative_sent_again_finds_the_first(
+    computed: Catalog, owner: Catalog
+) -> None:
+    owner.revise(revised((0, {0: 1})))  # a home in which something was revised keeps other keys
+    read = (a.a_read(part=a.buckets(7, 8)),)
+    tentative = a.a_segment(8, 10, Stability.TENTATIVE, rows={9: 1}, missing=(a.SRC,))
+    computed.commit(a.a_commit(tentative, lineage=read))
+    final = a.a_segment(8, 10, rows={9: 1})
+    commit = replace(a.a_commit(final, lineage=read), cause=Cause.CORRECTION)
+    assert [computed.commit(commit).again for _ in range(3)] == [False, True, True]
 
 
 def test_a_revision_sent_again_is_made_once(computed: Catalog, owner: Catalog) -> None:

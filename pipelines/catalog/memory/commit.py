@@ -220,20 +220,23 @@ def _key_now(transaction: Transaction, commit: Commit) -> str:
     """The commit's key in the generations of its lines: what was recalled is computed anew.
 
     A revision begins a generation itself; its key has none, so that it is found when it is sent
-    again.
+    again. A correction of tentative rows that is sent again finds its own rows final.
     """
-    if commit.cause is Cause.CORRECTION and any(
+    streams = sorted({segment.stream for segment in commit.segments})
+    of = commit.lease.key.producer
+    lines = {stream: transaction.get(tables.LINES, (stream, of)) for stream in streams}
+    key = commit.key + "".join(
+        f"@{line.generation}" for line in lines.values() if line and line.generation > 1
+    )
+    if commit.cause is not Cause.CORRECTION or transaction.get(tables.COMMITS, key) is not None:
+        return key
+    is_revision = any(
         not is_tentative(row)
         for segment in commit.segments
-        if (its := transaction.get(tables.LINES, (segment.stream, commit.lease.key.producer)))
-        for row in its.live_over(segment.range)
-    ):
-        return f"{commit.key}@revision"
-    streams = sorted({segment.stream for segment in commit.segments})
-    lines = (
-        transaction.get(tables.LINES, (stream, commit.lease.key.producer)) for stream in streams
+        if (line := lines[segment.stream]) is not None
+        for row in line.live_over(segment.range)
     )
-    return commit.key + "".join(f"@{ln.generation}" for ln in lines if ln and ln.generation > 1)
+    return f"{commit.key}@revision" if is_revision else key
 
 
 def _chain(
