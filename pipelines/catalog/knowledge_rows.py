@@ -109,7 +109,7 @@ class RevisedInput:
     before the row, at most, and ends before it, at least."""
 
     output: Line
-    input: Line
+    source: Line
     back_us: int
     delay_us: int
 

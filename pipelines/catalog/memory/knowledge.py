@@ -263,7 +263,7 @@ def read_revised(
     rows: dict[int, SegmentRow] = {}
     kept_us: dict[int, int] = {}
     for found in assigned.read_revised(fragments):
-        output, source = found.output, (found.input.stream, found.input.producer)
+        output, source = found.output, (found.source.stream, found.source.producer)
         line = transaction.get(tables.LINES, (output.stream, output.producer))
         for row in line.live if line else ():
             since = () if is_tentative(row) else revised_since(transaction, row, source)

@@ -117,7 +117,7 @@ class PostgresDeployments(HomeDatabase, Deployments):
         pairs = [
             {
                 "output": found.output.line_id,
-                "input": found.input.line_id,
+                "input": found.source.line_id,
                 "back_us": found.back_us,
                 "delay_us": found.delay_us,
             }
