@@ -30,7 +30,7 @@ from medusa_core.joins import check_join
 from medusa_core.lookups import Lookup as Lookup
 from medusa_core.lookups import check_lookup
 from medusa_core.names import StreamName, check_name
-from medusa_core.network_fields import check_fields
+from medusa_core.network_fields import check_fields, check_unit
 from medusa_core.ranks import Rank as Rank
 from medusa_core.ranks import check_rank
 from medusa_core.resamples import Resample as Resample
@@ -283,6 +283,7 @@ class Network:
         check_names(self)
         for box in self.boxes:
             check_box(box)
+        check_unit(f"network {self.name}", "bucket", self.bucket)
         check_duration(f"bucket of network {self.name}", self.bucket)
         object.__setattr__(self, "order", topological_order(self))
         box_arcs = (
