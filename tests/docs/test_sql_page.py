@@ -32,6 +32,7 @@ def test_the_sql_of_the_page_is_a_network() -> None:
         "dearest",
         "best_users",
         "first_trips",
+        "cheapest_trips",
     ]
     checked = check_network(network)
     assert {c.name: c.type for c in checked.columns_of_output("per_user")} == {
@@ -43,6 +44,7 @@ def test_the_sql_of_the_page_is_a_network() -> None:
     }  # fmt: skip
     assert isinstance(network.box("best_users"), Rank)
     assert isinstance(network.box("first_trips_first"), Deduplicate)
+    assert isinstance(network.box("cheapest_trips_rank"), Rank)
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from medusa_core.errors import Refused
 from medusa_core.network import (
     Aggregate,
     Box,
@@ -505,7 +507,18 @@ MINUTES = "TUMBLE(TABLE ticks, INTERVAL '1' MINUTE)"
 
 
 @pytest.mark.parametrize(
-    ("where", "k"), [("rank <= 3", 3), ("rank < 3", 2), ("rank = 1", 1), ("3 >= rank", 3)]
+    ("where", "k"),
+    [
+        ("rank <= 3", 3),
+        ("rank < 3", 2),
+        ("rank = 1", 1),
+        ("1 = rank", 1),
+        ("3 >= rank", 3),
+        ("4 > rank", 3),
+        ("rank BETWEEN 1 AND 3", 3),
+        ("(rank <= 3)", 3),
+        ("((rank BETWEEN 1 AND 3))", 3),
+    ],
 )
 def test_a_row_number_with_a_limit_is_a_rank(where: str, k: int) -> None:
     over = "PARTITION BY window_start, symbol ORDER BY price DESC NULLS LAST, size ASC"
@@ -513,6 +526,60 @@ def test_a_row_number_with_a_limit_is_a_rank(where: str, k: int) -> None:
     assert ranked(over, MINUTES, where) == [
         Rank(name="best", input="ticks", size="1m", group_by=("symbol",), order=order, k=k)
     ]
+
+
+@pytest.mark.parametrize(
+    ("where", "rest"),
+    [
+        ("(rank <= 3) AND (size > 1)", "size > 1"),
+        ("(size > 1 AND rank <= 3)", "size > 1"),
+        ("(size > 1 OR price > 2) AND (rank <= 3 AND symbol = 'A')",
+         "(size > 1 OR price > 2) AND symbol = 'A'"),
+        ("size BETWEEN 1 AND 3 AND rank BETWEEN 1 AND 3", "size BETWEEN 1 AND 3"),
+    ],
+)  # fmt: skip
+def test_other_conditions_than_the_limit_are_a_filter(where: str, rest: str) -> None:
+    rank, filter_ = ranked("PARTITION BY window_start ORDER BY price", MINUTES, where)
+    assert isinstance(rank, Rank)
+    assert rank.k == 3
+    assert filter_ == Filter(name="best", input=rank.name, cases={"yes": rest})
+
+
+@pytest.mark.parametrize("limit", ["q.rank <= 3", "(3 >= q.rank)", "q.rank BETWEEN 1 AND 3"])
+def test_a_limit_may_name_the_table_of_the_rank(limit: str) -> None:
+    over = "PARTITION BY window_start ORDER BY price"
+    query = f"SELECT *, ROW_NUMBER() OVER ({over}) AS rank FROM {MINUTES}"
+    (rank,) = boxes_of(f"CREATE STREAM best AS SELECT * FROM ({query}) AS q WHERE {limit}")
+    assert isinstance(rank, Rank)
+    assert rank.k == 3
+
+
+VIEWS = {
+    "ticks": "",
+    "mixed": """CREATE VIEW mixed AS
+        SELECT window_start, count(*) AS size FROM TUMBLE(TABLE ticks, '1m') GROUP BY window_start
+        UNION ALL
+        SELECT window_start, count(*) AS size FROM TUMBLE(TABLE ticks, '1h') GROUP BY window_start;
+        """,
+    "daily": """CREATE VIEW daily AS
+        SELECT window_start, count(*) AS size FROM TUMBLE(TABLE ticks, INTERVAL '1' DAY, 'UTC')
+        GROUP BY window_start;""",
+}
+
+
+@pytest.mark.parametrize("table", list(VIEWS))
+def test_windows_that_are_advised_can_be_ranked(table: str) -> None:
+    def best(rows: str) -> list[Box]:
+        over = "PARTITION BY window_start ORDER BY size"
+        query = f"SELECT *, ROW_NUMBER() OVER ({over}) AS rank FROM {rows}"
+        stream = f"CREATE STREAM best AS SELECT * FROM ({query}) WHERE rank < 3"
+        return boxes_of(VIEWS[table] + stream)
+
+    with pytest.raises(Refused) as refused:
+        best(table)
+    advice = re.search(r"write FROM (.*) and PARTITION BY window_start", str(refused.value))
+    assert advice is not None
+    assert isinstance(best(advice[1])[-1], Rank)
 
 
 def test_sliding_windows_are_ranked_with_what_is_selected_of_them() -> None:

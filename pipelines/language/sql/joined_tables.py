@@ -35,7 +35,7 @@ def joined(tables: JoinedTables, left: Scope, right: Scope, made: BoxList) -> Sc
             tables.at, f"both tables are named {of_left}: write AS and another name behind one"
         )
     found = _Condition(made.text, tables, {of_left: (LEFT, left), of_right: (RIGHT, right)})
-    for part in conjuncts(_without_brackets(tables.on)):
+    for part in conjuncts(without_brackets(tables.on)):
         found.add(part)
     columns, names = _columns(tables, found.keys, left, right, of_right)
     on = tuple(a if a == b else f"{a} = {b}" for a, b in found.keys)
@@ -261,7 +261,7 @@ class _Condition:
         )
 
 
-def _without_brackets(tokens: Tokens) -> Tokens:
+def without_brackets(tokens: Tokens) -> Tokens:
     """A condition without the brackets around it as a whole."""
     while tokens and tokens[0].text == "(" and end_of_brackets(tokens, 0) == len(tokens) - 1:
         tokens = tokens[1:-1]
