@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,10 +21,12 @@ from medusa_core.network import (
     Network,
     Output,
     Rank,
+    Resample,
     Session,
     Source,
     Union,
 )
+from medusa_core.plans import network_document
 from pipelines.language import shipped
 from pipelines.language.check import check_network
 from pipelines.language.load import load_network
@@ -495,6 +498,52 @@ def test_a_joined_stream_is_grouped_through_a_view() -> None:
         "j",
     )
     assert columns_of(network, "s") == {"user": "string", "paid": "bigint"}
+
+
+@pytest.mark.parametrize(
+    ("table", "box"),
+    [
+        ("TABLE ticks PARTITION BY symbol, INTERVAL '10' SECOND, INTERVAL '1' MINUTE",
+         Resample(name="even", input="ticks", by=("symbol",), step="10s", max_age="1m")),
+        ("ticks, DESCRIPTOR(ts_us), '10s', '1m', 'previous'",
+         Resample(name="even", input="ticks", step="10s", max_age="1m")),
+        ("TABLE ticks PARTITION BY symbol, size, DESCRIPTOR(stime), '1s', '5s', 'linear'",
+         Resample(name="even", input="ticks", by=("symbol", "size"), step="1s", max_age="5s",
+                  method="linear")),
+        ("TABLE ticks PARTITION BY (symbol, size), '1s', '5s', 'linear'",
+         Resample(name="even", input="ticks", by=("symbol", "size"), step="1s", max_age="5s",
+                  method="linear")),
+    ],
+)  # fmt: skip
+def test_resample_is_the_box_that_python_declares(table: str, box: Resample) -> None:
+    for query in (f"RESAMPLE({table})", f"TABLE(RESAMPLE({table})) AS r"):
+        network = network_of(f"CREATE STREAM even AS SELECT * FROM {query}")
+        in_python = replace(network, boxes=(box,))
+        assert network_document(network) == network_document(in_python)
+        assert columns_of(network, "even") == columns_of(in_python, "even")
+
+
+def test_resampled_rows_are_filtered_joined_and_grouped_as_those_of_a_table() -> None:
+    even = "RESAMPLE(TABLE ticks PARTITION BY symbol, '10s', '1m')"
+    network = network_of(f"""
+        CREATE STREAM high AS SELECT r.symbol, sample_time FROM {even} AS r WHERE r.price > 2;
+        CREATE STREAM met AS SELECT t.symbol, r.price FROM ticks AS t JOIN {even} AS r
+            ON t.symbol = r.symbol AND r.stime BETWEEN t.stime AND t.stime + INTERVAL '9' SECOND;
+        CREATE STREAM counted AS SELECT window_start, count(*) AS n
+            FROM TUMBLE(TABLE (SELECT * FROM {even}), '1m') GROUP BY window_start;""")
+    kinds = [type(box).__name__ for box in network.boxes]
+    assert kinds == [
+        "Resample",
+        "Filter",
+        "Map",
+        "Resample",
+        "Join",
+        "Map",
+        "Resample",
+        "Aggregate",
+    ]
+    assert columns_of(network, "met") == {"symbol": "string", "price": "double"}
+    assert columns_of(network, "high") == {"symbol": "string", "sample_time": "timestamp"}
 
 
 def ranked(over: str, table: str, where: str, *, items: str = "*") -> list[Box]:

@@ -186,7 +186,7 @@ class _Ranked:
         """Size and advance of the windows in which rows are ranked."""
         text, window = self.made.text, self.window
         if window is not None:
-            check_time(window, relation, self.made)
+            check_time(window.time, relation, self.made)
             if window.gap is not None:
                 raise text.refused(
                     window.at, "rows are ranked in windows of a fixed length: write TUMBLE or HOP"
