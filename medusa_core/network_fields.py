@@ -11,14 +11,15 @@ from dataclasses import fields
 from medusa_core.errors import Refused
 
 _NAMES = ("name", "fragment")
+_CHECKED_APART = ("keys",)
 _DURATIONS = ("size", "advance", "disorder", "within", "max_age", "step", "gap", "length_max")
-"""Both are checked by the rules for names and durations, which name the value."""
+"""These are checked by the rules for names, keys and durations, which name the value."""
 
 
 def check_fields(part: object) -> None:
     """Raise Refused for the first field whose value is not of the declared form, naming it."""
     for field in fields(part):  # type: ignore[arg-type]
-        if not field.init or field.name in _NAMES:
+        if not field.init or field.name in _NAMES + _CHECKED_APART:
             continue
         value, declared = getattr(part, field.name), str(field.type)
         if field.name in _DURATIONS:

@@ -19,6 +19,7 @@ from sqlglot import exp
 
 from medusa_core.columns import Column
 from pipelines.quality.aggregate_calls import AggregateCall, aggregate_call
+from pipelines.quality.emitted_groups import value_over_nothing
 from pipelines.quality.expression_types import ExpressionTypes, suffix_of
 from pipelines.quality.spark_types import BINARY, DATE, DOUBLE, STRING, TIMESTAMP
 from pipelines.quality.stored_rows import STIME
@@ -197,6 +198,16 @@ class SparkExpressions:
             return f"CAST({total} AS BIGINT)"
         count = _over(call, f"count({distinct}{x})")
         return f"(CAST({total} AS DOUBLE) / nullif(CAST({count} AS DOUBLE), 0D))"
+
+
+class OverNothing(SparkExpressions):
+    """Writes expressions over a group without records."""
+
+    def _change(self, node: exp.Expr) -> _Change | None:
+        if aggregate_call(node) is None:
+            return super()._change(node)
+        value = value_over_nothing(node, str(self._types.of(node)))
+        return None if _is_inside_call(node) else lambda _: str(value)
 
 
 def _over(call: AggregateCall, sql: str, also: str = "") -> str:

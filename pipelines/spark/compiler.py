@@ -53,6 +53,7 @@ from pipelines.language.check import (
 from pipelines.language.failure_causes import Failure, FailureCause
 from pipelines.spark.calendar_periods import in_periods
 from pipelines.spark.distinct import SHARE, VALUE, in_shares, in_two_groupings
+from pipelines.spark.emitted_rows import END, stream_of
 from pipelines.spark.nearest_records import looked_up, resampled
 from pipelines.spark.session_windows import in_sessions
 from pipelines.storage.arrow_schema import STIME
@@ -62,6 +63,7 @@ ERROR = "_error"
 WINDOW = "_window_us"
 WINDOW_END = "_window_end_us"
 RANK = "_rank"
+EMITTED = "_emitted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +328,8 @@ class _Compiler:
         if whens:
             columns += [f"CASE {whens} END AS {ERROR}"]
         grouped = f"SELECT {', '.join(columns)} FROM {rows} GROUP BY {group}"
+        if isinstance(checked, CheckedAggregate) and checked.box.emits_empty:
+            rows, grouped, whens = self._with_empty(checked.box, checked, rows, grouped, whens)
         name = self._relation(Port(box.name))
         if box.name in self.panes:
             assert not whens, "a partial value fails on nothing"
@@ -347,6 +351,43 @@ class _Compiler:
         failed = f"{box.name}FAILED_GROUPS"
         self._add(failed, f"SELECT * FROM {tried} WHERE {ERROR} IS NOT NULL", tried)
         self._fails(box, failed, _by_column(checked), is_window=True)
+
+    def _with_empty(
+        self, box: Aggregate, checked: CheckedAggregate, rows: str, grouped: str, whens: str
+    ) -> tuple[str, str, str]:
+        """The groups with records, and the declared ones without; and which of them fail."""
+        given = f"{box.name}EMITTED"
+        self._add(given, f"SELECT * FROM {input_view(stream_of(box.name))}")
+        failures = ((at, e.failure) for at, e in enumerate(checked.of_empty))
+        of_empty = " ".join(
+            f"WHEN {f.condition} THEN {_number(at, f)}" for at, f in failures if f is not None
+        )
+        columns = [f"timestamp_micros({STIME}) AS `window_start`"]
+        columns += [f"`{g}`" for g in box.group_by]
+        names = [name for name, _ in checked.columns]
+        values = zip(checked.of_empty, names, strict=True)
+        columns += [f"{e.sql} AS `{name}`" for e, name in values]
+        columns += [f"{END} - 1L AS {STIME}"]
+        listed = ["`window_start`", *(f"`{n}`" for n in (*box.group_by, *names)), STIME]
+        if whens or of_empty:
+            no_error = "CAST(NULL AS INT)"
+            columns += [f"{f'CASE {of_empty} END' if of_empty else no_error} AS {ERROR}"]
+            grouped = grouped if whens else f"SELECT *, {no_error} AS {ERROR} FROM ({grouped})"
+            listed += [ERROR]
+        with_records = f"{box.name}WITH_RECORDS"
+        self._add(with_records, grouped, rows)
+        both = f"{box.name}BOTH"
+        own = ", ".join(listed)
+        self._add(
+            both,
+            f"SELECT {own}, 0 AS {EMITTED} FROM {with_records} UNION ALL "
+            f"SELECT {own}, 1 AS {EMITTED} FROM (SELECT {', '.join(columns)} FROM {given})",
+            with_records, given,
+        )  # fmt: skip
+        group = ", ".join(listed[: 1 + len(box.group_by)])
+        first = f"row_number() OVER (PARTITION BY {group} ORDER BY {EMITTED}) AS {RANK}"
+        one = f"SELECT {own} FROM (SELECT *, {first} FROM {both}) WHERE {RANK} = 1"
+        return both, one, whens or of_empty
 
     def _count_distinct_first(
         self,
