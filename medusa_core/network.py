@@ -24,15 +24,16 @@ from medusa_core.count_windows import Every as Every
 from medusa_core.count_windows import check_every
 from medusa_core.deduplication import Deduplicate as Deduplicate
 from medusa_core.deduplication import check_deduplicate
+from medusa_core.empty_windows import EMIT, SKIP, Key, check_empty
 from medusa_core.errors import Refused
-from medusa_core.frozen import freeze
+from medusa_core.frozen import FrozenMap, freeze
 from medusa_core.grid import parse_duration_us, unit_near
 from medusa_core.joins import Join as Join
 from medusa_core.joins import check_join
 from medusa_core.lookups import Lookup as Lookup
 from medusa_core.lookups import check_lookup
 from medusa_core.names import StreamName, check_name
-from medusa_core.network_fields import check_fields
+from medusa_core.network_fields import check_fields, check_unit
 from medusa_core.ranks import Rank as Rank
 from medusa_core.ranks import check_rank
 from medusa_core.resamples import Resample as Resample
@@ -147,6 +148,9 @@ class Aggregate:
     days, weeks, months, quarters or years by the clocks of the zone: `every="day"`,
     `zone="Europe/Berlin"` (`medusa_core.calendar_windows`). A window without records gives none.
 
+    With `empty="emit"` it gives a row for each combination of `keys`, the declared values of each
+    column of the group (`medusa_core.empty_windows`). Other values have rows if they have records.
+
     The output has `window_start`, the group's columns and `columns` (name -> aggregate expression);
     its event time is the window's end - 1 us. `zone_offsets` are the offsets of the zone, which are
     filled in when a network is loaded.
@@ -161,10 +165,20 @@ class Aggregate:
     zone_offsets: str | None = None
     group_by: tuple[str, ...] = ()
     columns: Mapping[str, str]
+    empty: str = SKIP
+    keys: Mapping[str, tuple[Key, ...]] = field(default_factory=dict)
     fragment: str = MAIN
 
     def __post_init__(self) -> None:
-        freeze(self, "columns")
+        freeze(self, "columns", "keys")
+        if any(isinstance(values, list) for values in self.keys.values()):
+            keys = {n: tuple(v) if isinstance(v, list) else v for n, v in self.keys.items()}
+            object.__setattr__(self, "keys", FrozenMap(keys))
+
+    @property
+    def emits_empty(self) -> bool:
+        """Whether windows without records have rows."""
+        return self.empty == EMIT
 
     @property
     def calendar(self) -> CalendarWindows | None:
@@ -189,9 +203,10 @@ class Aggregate:
     @property
     def windows_shown(self) -> str:
         """The windows for people."""
+        shown = f"{self.size}" if self.advance is None else f"{self.size} by {self.advance}"
         if self.every is not None:
-            return f"one {self.every} in {self.zone}"
-        return f"{self.size}" if self.advance is None else f"{self.size} by {self.advance}"
+            shown = f"one {self.every} in {self.zone}"
+        return f"{shown}, also empty ones" if self.emits_empty else shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,6 +304,7 @@ class Network:
         check_names(self)
         for box in self.boxes:
             check_box(box)
+        check_unit(f"network {self.name}", "bucket", self.bucket)
         check_duration(f"bucket of network {self.name}", self.bucket)
         object.__setattr__(self, "order", topological_order(self))
         box_arcs = (
@@ -515,6 +531,7 @@ def check_box(box: Box) -> None:
             names = ["window_start", *box.group_by, *box.columns]
             if len(set(names)) < len(names):
                 raise Refused(f"aggregate {box.name} has two columns of one name among {names}")
+            check_empty(f"aggregate {box.name}", box.empty, box.group_by, box.keys)
         case Session():
             check_session(box)
         case Map():

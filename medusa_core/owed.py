@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from medusa_core.emitted_windows import emitting
 from medusa_core.fragments import end_of
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range, floor_us
 from medusa_core.knowledge import FragmentKnowledge, InputKnowledge, TentativeKnowledge
@@ -146,6 +147,8 @@ def is_final(input_: InputKnowledge, part: Range) -> bool:
 def _is_unchanged(fragment: FragmentKnowledge, tentative: TentativeKnowledge) -> bool:
     """Whether every input holds now what the lineage read, and nothing where it read nothing."""
     segment = tentative.segment
+    if emitting(fragment.fragment) and any(i.end_us is not None for i in fragment.inputs.values()):
+        return False  # Windows without records may have ended where that was not known yet.
     for name, need in fragment.fragment.needed(segment.stream, segment.range).items():
         input_ = fragment.inputs[name]
         ranges = need.widened(input_.width_us)

@@ -45,6 +45,7 @@ _KINDS: Mapping[str, type[Any]] = {
 }  # fmt: skip
 
 _CALENDAR = ("every", "zone", "zone_offsets")
+_EMPTY = ("empty", "keys")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +106,8 @@ def _document(value: object) -> dict[str, object]:
             continue  # Plans from before sources had these fields keep their fingerprints.
         if isinstance(value, Aggregate) and one.name in _CALENDAR and item is None:
             continue  # So do those from before calendar windows.
+        if isinstance(value, Aggregate) and one.name in _EMPTY and not value.emits_empty:
+            continue  # And those from before rows of empty windows.
         if isinstance(value, Function) and one.name == "function":
             item = getattr(item, "__qualname__", "function")
         elif isinstance(item, Mapping):

@@ -256,12 +256,13 @@ def _box(given: object) -> DefinedBox:
         case "map":
             return Map(name=name, input=fields["input"], columns=_pairs(name, fields["columns"]))
         case _:
+            calendar: dict[str, Any] = {field: _text(name, fields[field]) for field in more}
             return Aggregate(
                 name=name,
                 input=fields["input"],
                 size=_text_or_none(name, fields["size"]),
                 advance=_text_or_none(name, fields["advance"]),
-                **{field: _text(name, fields[field]) for field in more},
+                **calendar,
                 group_by=tuple(_text(name, one) for one in _list(fields["group_by"])),
                 columns=_pairs(name, fields["columns"]),
             )

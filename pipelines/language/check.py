@@ -41,6 +41,7 @@ from medusa_core.network import (
 from medusa_core.suggest import did_you_mean
 from medusa_core.zone_offsets import zone_offset_us
 from pipelines.language.aggregates import CompiledAggregate, compile_aggregate
+from pipelines.language.empty_groups import check_keys_fit, compile_empty
 from pipelines.language.expressions import Compiled, compile_expression, compile_predicate
 from pipelines.language.inexact_values import inexact_values
 from pipelines.language.joined_columns import (
@@ -87,12 +88,14 @@ class CheckedAggregate:
     """An aggregate with its columns in order (`window_start` and the group come before them).
 
     `expressions` are those of the user: records and groups that fail are reported by them, also
-    where the box was rewritten.
+    where the box was rewritten. `of_empty` are the values of a group without records, if the box
+    emits such.
     """
 
     box: Aggregate
     columns: tuple[tuple[str, CompiledAggregate], ...]
     expressions: tuple[str, ...]
+    of_empty: tuple[Compiled, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,7 +275,10 @@ class _Walk:
             case Aggregate():
                 compiled = self.aggregates(box, box.group_by, columns, inexact)
                 self.boxes[name] = CheckedAggregate(
-                    box=box, columns=compiled, expressions=tuple(box.columns.values())
+                    box=box,
+                    columns=compiled,
+                    expressions=tuple(box.columns.values()),
+                    of_empty=self.of_empty(box, owner, columns),
                 )
                 group = tuple(c for g in box.group_by for c in columns if c.name == g)
                 columns = (WINDOW_START, *group, *_declared(owner, compiled))
@@ -392,6 +398,19 @@ class _Walk:
         )
         return CheckedMap(box=box, columns=compiled)
 
+    def of_empty(
+        self, box: Aggregate, owner: str, columns: tuple[Column, ...]
+    ) -> tuple[Compiled, ...]:
+        """The values of a group without records, compiled, if the box emits such."""
+        if not box.emits_empty:
+            return ()
+        known = _by_name(columns)
+        check_keys_fit(box, owner, known)
+        return tuple(
+            compile_empty(text, known, where=owner, group_by=box.group_by)
+            for text in box.columns.values()
+        )
+
     def aggregates(
         self,
         box: Aggregate | Session | Running | Every,
@@ -468,6 +487,8 @@ def fallible_boxes(checked: CheckedNetwork) -> frozenset[str]:
                 errors = [e.error for _, e in box.columns]
             case CheckedAggregate() | CheckedSession() | CheckedRunning() | CheckedEvery():
                 errors = [e.record_error or e.error for _, e in box.columns]
+                if isinstance(box, CheckedAggregate):
+                    errors += [e.error for e in box.of_empty]
             case _:
                 errors = []
         if any(errors):

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, MutableMapping
 from dataclasses import dataclass, replace
 from itertools import count
 
+from medusa_core.emitted_windows import emitting
 from medusa_core.errors import Refused
 from medusa_core.fragments import Fragment, fragments_of
 from medusa_core.names import StreamName
@@ -71,12 +72,15 @@ class Shaped:
 def shaped(
     fragment: Fragment, checked: CheckedNetwork, known: MutableMapping[str, Shape | None]
 ) -> Shaped | None:
-    """The fragment's shape; None if it has none (a Function sees all rows at once).
+    """The fragment's shape; None if it has none.
+
+    A Function sees all rows at once. Windows that are emitted without records are given to the job
+    of one fragment.
 
     `inputs`, `outputs` and `boxes` pair the shape's names with the fragment's. `known` are the
     shapes met before, by key: a thousand fragments of one shape are checked once.
     """
-    if any(isinstance(box, Function) for box in fragment.boxes):
+    if any(isinstance(box, Function) for box in fragment.boxes) or emitting(fragment):
         return None
     ports = tuple(fragment.inputs)
     names = {port.owner: f"in{at}" for at, port in enumerate(ports)}

@@ -42,20 +42,27 @@ def merged(parts: Iterable[Range]) -> Parts:
 
 def needed(network: Network, port: Port, part: Range) -> Mapping[str, Range]:
     """Source -> the range of its records that a port's rows in a range are computed from."""
+    found = needed_of_all(network, port, part)
+    return {name: range_ for name, range_ in found.items() if network.is_source(name)}
+
+
+def needed_of_all(network: Network, port: Port, part: Range) -> Mapping[str, Range]:
+    """Source or box -> the range of its rows that a port's rows in a range are computed from."""
     if network.is_source(port.owner):
         return {port.owner: part}
+    rows = part
     box = network.box(port.owner)
     if isinstance(box, Aggregate) and box.every is not None:
         from_us, to_us = (period_at(box, at_us).from_us for at_us in (part.from_us, part.to_us))
         if from_us == to_us:
-            return {}
+            return {box.name: rows}
         part = Range(from_us, to_us)
     elif isinstance(box, Aggregate | Rank):
         # Windows end 1 us behind their rows: the first one ends at `from` or later.
         first = -((box.size_us - 1 - part.from_us) // box.advance_us) * box.advance_us
         last = (part.to_us - box.size_us) // box.advance_us * box.advance_us
         if first > last:
-            return {}
+            return {box.name: rows}
         part = Range(first, last + box.size_us)
     if isinstance(box, Deduplicate | Running | Every):
         # A row depends on the records of its span, from the beginning on.
@@ -63,13 +70,14 @@ def needed(network: Network, port: Port, part: Range) -> Mapping[str, Range]:
         part = Range(part.from_us - into_span_us, part.to_us)
     if isinstance(box, Session):
         part = Range(_first_that_matters(box, part.from_us), part.to_us)
-    found: dict[str, Range] = {}
+    found: dict[str, Range] = {box.name: rows}
     for reference, reach_us in zip(inputs_of(box), reaches_us(box), strict=True):
         behind = part
         if isinstance(box, Join | Lookup | Resample):
             behind = Range(part.from_us - reach_us, part.to_us)
-        for source, range_ in needed(network, network.port(reference, box.name), behind).items():
-            found[source] = found[source].hull(range_) if source in found else range_
+        input_ = network.port(reference, box.name)
+        for name, range_ in needed_of_all(network, input_, behind).items():
+            found[name] = found[name].hull(range_) if name in found else range_
     return found
 
 
@@ -108,9 +116,17 @@ def reaches_us(box: Box) -> tuple[int, ...]:
 
 def needed_parts(network: Network, expected: Mapping[Port, Iterable[Range]]) -> Mapping[str, Parts]:
     """Source -> the ranges of its records that ranges of some ports are computed from."""
+    found = needed_parts_of_all(network, expected)
+    return {name: parts for name, parts in found.items() if network.is_source(name)}
+
+
+def needed_parts_of_all(
+    network: Network, expected: Mapping[Port, Iterable[Range]]
+) -> Mapping[str, Parts]:
+    """Source or box -> the ranges of its rows that ranges of some ports are computed from."""
     found: dict[str, list[Range]] = {}
     for port, parts in expected.items():
         for part in parts:
-            for source, range_ in needed(network, port, part).items():
-                found.setdefault(source, []).append(range_)
-    return {source: merged(ranges) for source, ranges in found.items()}
+            for name, range_ in needed_of_all(network, port, part).items():
+                found.setdefault(name, []).append(range_)
+    return {name: merged(ranges) for name, ranges in found.items()}

@@ -38,6 +38,13 @@ from medusa_core.network import (
 )
 from pipelines.language.parsing import parse
 from pipelines.quality.duck_tables import arrow_of, make_table
+from pipelines.quality.emitted_groups import (
+    WINDOW_END,
+    EmittedGroups,
+    Lives,
+    OfNothing,
+    columns_of_groups,
+)
 from pipelines.quality.period_bounds import DAY_US, offset_spans
 from pipelines.quality.port_columns import (
     Columns,
@@ -45,7 +52,7 @@ from pipelines.quality.port_columns import (
     columns_of_lookup,
     port_columns,
 )
-from pipelines.quality.ranges import needed_parts
+from pipelines.quality.ranges import needed_parts, needed_parts_of_all
 from pipelines.quality.spark_boxes import SparkBatch
 from pipelines.quality.spark_types import column_type
 from pipelines.quality.stored_rows import STIME, row_schema
@@ -77,9 +84,11 @@ def recompute(
     ranges: Mapping[Port, Sequence[Range]],
     records: Records,
     batch: SparkBatch,
+    lives: Lives,
 ) -> Recomputation:
     """A recomputation for some ranges of some ports, from the records that those ranges need.
 
+    `lives` are those of the sources and of the streams between fragments.
     `rows` gives these ports and ranges only. Raises NoSuchType if the oracle's rules do
     not cover an expression, and what `records` raises.
     """
@@ -93,7 +102,7 @@ def recompute(
             if source.name in parts
             else row_schema(of_source).empty_table()
         )
-    return Recomputation(network, sources, batch)
+    return Recomputation(network, sources, batch, lives, needed_parts_of_all(network, ranges))
 
 
 @dataclass
@@ -102,19 +111,24 @@ class Recomputation:
 
     `columns` are those of every port, derived from the sources' columns. `engines`: box -> the
     engine that computed it, and why it was not DuckDB; `failed`: box -> records or groups that it
-    failed on, by the column and the cause (UNKNOWN_CAUSE, where Spark computed it).
+    failed on, by the column and the cause (UNKNOWN_CAUSE, where Spark computed it). `needed`:
+    box -> the ranges of its rows that are needed: those without records are made for these.
     """
 
     network: Network
     sources: Mapping[str, pa.Table]
     batch: SparkBatch
+    lives: Lives = field(default_factory=dict)
+    needed: Mapping[str, Sequence[Range]] = field(default_factory=dict)
     columns: Mapping[Port, Columns] = field(init=False)
     engines: dict[str, str] = field(default_factory=dict)
     failed: dict[str, Mapping[str, int]] = field(default_factory=dict)
     _tables: dict[Port, str] = field(default_factory=dict)
+    _emitted: EmittedGroups = field(init=False)
 
     def __post_init__(self) -> None:
         self.columns = port_columns(self.network)
+        self._emitted = EmittedGroups(self.network, self.lives)
         self._connection = duckdb.connect()
         # A certificate is made while streams run: it takes one core.
         self._connection.execute("SET threads = 1")
@@ -147,16 +161,24 @@ class Recomputation:
         tables = [self._table(port) for port in inputs]
         given, made = [self.columns[input_] for input_ in inputs], self.columns[port]
         failed: Mapping[str, int]
+        emitted: pa.Table | None = None
+        if isinstance(box, Aggregate) and box.emits_empty:
+            emitted = self._emitted.rows(box, given[0], self.needed.get(box.name, ()))
         try:
             statements = _Statements.of(box, given, made)
         except NotTranspiled as reason:
             self.engines[box.name] = f"{SPARK}: {reason}"
-            found = self.batch(box, given[0], made, self._read(inputs[0]))
+            found = self.batch(box, given[0], made, self._read(inputs[0]), emitted)
             for each, rows in found.ports.items():
                 self._put(each, rows)
             failed = {UNKNOWN_CAUSE: found.failed} if found.failed else {}
         else:
             self.engines[box.name] = DUCKDB
+            if isinstance(box, Aggregate) and emitted is not None:
+                tables = [*tables, "emitted"]
+                columns = columns_of_groups(box, given[0])
+                self._connection.execute("DROP TABLE IF EXISTS emitted")
+                make_table(self._connection, "emitted", emitted, columns)
             failed = self._run(statements, tables)
         if failed:
             self.failed[box.name] = failed
@@ -285,6 +307,8 @@ def _aggregate(box: Aggregate | Session, given: Columns, made: Columns) -> _Stat
     else:
         windows = _in_periods(box) if box.every is not None else _windows(box, records, usable)
     grouped = f"SELECT {', '.join(parts)} FROM ({windows}) GROUP BY {by}"
+    if isinstance(box, Aggregate) and box.emits_empty:
+        grouped = _with_emitted(box, given, made, grouped)
     rows = f"SELECT {_listed(made)} FROM {{own}}grouped WHERE {_FAILS} IS NULL"
     return _Statements({Port(box.name): rows}, {"tried": values.tried, "grouped": grouped})
 
@@ -366,6 +390,28 @@ def _span(box: Deduplicate | Running | Every) -> str:
     """The beginning of the span that holds a record."""
     stime = quoted_name(STIME)
     return f"{stime} - {floor_mod(stime, box.within_us)}"
+
+
+def _with_emitted(box: Aggregate, given: Columns, made: Columns, grouped: str) -> str:
+    """The groups with records, and those in the table {in1} that have none."""
+    transpiler = OfNothing({c.name: c for c in given})
+    values = {n: transpiler.transpile(parse(t, "expression")) for n, t in box.columns.items()}
+    group = [quoted_name(name) for name in box.group_by]
+    lost = _first_reason({name: value.fails for name, value in values.items()}) or _NO_REASON
+    parts = (
+        f"e.{quoted_name(STIME)} AS {quoted_name('window_start')}",
+        *group,
+        _values(values, made[len(made) - len(values) :]),
+        f"{quoted_name(WINDOW_END)} - 1 AS {quoted_name(STIME)}",
+        f"{_braces(lost)} AS {_FAILS}",
+    )
+    is_there = [f"g.{quoted_name('window_start')} = e.{quoted_name(STIME)}"]
+    is_there += [f"g.{name} IS NOT DISTINCT FROM e.{name}" for name in group]
+    return (
+        f"WITH grouped AS ({grouped}) SELECT * FROM grouped UNION ALL "
+        f"SELECT {', '.join(parts)} FROM {{in1}} AS e "
+        f"WHERE NOT EXISTS (SELECT 1 FROM grouped AS g WHERE {' AND '.join(is_there)})"
+    )
 
 
 def _windows(box: Aggregate | Rank, records: str, condition: str = "true") -> str:

@@ -20,7 +20,7 @@ from pipelines.quality.ranges import merged
 from pipelines.quality.recompute import recompute
 from pipelines.quality.spark_boxes import SparkBatch
 from pipelines.quality.spark_types import NoSuchType
-from pipelines.quality.stored_rows import source_records
+from pipelines.quality.stored_rows import lives_of, source_records
 
 Plans = Mapping[PlanId, Mapping[str, Any]]
 """Plans as their documents say, by fingerprint."""
@@ -76,7 +76,8 @@ def _of_plan(
         return
     ports = ports_of_streams(network)
     needed = {ports[stream]: merged(parts) for stream, parts in ranges.items()}
-    with recompute(network, needed, records, batch) as run:
+    lives = lives_of(home.catalog, ports)
+    with recompute(network, needed, records, batch, lives) as run:
         for stream in ranges:
             port = ports[stream]
             rows = run.rows(port, needed[port])

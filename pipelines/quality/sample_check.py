@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from medusa_core.columns import Column
 from medusa_core.digest import sum_of
+from medusa_core.fragments import fragments_of
 from medusa_core.grid import Range, ceil_us, floor_us
 from medusa_core.names import PlanId, StreamName
 from medusa_core.network import Network, Port, inputs_of
@@ -30,7 +31,7 @@ from pipelines.quality.differences import differences, differing_columns
 from pipelines.quality.ranges import merged, needed_parts, reaches_us
 from pipelines.quality.recompute import Recomputation, recompute
 from pipelines.quality.spark_types import NoSuchType
-from pipelines.quality.stored_rows import final_rows, source_records
+from pipelines.quality.stored_rows import final_rows, lives_of, source_records
 from pipelines.storage.segment_rows import columns_of, stream_record
 
 BUCKETS_MAX = 8
@@ -120,12 +121,14 @@ def check_sample(home: Home, network: Network, plan: PlanId) -> SampleCheck:
         stream = network.source(name).stream_name
         return source_records(home.catalog, home.storage, stream, columns, parts)
 
+    read = (name for fragment in fragments_of(network) for name in fragment.input_streams)
+    lives = lives_of(home.catalog, read)
     not_checked = dict(sample.left_out)
     mismatches: list[Mismatch] = []
     checked: dict[StreamName, int] = {}
     try:
         with recompute(
-            network, {p: merged(parts) for p, parts in ranges.items()}, records, _refused
+            network, {p: merged(parts) for p, parts in ranges.items()}, records, _refused, lives
         ) as again:
             for name, parts in chosen.items():
                 try:

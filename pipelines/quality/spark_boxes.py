@@ -28,10 +28,17 @@ from medusa_core.network import (
     ports_of,
 )
 from pipelines.language.parsing import parse
+from pipelines.quality.emitted_groups import WINDOW_END
 from pipelines.quality.period_bounds import DAY_US, periods_around
 from pipelines.quality.port_columns import Columns
 from pipelines.quality.session_bounds import session_bounds
-from pipelines.quality.spark_expressions import AS_WRITTEN, SparkExpressions, quoted, raises
+from pipelines.quality.spark_expressions import (
+    AS_WRITTEN,
+    OverNothing,
+    SparkExpressions,
+    quoted,
+    raises,
+)
 from pipelines.quality.stored_rows import STIME, row_schema
 
 if TYPE_CHECKING:
@@ -51,15 +58,18 @@ class BoxRows:
     failed: int = 0
 
 
-SparkBatch: TypeAlias = Callable[[Box, Columns, Columns, pa.Table], BoxRows]
-"""Computes a box: its input's columns, its output's columns, the rows of the input."""
+SparkBatch: TypeAlias = Callable[[Box, Columns, Columns, pa.Table, pa.Table | None], BoxRows]
+"""Computes a box: its input's columns, its output's columns, the rows of the input, and the groups
+that it emits without records, if it emits such."""
 
 
 def spark_batch(session: Callable[[], SparkSession]) -> SparkBatch:
     """Computes boxes in a Spark session derived from one that is opened for the first box."""
     own: list[SparkSession] = []
 
-    def compute(box: Box, given: Columns, made: Columns, rows: pa.Table) -> BoxRows:
+    def compute(
+        box: Box, given: Columns, made: Columns, rows: pa.Table, emitted: pa.Table | None
+    ) -> BoxRows:
         from pipelines.spark.failures import spark_errors
 
         with spark_errors(f"box {box.name} of a certificate"):
@@ -68,7 +78,8 @@ def spark_batch(session: Callable[[], SparkSession]) -> SparkBatch:
                 for name, value in AS_WRITTEN.items():
                     own[0].conf.set(name, value)
             frame = own[0].createDataFrame(rows)
-            return _SparkBox(frame, given, made).compute(box)
+            groups = None if emitted is None else own[0].createDataFrame(emitted)
+            return _SparkBox(frame, given, made, groups).compute(box)
 
     return compute
 
@@ -80,6 +91,7 @@ class _SparkBox:
     frame: DataFrame
     given: Columns
     made: Columns
+    emitted: DataFrame | None = None
     expressions: SparkExpressions = field(init=False)
 
     def __post_init__(self) -> None:
@@ -140,6 +152,8 @@ class _SparkBox:
             f"SELECT {values}, {_END} - 1L AS {STIME}, {raises(texts.values())} AS {_FAILS} "
             f"FROM windowed GROUP BY {', '.join((_WINDOW, _END, *group))}"
         )
+        if isinstance(box, Aggregate) and self.emitted is not None:
+            grouped = self.with_emitted(box, grouped, self.emitted)
         return self.result(box, grouped, failed)
 
     def running(self, box: Running) -> BoxRows:
@@ -199,6 +213,24 @@ class _SparkBox:
         ):  # fmt: skip
             records = records.append_column(name, pa.array(times, pa.int64()))
         return rows.sparkSession.createDataFrame(records)
+
+    def with_emitted(self, box: Aggregate, grouped: DataFrame, emitted: DataFrame) -> DataFrame:
+        """The groups with records, and those that are emitted without."""
+        over_nothing = OverNothing({c.name: c for c in self.given})
+        texts = {
+            name: over_nothing.text(parse(text, "expression")) for name, text in box.columns.items()
+        }
+        groups = emitted.selectExpr(
+            f"timestamp_micros({STIME}) AS window_start",
+            *map(quoted, box.group_by),
+            *_unless_raised(texts),
+            f"{WINDOW_END} - 1L AS {STIME}",
+            f"{raises(texts.values())} AS {_FAILS}",
+        )
+        is_there = groups["window_start"] == grouped["window_start"]
+        for name in box.group_by:
+            is_there = is_there & groups[name].eqNullSafe(grouped[name])
+        return grouped.unionByName(groups.join(grouped, is_there, "left_anti"))
 
     def windowed(self, box: Aggregate, rows: DataFrame) -> DataFrame:
         """Records once for each window that holds them, with the window's start and end."""

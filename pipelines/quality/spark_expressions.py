@@ -19,6 +19,7 @@ from sqlglot import exp
 
 from medusa_core.columns import Column
 from pipelines.quality.aggregate_calls import AggregateCall, aggregate_call
+from pipelines.quality.emitted_groups import value_over_nothing
 from pipelines.quality.expression_types import ExpressionTypes, suffix_of
 from pipelines.quality.spark_types import BINARY, DATE, DOUBLE, STRING, TIMESTAMP
 from pipelines.quality.stored_rows import STIME
@@ -224,6 +225,16 @@ class SparkExpressions:
         distinct = "DISTINCT " if call.is_distinct and function in ("sum", "count") else ""
         sql = f"{function}({distinct}{', '.join(arguments)})"
         return f"{sql} FILTER (WHERE {conditions})" if conditions else sql
+
+
+class OverNothing(SparkExpressions):
+    """Writes expressions over a group without records."""
+
+    def _change(self, node: exp.Expr) -> _Change | None:
+        if aggregate_call(node) is None:
+            return super()._change(node)
+        value = value_over_nothing(node, str(self._types.of(node)))
+        return None if _is_inside_call(node) else lambda _: str(value)
 
 
 def _is_inside_call(node: exp.Expr) -> bool:

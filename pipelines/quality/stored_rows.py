@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from medusa_core.columns import Column
 from medusa_core.errors import Unavailable
-from medusa_core.grid import Range
+from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import StreamName
 from medusa_core.segments import Segment, SegmentFile, Stability
 from pipelines.catalog.lines_read import lines_read
@@ -126,6 +126,22 @@ def source_records(
                 rows = rows.filter(pc.invert(_inside(rows[STIME], segment.range)))
         tables.append(rows)
     return pa.concat_tables(tables)
+
+
+def lives_of(
+    catalog: StoredLines, streams: Iterable[StreamName]
+) -> Mapping[StreamName, Range | None]:
+    """From where to where streams have buckets: their origin, and their end or FOREVER_US.
+
+    None for a stream that has no bucket. Streams that have not begun are left out.
+    """
+    found: dict[StreamName, Range | None] = {}
+    for stream in streams:
+        line = lines_read(catalog.lines(stream), catalog.participant).get(stream)
+        if line is not None and line.origin_us is not None:
+            end_us = FOREVER_US if line.end_us is None else line.end_us
+            found[stream] = Range(line.origin_us, end_us) if line.origin_us < end_us else None
+    return found
 
 
 def within(rows: pa.Table, parts: Iterable[Range]) -> pa.Table:

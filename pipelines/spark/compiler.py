@@ -58,6 +58,7 @@ from pipelines.language.check import (
 from pipelines.language.failure_causes import Failure, FailureCause
 from pipelines.spark.calendar_periods import in_periods
 from pipelines.spark.distinct import SHARE, VALUE, in_shares, in_two_groupings
+from pipelines.spark.emitted_rows import END, stream_of
 from pipelines.spark.nearest_records import looked_up, resampled
 from pipelines.spark.session_windows import in_sessions
 from pipelines.storage.arrow_schema import STIME
@@ -67,6 +68,7 @@ ERROR = "_error"
 WINDOW = "_window_us"
 WINDOW_END = "_window_end_us"
 RANK = "_rank"
+EMITTED = "_emitted"
 GROUP = "_group"
 
 _Expressions: TypeAlias = tuple[tuple[str, str], ...]
@@ -326,18 +328,21 @@ class _Compiler:
             columns += [f"timestamp_micros({WINDOW_END}) AS `window_end`"]
         columns += [f"`{g}`" for g in by]
         columns += [*grouped.columns, f"{ends} - 1L AS {STIME}", *grouped.error]
-        sql = f"SELECT {', '.join(columns)} FROM {grouped.rows} GROUP BY {group}"
+        rows, fails = grouped.rows, bool(grouped.error)
+        sql = f"SELECT {', '.join(columns)} FROM {rows} GROUP BY {group}"
+        if isinstance(checked, CheckedAggregate) and checked.box.emits_empty:
+            rows, sql, fails = self._with_empty(checked.box, checked, rows, sql, fails)
         if box.name in self.panes:
-            assert not grouped.error, "a partial value fails on nothing"
+            assert not fails, "a partial value fails on nothing"
             made = f"{box.name}MADE"
-            self._add(made, sql, grouped.rows)
+            self._add(made, sql, rows)
             self._keep(made)
             own = ", ".join((*_names(self.checked.columns[Port(box.name)]), STIME))
             given = f"SELECT {own} FROM {pane_view(box.name)}"
             name = self._relation(Port(box.name))
             self._add(name, f"SELECT {own} FROM {made} UNION ALL {given}", made)
             return
-        self._add_rows(box, sql, grouped.rows, expressions if grouped.error else None)
+        self._add_rows(box, sql, rows, expressions if fails else None)
 
     def _grouped(
         self,
@@ -385,6 +390,43 @@ class _Compiler:
         failed = f"{box.name}FAILED_ROWS"
         self._add(failed, f"SELECT * FROM {tried} WHERE {ERROR} IS NOT NULL", tried)
         self._fails(box, failed, expressions, is_window=True)
+
+    def _with_empty(
+        self, box: Aggregate, checked: CheckedAggregate, rows: str, grouped: str, fails: bool
+    ) -> tuple[str, str, bool]:
+        """The groups with records, and the declared ones without; and which of them fail."""
+        given = f"{box.name}EMITTED"
+        self._add(given, f"SELECT * FROM {input_view(stream_of(box.name))}")
+        failures = ((at, e.failure) for at, e in enumerate(checked.of_empty))
+        of_empty = " ".join(
+            f"WHEN {f.condition} THEN {_number(at, f)}" for at, f in failures if f is not None
+        )
+        columns = [f"timestamp_micros({STIME}) AS `window_start`"]
+        columns += [f"`{g}`" for g in box.group_by]
+        names = [name for name, _ in checked.columns]
+        values = zip(checked.of_empty, names, strict=True)
+        columns += [f"{e.sql} AS `{name}`" for e, name in values]
+        columns += [f"{END} - 1L AS {STIME}"]
+        listed = ["`window_start`", *(f"`{n}`" for n in (*box.group_by, *names)), STIME]
+        if fails or of_empty:
+            no_error = "CAST(NULL AS INT)"
+            columns += [f"{f'CASE {of_empty} END' if of_empty else no_error} AS {ERROR}"]
+            grouped = grouped if fails else f"SELECT *, {no_error} AS {ERROR} FROM ({grouped})"
+            listed += [ERROR]
+        with_records = f"{box.name}WITH_RECORDS"
+        self._add(with_records, grouped, rows)
+        both = f"{box.name}BOTH"
+        own = ", ".join(listed)
+        self._add(
+            both,
+            f"SELECT {own}, 0 AS {EMITTED} FROM {with_records} UNION ALL "
+            f"SELECT {own}, 1 AS {EMITTED} FROM (SELECT {', '.join(columns)} FROM {given})",
+            with_records, given,
+        )  # fmt: skip
+        group = ", ".join(listed[: 1 + len(box.group_by)])
+        first = f"row_number() OVER (PARTITION BY {group} ORDER BY {EMITTED}) AS {RANK}"
+        one = f"SELECT {own} FROM (SELECT *, {first} FROM {both}) WHERE {RANK} = 1"
+        return both, one, fails or bool(of_empty)
 
     def _count_distinct_first(
         self,

@@ -8,7 +8,7 @@ needed, which windows that reach back and splits of segments bring about.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,15 +42,16 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class InputRecords:
-    """What a step reads of one stream."""
+    """What a step reads of one stream; or rows that it is given and that no stream has, `given`."""
 
     stream: StreamName
     columns: tuple[Column, ...]
     parts: tuple[Part, ...]
+    given: pa.Table | None = field(default=None, compare=False)
 
     @property
     def rows(self) -> int:
-        """How many records that is."""
+        """How many records are read."""
         return sum(p.rows for p in self.parts)
 
 
@@ -78,6 +79,8 @@ def input_records(
 
 def read_table(root: Path, records: InputRecords) -> pa.Table:
     """The records as one Arrow table: declared columns and `_stime`."""
+    if records.given is not None:
+        return records.given
     schema = file_schema(records.columns)
     tables = [_read_part(root, part, schema) for part in records.parts]
     table = pa.concat_tables(tables) if tables else schema.empty_table()

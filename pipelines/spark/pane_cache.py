@@ -18,6 +18,7 @@ from medusa_core.columns import Column
 from medusa_core.commits import Cause
 from medusa_core.decide import ComputeStep
 from medusa_core.digest import sum_of
+from medusa_core.emitted_windows import emitting
 from medusa_core.fragments import Fragment
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
@@ -80,7 +81,7 @@ class PaneCache:
         self._columns = {s: checked.columns[p] for p, s in fragment.inputs.items()}
         # Without its only input there is no answer.
         self._kept: PaneFragments | None = None
-        if len(self._columns) > 1:
+        if len(self._columns) > 1 and not emitting(fragment):
             self._kept = kept_panes(checked, fragment)
         self._files = PaneFiles(root, fragment.id)
         self._has_answers = False

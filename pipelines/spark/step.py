@@ -33,6 +33,7 @@ from pipelines.base.phase_times import Phases
 from pipelines.language.check import CheckedNetwork
 from pipelines.language.fragment_shapes import Shape, Shaped, shaped
 from pipelines.language.panes import over_panes
+from pipelines.spark.emitted_rows import emitted_columns, emitted_count, emitted_records
 from pipelines.spark.execution_mode import (
     PREPARED_RECORDS_MAX,
     RESULT_ROWS_IN_DRIVER_MAX,
@@ -119,18 +120,18 @@ class StepEngine:
         jobs = self._jobs_of(fragment)
         saved = None if shuffled or not _is_next(step) else jobs.panes.saved(step)
         inputs = self._inputs(step, saved)
-        records_in = sum(i.rows for i in inputs)
-        mode = self._mode_of(jobs, step, inputs, ratio * records_in, phases)
+        records_in, emitted = sum(i.rows for i in inputs), emitted_count(inputs)
+        mode = self._mode_of(jobs, step, inputs, ratio * records_in + emitted, phases)
         if mode is not ExecutionMode.PREPARED and saved is not None:
             # A plan that is made anew knows of no panes.
             saved, inputs = None, self._inputs(step)
             records_in = sum(i.rows for i in inputs)
         target = self._target_of(step, jobs)
-        # No record in, none out: an empty relation needs no job.
+        # No record in, none out but for windows without records: nothing needs a job.
         written = [Written(stream=s.stream, files=(), buckets={}) for s in target.shapes]
         failed: list[QuarantinedRecord] = []
         spark_jobs, verified = 0, None
-        if records_in or (saved and saved.rows):
+        if records_in or emitted or (saved and saved.rows):
             with (
                 spark_errors(f"{fragment.id} over {step.range}"),
                 self._grouped(target.attempt, fragment.id) as group,
@@ -147,13 +148,14 @@ class StepEngine:
                         jobs.panes.keep(step, saved, result.table)
                 else:
                     written, failed = jobs.run_anew(
-                        mode, inputs, target, phases, rows_expected=ratio * records_in,
-                        shuffled=shuffled,
+                        mode, inputs, target, phases,
+                        rows_expected=ratio * records_in + emitted, shuffled=shuffled,
                     )  # fmt: skip
                 spark_jobs = group.count()
         made = self._written(written, failed, records_in, spark_jobs, phases, verified)
         if records_in and not (saved and saved.rows):
-            self._rows_out_per_record[fragment.id] = made.metrics.records_out / records_in
+            rows_out = max(made.metrics.records_out - emitted, 0)
+            self._rows_out_per_record[fragment.id] = rows_out / records_in
         return made
 
     def _compute_over_panes(
@@ -359,6 +361,7 @@ class StepEngine:
         """
         by_stream = {stream: port for port, stream in fragment.inputs.items()}
         columns = {stream: self.checked.columns[port] for stream, port in by_stream.items()}
+        columns |= emitted_columns(fragment, self.checked)
         if mode_of(fragment, 0, 0) is not ExecutionMode.PREPARED:
             return
         jobs = self._jobs_of(fragment)
@@ -388,10 +391,11 @@ class StepEngine:
     def _inputs(self, step: ComputeStep, saved: Saved | None = None) -> list[InputRecords]:
         by_stream = {s: p for p, s in step.fragment.fragment.inputs.items()}
         reads = step.reads if saved is None else saved.reads
-        return [
+        records = [
             input_records(name, self.checked.columns[by_stream[name]], known.segments, reads)
             for name, known in step.fragment.inputs.items()
         ]
+        return [*records, *emitted_records(step, self.checked)]
 
     def _jobs_of(self, fragment: Fragment) -> FragmentJobs:
         if fragment.id not in self._jobs:

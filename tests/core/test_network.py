@@ -13,12 +13,17 @@ from medusa_core.network import (
     Aggregate,
     Arc,
     Box,
+    Deduplicate,
     Filter,
     Function,
+    Join,
+    Lookup,
     Map,
     Network,
     Output,
     Port,
+    Rank,
+    Resample,
     Source,
     Union,
 )
@@ -263,6 +268,42 @@ def test_a_time_zone_that_is_no_text_is_refused() -> None:
     source = Source(name="s", columns={"t": "timestamp"}, time="t", time_zone=5)  # type: ignore[arg-type]
     with pytest.raises(Refused, match="time_zone of source s is 5: write one text in quotes"):
         Network(name="n", bucket="60s", sources=(source,), boxes=(), outputs=())
+
+
+IN_READINGS: dict[str, Any] = {"name": "b", "input": "readings"}
+PAIR: dict[str, Any] = {"name": "b", "left": "readings", "right": "readings", "on": ("key",)}
+
+
+FIVE: Any = 5
+
+
+@pytest.mark.parametrize(
+    ("box", "sentence"),
+    [
+        (per_key(size=5), "size of box per_key is 5"),
+        (per_key(advance=5), "advance of box per_key is 5"),
+        (Rank(**IN_READINGS, size=FIVE, k=1), "size of box b is 5"),
+        (Deduplicate(**IN_READINGS, by=("key",), within=FIVE), "within of box b is 5"),
+        (Resample(**IN_READINGS, step=FIVE, max_age="5s"), "step of box b is 5"),
+        (Resample(**IN_READINGS, step="5s", max_age=FIVE), "max_age of box b is 5"),
+        (Join(**PAIR, within=("-5s", FIVE)), "within of box b is 5"),
+        (Lookup(name="b", input="readings", table="readings", on=("key",), max_age=FIVE),
+         "max_age of box b is 5"),
+    ],
+)  # fmt: skip
+def test_a_duration_without_a_unit_is_refused(box: Box, sentence: str) -> None:
+    with pytest.raises(Refused) as refused:
+        a_network(box)
+    assert str(refused.value) == (
+        f'{sentence}, a number without a unit: write a text such as "5s" or "5m"'
+    )
+
+
+def test_a_bucket_or_disorder_without_a_unit_is_refused() -> None:
+    with pytest.raises(Refused, match=r'bucket of network example is 60, .* such as "60s"'):
+        a_network(bucket=60)
+    with pytest.raises(Refused, match=r'disorder of source readings is 3, .* such as "3s"'):
+        a_network(sources=(replace(READINGS, disorder=3),))  # type: ignore[arg-type]
 
 
 def test_a_source_without_a_time_zone_keeps_the_plan_that_it_had() -> None:

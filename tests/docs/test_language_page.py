@@ -155,11 +155,12 @@ def test_the_join_and_lookup_of_the_example_give_each_trip_with_what_they_find_o
     """Two refunds of ann's first trip; one came an hour and a second after ben's.
 
     Of ann's two levels at one time the last one is found; ben has one a second after his trip. Her
-    fare is the newest at the start of three hours, his at that of two.
+    fare is the newest at the start of three hours, his at that of two. The trip of no length is of
+    no kind: the windows until its bucket ends have rows without trips.
     """
     inputs = {}
     for name, lines in (
-        ("trips", ["at_ms,user,km,fee", "0,ann,5,2.00", "60000,ben,30,9.00"]),
+        ("trips", ["at_ms,user,km,fee", "0,ann,5,2.00", "60000,ben,30,9.00", "1260000,zoe,0,0.00"]),
         ("refunds", ["at_ms,account,amount", "1000,ann,0.50", "2000,ann,0.25", "3661000,ben,9.00"]),
         ("memberships", ["at_ms,account,level", "0,ann,silver", "0,ann,gold", "61000,ben,gold"]),
     ):
@@ -174,6 +175,13 @@ def test_the_join_and_lookup_of_the_example_give_each_trip_with_what_they_find_o
     ]  # fmt: skip
     assert (export / "levels_of_trips.csv").read_text().splitlines() == [
         "user,fee,level", "ann,1.00,silver", "ben,9.00,",
+    ]  # fmt: skip
+    header, *kinds = (export / "kinds.csv").read_text().splitlines()
+    assert header == "window_start,kind,trips,fees,max_km"
+    assert [(line[14:16], *line.split(",")[1:]) for line in kinds] == [
+        ("00", "long", "1", "9.00", "30.0"), ("00", "short", "1", "1.00", "5.0"),
+        ("10", "long", "0", "0.00", ""), ("10", "short", "0", "0.00", ""),
+        ("20", "long", "0", "0.00", ""), ("20", "short", "0", "0.00", ""),
     ]  # fmt: skip
     header, *fares = (export / "fares_every_hour.csv").read_text().splitlines()
     assert header == "sample_time,user,fee"

@@ -29,9 +29,13 @@ def test_the_sql_of_the_page_is_a_network() -> None:
         "refunded",
         "never_refunded",
         "with_level",
+        "refunded_with_level",
+        "every_hour",
+        "between",
         "dearest",
         "best_users",
         "first_trips",
+        "cheapest_trips",
     ]
     checked = check_network(network)
     assert {c.name: c.type for c in checked.columns_of_output("per_user")} == {
@@ -43,6 +47,7 @@ def test_the_sql_of_the_page_is_a_network() -> None:
     }  # fmt: skip
     assert isinstance(network.box("best_users"), Rank)
     assert isinstance(network.box("first_trips_first"), Deduplicate)
+    assert isinstance(network.box("cheapest_trips_rank"), Rank)
 
 
 @pytest.mark.parametrize(

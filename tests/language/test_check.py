@@ -28,7 +28,7 @@ from medusa_core.network import (
     Source,
     Union,
 )
-from pipelines.language.check import CheckedAggregate, CheckedFilter, check_network
+from pipelines.language.check import CheckedAggregate, CheckedFilter, check_network, fallible_boxes
 
 TICKS = Source(
     name="ticks",
@@ -589,6 +589,59 @@ def test_a_deduplicate_has_the_columns_of_its_input() -> None:
     ],
 )  # fmt: skip
 def test_a_deduplicate_of_columns_that_do_not_fit_is_refused(
+    network: Network, sentence: str
+) -> None:
+    with pytest.raises(Refused) as refused:
+        check_network(network)
+    assert sentence in str(refused.value)
+
+
+def an_emitting_network(key: str, *values: Any, columns: str = "count(*)") -> Network:
+    """Ticks of declared keys in minutes, with rows for all of them in each minute."""
+    box = Aggregate(
+        name="each", input="ticks", size="1m", group_by=(key,), columns={"n": columns},
+        empty="emit", keys={key: values},
+    )  # fmt: skip
+    outputs = (Output(name="result", input="each"),)
+    return Network(name="n", sources=(TICKS,), boxes=(box,), outputs=outputs)
+
+
+def test_values_of_a_group_without_records_have_the_types_of_the_others() -> None:
+    for text in (
+        "sum(size)",
+        "coalesce(max(price), 0D)",
+        "array_join(collect_list(symbol), ',')",
+        "concat(symbol, count(*))",
+        "size(collect_set(symbol))",
+        "min_by(symbol, price)",
+    ):
+        checked = check_network(an_emitting_network("symbol", "a", None, columns=text))
+        aggregate = checked.boxes["each"]
+        assert isinstance(aggregate, CheckedAggregate)
+        (of_empty,) = aggregate.of_empty
+        assert of_empty.type == checked.columns_of_output("result")[-1].type
+
+
+def test_an_expression_that_fails_on_no_record_makes_its_box_fallible() -> None:
+    fails = an_emitting_network("symbol", "a", columns="1 div count(*)")
+    assert fallible_boxes(check_network(fails)) == {"each"}
+    assert fallible_boxes(check_network(an_emitting_network("symbol", "a"))) == set()
+
+
+@pytest.mark.parametrize(
+    ("network", "sentence"),
+    [
+        (an_emitting_network("symbol", 5), ("aggregate each of network n has the key 5 for "
+         "'symbol', which is not a value of type string: write one, or None for NULL")),
+        (an_emitting_network("ts_us", "5"), ("has the key '5' for 'ts_us', which is not a value "
+         "of type bigint: write one")),
+        (an_emitting_network("ts_us", 2**63), "for 'ts_us', which is not a value of type bigint"),
+        (an_emitting_network("ts_us", True), "has the key True for 'ts_us', which is not a value"),
+        (an_emitting_network("price", 5), ("has keys for 'price', a double: keys can be declared "
+         "for string, int, bigint, boolean; cast it in a map before it")),
+    ],
+)  # fmt: skip
+def test_declared_keys_that_are_no_values_of_their_columns_are_refused(
     network: Network, sentence: str
 ) -> None:
     with pytest.raises(Refused) as refused:

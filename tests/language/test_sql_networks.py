@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from medusa_core.errors import Refused
 from medusa_core.network import (
     Aggregate,
     Box,
@@ -18,10 +21,12 @@ from medusa_core.network import (
     Network,
     Output,
     Rank,
+    Resample,
     Session,
     Source,
     Union,
 )
+from medusa_core.plans import network_document
 from pipelines.language import shipped
 from pipelines.language.check import check_network
 from pipelines.language.load import load_network
@@ -495,6 +500,52 @@ def test_a_joined_stream_is_grouped_through_a_view() -> None:
     assert columns_of(network, "s") == {"user": "string", "paid": "bigint"}
 
 
+@pytest.mark.parametrize(
+    ("table", "box"),
+    [
+        ("TABLE ticks PARTITION BY symbol, INTERVAL '10' SECOND, INTERVAL '1' MINUTE",
+         Resample(name="even", input="ticks", by=("symbol",), step="10s", max_age="1m")),
+        ("ticks, DESCRIPTOR(ts_us), '10s', '1m', 'previous'",
+         Resample(name="even", input="ticks", step="10s", max_age="1m")),
+        ("TABLE ticks PARTITION BY symbol, size, DESCRIPTOR(stime), '1s', '5s', 'linear'",
+         Resample(name="even", input="ticks", by=("symbol", "size"), step="1s", max_age="5s",
+                  method="linear")),
+        ("TABLE ticks PARTITION BY (symbol, size), '1s', '5s', 'linear'",
+         Resample(name="even", input="ticks", by=("symbol", "size"), step="1s", max_age="5s",
+                  method="linear")),
+    ],
+)  # fmt: skip
+def test_resample_is_the_box_that_python_declares(table: str, box: Resample) -> None:
+    for query in (f"RESAMPLE({table})", f"TABLE(RESAMPLE({table})) AS r"):
+        network = network_of(f"CREATE STREAM even AS SELECT * FROM {query}")
+        in_python = replace(network, boxes=(box,))
+        assert network_document(network) == network_document(in_python)
+        assert columns_of(network, "even") == columns_of(in_python, "even")
+
+
+def test_resampled_rows_are_filtered_joined_and_grouped_as_those_of_a_table() -> None:
+    even = "RESAMPLE(TABLE ticks PARTITION BY symbol, '10s', '1m')"
+    network = network_of(f"""
+        CREATE STREAM high AS SELECT r.symbol, sample_time FROM {even} AS r WHERE r.price > 2;
+        CREATE STREAM met AS SELECT t.symbol, r.price FROM ticks AS t JOIN {even} AS r
+            ON t.symbol = r.symbol AND r.stime BETWEEN t.stime AND t.stime + INTERVAL '9' SECOND;
+        CREATE STREAM counted AS SELECT window_start, count(*) AS n
+            FROM TUMBLE(TABLE (SELECT * FROM {even}), '1m') GROUP BY window_start;""")
+    kinds = [type(box).__name__ for box in network.boxes]
+    assert kinds == [
+        "Resample",
+        "Filter",
+        "Map",
+        "Resample",
+        "Join",
+        "Map",
+        "Resample",
+        "Aggregate",
+    ]
+    assert columns_of(network, "met") == {"symbol": "string", "price": "double"}
+    assert columns_of(network, "high") == {"symbol": "string", "sample_time": "timestamp"}
+
+
 def ranked(over: str, table: str, where: str, *, items: str = "*") -> list[Box]:
     """The boxes of the first rows of a window."""
     query = f"SELECT {items}, ROW_NUMBER() OVER ({over}) AS rank FROM {table}"
@@ -505,7 +556,18 @@ MINUTES = "TUMBLE(TABLE ticks, INTERVAL '1' MINUTE)"
 
 
 @pytest.mark.parametrize(
-    ("where", "k"), [("rank <= 3", 3), ("rank < 3", 2), ("rank = 1", 1), ("3 >= rank", 3)]
+    ("where", "k"),
+    [
+        ("rank <= 3", 3),
+        ("rank < 3", 2),
+        ("rank = 1", 1),
+        ("1 = rank", 1),
+        ("3 >= rank", 3),
+        ("4 > rank", 3),
+        ("rank BETWEEN 1 AND 3", 3),
+        ("(rank <= 3)", 3),
+        ("((rank BETWEEN 1 AND 3))", 3),
+    ],
 )
 def test_a_row_number_with_a_limit_is_a_rank(where: str, k: int) -> None:
     over = "PARTITION BY window_start, symbol ORDER BY price DESC NULLS LAST, size ASC"
@@ -513,6 +575,60 @@ def test_a_row_number_with_a_limit_is_a_rank(where: str, k: int) -> None:
     assert ranked(over, MINUTES, where) == [
         Rank(name="best", input="ticks", size="1m", group_by=("symbol",), order=order, k=k)
     ]
+
+
+@pytest.mark.parametrize(
+    ("where", "rest"),
+    [
+        ("(rank <= 3) AND (size > 1)", "size > 1"),
+        ("(size > 1 AND rank <= 3)", "size > 1"),
+        ("(size > 1 OR price > 2) AND (rank <= 3 AND symbol = 'A')",
+         "(size > 1 OR price > 2) AND symbol = 'A'"),
+        ("size BETWEEN 1 AND 3 AND rank BETWEEN 1 AND 3", "size BETWEEN 1 AND 3"),
+    ],
+)  # fmt: skip
+def test_other_conditions_than_the_limit_are_a_filter(where: str, rest: str) -> None:
+    rank, filter_ = ranked("PARTITION BY window_start ORDER BY price", MINUTES, where)
+    assert isinstance(rank, Rank)
+    assert rank.k == 3
+    assert filter_ == Filter(name="best", input=rank.name, cases={"yes": rest})
+
+
+@pytest.mark.parametrize("limit", ["q.rank <= 3", "(3 >= q.rank)", "q.rank BETWEEN 1 AND 3"])
+def test_a_limit_may_name_the_table_of_the_rank(limit: str) -> None:
+    over = "PARTITION BY window_start ORDER BY price"
+    query = f"SELECT *, ROW_NUMBER() OVER ({over}) AS rank FROM {MINUTES}"
+    (rank,) = boxes_of(f"CREATE STREAM best AS SELECT * FROM ({query}) AS q WHERE {limit}")
+    assert isinstance(rank, Rank)
+    assert rank.k == 3
+
+
+VIEWS = {
+    "ticks": "",
+    "mixed": """CREATE VIEW mixed AS
+        SELECT window_start, count(*) AS size FROM TUMBLE(TABLE ticks, '1m') GROUP BY window_start
+        UNION ALL
+        SELECT window_start, count(*) AS size FROM TUMBLE(TABLE ticks, '1h') GROUP BY window_start;
+        """,
+    "daily": """CREATE VIEW daily AS
+        SELECT window_start, count(*) AS size FROM TUMBLE(TABLE ticks, INTERVAL '1' DAY, 'UTC')
+        GROUP BY window_start;""",
+}
+
+
+@pytest.mark.parametrize("table", list(VIEWS))
+def test_windows_that_are_advised_can_be_ranked(table: str) -> None:
+    def best(rows: str) -> list[Box]:
+        over = "PARTITION BY window_start ORDER BY size"
+        query = f"SELECT *, ROW_NUMBER() OVER ({over}) AS rank FROM {rows}"
+        stream = f"CREATE STREAM best AS SELECT * FROM ({query}) WHERE rank < 3"
+        return boxes_of(VIEWS[table] + stream)
+
+    with pytest.raises(Refused) as refused:
+        best(table)
+    advice = re.search(r"write FROM (.*) and PARTITION BY window_start", str(refused.value))
+    assert advice is not None
+    assert isinstance(best(advice[1])[-1], Rank)
 
 
 def test_sliding_windows_are_ranked_with_what_is_selected_of_them() -> None:

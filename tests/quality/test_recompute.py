@@ -219,7 +219,7 @@ def test_only_the_records_that_the_named_ranges_need_are_read() -> None:
     ranges = [Range(100, 110), Range(110, 120), Range(500, 520)]
     with Recomputation(network, {"s": whole}, no_spark) as run:
         expected = run.rows(Port("w"), ranges)
-    with recompute(network, {Port("w"): ranges}, records, no_spark) as run:
+    with recompute(network, {Port("w"): ranges}, records, no_spark, {}) as run:
         assert run.rows(Port("w"), ranges).sort_by(STIME) == expected.sort_by(STIME)
     assert read == [Range(80, 120), Range(480, 520)]
     assert expected["n"].to_pylist() == [30] * 4

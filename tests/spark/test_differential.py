@@ -57,7 +57,7 @@ def test_drawn_networks_in_every_mode(spark: SparkSession, seed: int) -> None:
 
 def test_every_kind_of_network_and_every_mode_occurs() -> None:
     drawings = list(quick_drawings())
-    assert sum(drawing.networks for drawing in drawings) == 21
+    assert sum(drawing.networks for drawing in drawings) == 25
     assert {kind_of(drawing.seed) for drawing in drawings} == set(KINDS)
     assert {drawing.mode for drawing in drawings} == set(MODES)
 

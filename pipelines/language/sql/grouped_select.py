@@ -41,7 +41,7 @@ START, END = "window_start", "window_end"
 def grouped_select(select: Select, window: Window, scope: Scope, made: BoxList) -> Relation:
     """The rows that a SELECT over windows gives; Refused with line and column."""
     select, relation = _resolved(select, scope, made), scope.relation
-    check_time(window, relation, made)
+    check_time(window.time, relation, made)
     if select.where is not None:
         relation = filtered(made, relation, select.where, "where")
     groups = _groups(select, relation, made)
@@ -256,14 +256,16 @@ def _resolved(select: Select, scope: Scope, made: BoxList) -> Select:
     )
 
 
-def check_time(window: Window, relation: Relation, made: BoxList) -> None:
+def check_time(
+    time: Token | None, relation: Relation, made: BoxList, what: str = "windows are those of"
+) -> None:
     """Windows are those of event time, which DESCRIPTOR may name and not choose."""
-    if window.time is None or window.time.name in (EVENT_TIME, relation.time):
+    if time is None or time.name in (EVENT_TIME, relation.time):
         return
-    right = f"DESCRIPTOR({relation.time})" if relation.time else "the window without DESCRIPTOR"
+    function = "the window" if what.startswith("windows") else "RESAMPLE"
+    right = f"DESCRIPTOR({relation.time})" if relation.time else f"{function} without DESCRIPTOR"
     raise made.text.refused(
-        window.time,
-        f"windows are those of event time, and {window.time.text} is not its column: write {right}",
+        time, f"{what} event time, and {time.text} is not its column: write {right}"
     )
 
 

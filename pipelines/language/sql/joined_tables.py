@@ -4,18 +4,23 @@
 
 A second table FOR SYSTEM_TIME AS OF l.stime is that of a Lookup, and the interval its `max_age`.
 `stime` is the event time of any row; a table that is a source may write its column of event time.
+
+Several joins are a chain of boxes, of which each joins one more table. The event time of a pair is
+the later of the two, and not always that of a table that a later ON names. Where it is at a fixed
+distance from it, the interval is moved by that distance; else it is refused, since the boxes would
+compare another time than the condition.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from medusa_core.errors import Refused
 from medusa_core.grid import parse_offset_us
 from medusa_core.network import Join, Lookup
 from pipelines.language.sql.intervals import duration_of
 from pipelines.language.sql.relations import EVENT_TIME, BoxList, Relation
-from pipelines.language.sql.scopes import Scope
+from pipelines.language.sql.scopes import Scope, TableTime
 from pipelines.language.sql.sql_text import SqlText, Token, Tokens, end_of_brackets, written
 from pipelines.language.sql.statements import JoinedTables
 
@@ -30,18 +35,25 @@ EXAMPLE_AS_OF = "{right}.stime >= {left}.stime - INTERVAL '1' DAY"
 def joined(tables: JoinedTables, left: Scope, right: Scope, made: BoxList) -> Scope:
     """The rows of a join; Refused with line and column."""
     of_left, of_right = _name(tables, left, made), _name(tables, right, made)
-    if of_left == of_right:
+    if of_right in left.tables:
+        both = "both" if len(left.tables) == 1 else "two"
         raise made.text.refused(
-            tables.at, f"both tables are named {of_left}: write AS and another name behind one"
+            tables.at, f"{both} tables are named {of_right}: write AS and another name behind one"
         )
-    found = _Condition(made.text, tables, {of_left: (LEFT, left), of_right: (RIGHT, right)})
-    for part in conjuncts(_without_brackets(tables.on)):
+    known = (name for name in left.tables if left.time_of(name).behind_us is not None)
+    of_left = next(known, of_left)
+    sides = {**dict.fromkeys(left.tables, (LEFT, left)), of_right: (RIGHT, right)}
+    found = _Condition(made.text, tables, sides, of_left, of_right)
+    for part in conjuncts(without_brackets(tables.on)):
         found.add(part)
     columns, names = _columns(tables, found.keys, left, right, of_right)
     on = tuple(a if a == b else f"{a} = {b}" for a, b in found.keys)
     box: Join | Lookup
+    behind_left: int | None = 0
+    behind_right: int | None = None
     if tables.as_of is None:
-        lo_us, hi_us = found.bounds(of_left, of_right)
+        lo_us, hi_us = found.bounds()
+        behind_left, behind_right = _behind_us(tables.how, lo_us, hi_us)
         box = Join(
             name=made.name_of("join"),
             left=left.relation.port,
@@ -57,16 +69,39 @@ def joined(tables: JoinedTables, left: Scope, right: Scope, made: BoxList) -> Sc
             input=left.relation.port,
             table=right.relation.port,
             on=on,
-            max_age=_offset(found.max_age_us(tables.as_of, of_left, of_right)),
+            max_age=_offset(found.max_age_us(tables.as_of)),
             how=tables.how,
             columns=columns,
         )
     port = made.add(box, tables.at)
     relation = Relation(port=port, columns=tuple(columns) or left.relation.columns)
-    of_both = {of_left: left.tables[of_left]}
+    of_all = dict(left.tables)
+    times = {name: _later(left.time_of(name), behind_left) for name in left.tables}
     if columns:
-        of_both[of_right] = names
-    return Scope(relation=relation, tables=of_both)
+        of_all[of_right] = names
+        times[of_right] = _later(right.time_of(of_right), behind_right)
+    return Scope(relation=relation, tables=of_all, times=times)
+
+
+def _behind_us(how: str, lo_us: int, hi_us: int) -> tuple[int | None, int | None]:
+    """By how much the event time of a joined row is behind that of its left and right row.
+
+    None, if that differs from row to row.
+    """
+    if how in ("semi", "anti"):
+        return max(hi_us, 0), None
+    of_left = 0 if hi_us <= 0 else None
+    of_right = 0 if lo_us >= 0 else None
+    if lo_us == hi_us:
+        of_left, of_right = max(hi_us, 0), max(-hi_us, 0)
+    # A left row without a partner has no right row.
+    return of_left, of_right if how == "inner" else None
+
+
+def _later(time: TableTime, more_us: int | None) -> TableTime:
+    """The time of a table whose rows are joined once more."""
+    is_known = time.behind_us is not None and more_us is not None
+    return replace(time, behind_us=(time.behind_us or 0) + (more_us or 0) if is_known else None)
 
 
 def _name(tables: JoinedTables, side: Scope, made: BoxList) -> str:
@@ -112,6 +147,8 @@ class _Condition:
     text: SqlText
     tables: JoinedTables
     sides: dict[str, tuple[str, Scope]]
+    left: str
+    right: str
     keys: list[tuple[str, str]] = field(default_factory=list)
     lo_us: int | None = None
     hi_us: int | None = None
@@ -145,13 +182,13 @@ class _Condition:
         if sign == "=":
             self._bound(part, other, one, strict=False)
 
-    def bounds(self, left: str, right: str) -> tuple[int, int]:
+    def bounds(self) -> tuple[int, int]:
         """The least and greatest right time - left time, in microseconds."""
-        self._check_has_key(left, right)
+        self._check_has_key()
         if self.lo_us is None or self.hi_us is None:
             raise self.text.refused(
                 self.tables.at, "a join of streams needs an interval of time, since it cannot "
-                f"keep all rows: write AND {EXAMPLE.format(left=left, right=right)}"
+                f"keep all rows: write AND {EXAMPLE.format(left=self.left, right=self.right)}"
             )  # fmt: skip
         if self.lo_us > self.hi_us:
             raise self.text.refused(
@@ -160,9 +197,9 @@ class _Condition:
             )  # fmt: skip
         return self.lo_us, self.hi_us
 
-    def max_age_us(self, as_of: Tokens, left: str, right: str) -> int:
+    def max_age_us(self, as_of: Tokens) -> int:
         """How much earlier than a left row the right one may be, in microseconds."""
-        self._check_has_key(left, right)
+        self._check_has_key()
         if self.tables.how not in ("inner", "left"):
             raise self.text.refused(
                 self.tables.at, "FOR SYSTEM_TIME AS OF finds one row or none: write JOIN or LEFT "
@@ -171,9 +208,11 @@ class _Condition:
         if not self._is_time(as_of) or self._side(as_of[0])[0] != LEFT:
             raise self.text.refused(
                 as_of[0], f"the second table is read as of the event time of the first: write FOR "
-                f"SYSTEM_TIME AS OF {left}.stime"
+                f"SYSTEM_TIME AS OF {self.left}.stime"
             )  # fmt: skip
-        example = EXAMPLE_AS_OF.format(left=left, right=right)
+        if self._behind(as_of[0]) != 0:
+            raise self._not_exact(as_of[0])
+        example = EXAMPLE_AS_OF.format(left=self.left, right=self.right)
         if self.lo_us is None or self.lo_us >= 0:
             raise self.text.refused(
                 self.tables.at, "a table that is read as of a time needs a bound in the past: rows "
@@ -186,11 +225,11 @@ class _Condition:
             )  # fmt: skip
         return -self.lo_us
 
-    def _check_has_key(self, left: str, right: str) -> None:
+    def _check_has_key(self) -> None:
         if not self.keys:
             raise self.text.refused(
                 self.tables.at, "a join needs a key: write ON with columns that are equal, such as "
-                f"{left}.user = {right}.user"
+                f"{self.left}.user = {self.right}.user"
             )  # fmt: skip
 
     def _add_key(self, one: Tokens, other: Tokens) -> bool:
@@ -221,12 +260,13 @@ class _Condition:
             self.hi_us = bound_us if self.hi_us is None else min(self.hi_us, bound_us)
 
     def _time(self, part: Tokens, tokens: Tokens) -> tuple[str, int]:
-        """The table whose event time it is, and what is added to it, in microseconds."""
+        """The side whose event time it is, and what is added to it, in microseconds."""
         if not self._is_time(tokens[:3]):
             raise self._unknown(part)
         side, _ = self._side(tokens[0])
+        behind_us = self._behind(tokens[0])
         if len(tokens) == 3:
-            return side, 0
+            return side, -behind_us
         if tokens[3].text not in ("+", "-"):
             raise self._unknown(part)
         try:
@@ -235,14 +275,30 @@ class _Condition:
             if str(error).startswith(self.text.file):
                 raise
             raise self.text.refused(tokens[3], str(error)) from None
-        return side, size_us if tokens[3].text == "+" else -size_us
+        return side, (size_us if tokens[3].text == "+" else -size_us) - behind_us
+
+    def _behind(self, table: Token) -> int:
+        """By how much the time of the rows that are joined is behind that of a table."""
+        _, scope = self._side(table)
+        behind_us = scope.time_of(table.name).behind_us
+        if behind_us is None:
+            raise self._not_exact(table)
+        return behind_us
+
+    def _not_exact(self, table: Token) -> Refused:
+        """The error for the time of a table that is not at a fixed distance."""
+        return self.text.refused(
+            table, "the joined rows have the time of the later of two rows, which is not always "
+            f"that of {table.text}: make a view of the joins before, write its stime in this "
+            f"interval, and compare the times of {table.text} in WHERE"
+        )  # fmt: skip
 
     def _is_time(self, tokens: Tokens) -> bool:
         """Whether it is the event time of a table: `a.stime`."""
         if len(tokens) != 3 or tokens[1].text != "." or tokens[2].kind not in ("word", "quoted"):
             return False
         _, scope = self._side(tokens[0])
-        return tokens[2].name in (EVENT_TIME, scope.relation.time)
+        return tokens[2].name in (EVENT_TIME, scope.time_of(tokens[0].name).column)
 
     def _side(self, owner: Token) -> tuple[str, Scope]:
         if owner.name not in self.sides:
@@ -251,7 +307,7 @@ class _Condition:
         return self.sides[owner.name]
 
     def _unknown(self, part: Tokens) -> Refused:
-        left, right = self.sides
+        left, right = self.left, self.right
         example = EXAMPLE if self.tables.as_of is None else EXAMPLE_AS_OF
         return self.text.refused(
             part[0] if part else self.tables.at,
@@ -261,7 +317,7 @@ class _Condition:
         )
 
 
-def _without_brackets(tokens: Tokens) -> Tokens:
+def without_brackets(tokens: Tokens) -> Tokens:
     """A condition without the brackets around it as a whole."""
     while tokens and tokens[0].text == "(" and end_of_brackets(tokens, 0) == len(tokens) - 1:
         tokens = tokens[1:-1]

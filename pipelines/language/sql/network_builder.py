@@ -6,6 +6,8 @@
     SESSION, with GROUP BY                 a Session, with the same
     UNION ALL                              a Union
     ROW_NUMBER, with a limit outside       a Rank, or a Deduplicate
+    RESAMPLE                               a Resample
+    JOIN … ON                              a Join or Lookup, one for each
 
 The last box of a stream or view has its name; those before it have the name of their clause
 behind it.
@@ -18,10 +20,20 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from medusa_core.errors import Refused
-from medusa_core.network import MAIN, Box, Network, Output, Source, Union, check_source
+from medusa_core.network import (
+    MAIN,
+    Box,
+    Network,
+    Output,
+    Resample,
+    Source,
+    Union,
+    check_source,
+)
 from medusa_core.suggest import did_you_mean
 from pipelines.language.places import Places
-from pipelines.language.sql.grouped_select import grouped_select
+from pipelines.language.resampled_columns import SAMPLE_TIME
+from pipelines.language.sql.grouped_select import check_time, grouped_select
 from pipelines.language.sql.joined_tables import joined
 from pipelines.language.sql.plain_select import plain_select
 from pipelines.language.sql.ranked_select import check_no_over, ranked_query, ranked_select
@@ -35,6 +47,7 @@ from pipelines.language.sql.statements import (
     JoinedTables,
     NamedTable,
     Query,
+    Resampled,
     Select,
     Statement,
     Subquery,
@@ -169,11 +182,33 @@ class _Parts:
 
     def _scope(self, table: Table, known: Mapping[str, Relation], made: BoxList) -> Scope:
         """What a FROM gives."""
+        if isinstance(table, Resampled):
+            return scope_of(table, self._resampled(table, known, made))
         if isinstance(table, JoinedTables):
             left, right = (self._scope(side, known, made) for side in (table.left, table.right))
             return joined(table, left, right, made)
         read = table.table if isinstance(table, Window) else table
         return scope_of(table, self._relation(read, known, made))
+
+    def _resampled(
+        self, table: Resampled, known: Mapping[str, Relation], made: BoxList
+    ) -> Relation:
+        """Rows at equal distances; Refused with line and column."""
+        relation = self._relation(table.table, known, made)
+        check_time(table.time, relation, made, "rows are resampled by")
+        for token in table.by:
+            if token.name not in relation.columns:
+                listed = f"there are {', '.join(relation.columns)}"
+                near = did_you_mean(token.name, relation.columns, listed)
+                raise self.text.refused(token, f"{token.text} is not a column: {near}")
+        by = tuple(token.name for token in table.by)
+        box = Resample(
+            name=made.name_of("resample"), input=relation.port, step=table.step,
+            max_age=table.max_age, by=by, method=table.method,
+        )  # fmt: skip
+        port = made.add(box, table.at)
+        others = (name for name in relation.columns if name not in (*by, SAMPLE_TIME))
+        return Relation(port=port, columns=(SAMPLE_TIME, *by, *others))
 
     def _relation(
         self, table: NamedTable | Subquery, known: Mapping[str, Relation], made: BoxList

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from medusa_core.errors import Refused
+from medusa_core.resamples import PREVIOUS
 from medusa_core.suggest import did_you_mean
 from pipelines.language.sql.intervals import duration_of, period_of, size_of
 from pipelines.language.sql.sql_text import Token, Tokens, divided, written
@@ -15,6 +16,7 @@ from pipelines.language.sql.statements import (
     JoinedTables,
     NamedTable,
     Query,
+    Resampled,
     Select,
     Subquery,
     Table,
@@ -142,14 +144,19 @@ class QueryParser(TokenCursor):
         )
 
     def table(self) -> Table:
-        left = self.one_table()
-        if isinstance(left, NamedTable) and left.as_of is not None:
+        table: Table = self.one_table()
+        if isinstance(table, NamedTable) and table.as_of is not None:
             raise self.text.refused(
-                left.as_of[0], "FOR SYSTEM_TIME AS OF is read behind the second table of a JOIN"
+                table.as_of[0], "FOR SYSTEM_TIME AS OF is read behind the second table of a JOIN"
             )
-        at, how = self.token, self.join_kind()
-        if at is None or how is None:
-            return left
+        while True:
+            at, how = self.token, self.join_kind()
+            if at is None or how is None:
+                return table
+            table = self.join(at, how, table)
+
+    def join(self, at: Token, how: str, left: Table) -> JoinedTables:
+        """The table behind a JOIN, and its ON."""
         right = self.one_table()
         if self.token is not None and self.upper() == "FOR":
             raise self.text.refused(
@@ -179,7 +186,7 @@ class QueryParser(TokenCursor):
                 return how
         return None
 
-    def one_table(self) -> NamedTable | Subquery | Window:
+    def one_table(self) -> NamedTable | Subquery | Window | Resampled:
         if self.upper() == "(":
             query = self.query_in_brackets("the subquery")
             return Subquery(query=query, alias=self.alias())
@@ -187,13 +194,13 @@ class QueryParser(TokenCursor):
             begin = self.index
             self.inside("TABLE")
             end, self.index = self.index, begin + 1
-            table = self.window(has_alias=False)
+            table = self.function()
             if self.index != end - 1:
                 raise self.expected("`)`")
             self.index = end
             return replace(table, alias=self.alias())
         if self.upper(1) == "(":
-            return self.window(has_alias=True)
+            return replace(self.function(), alias=self.alias())
         name = self.name("a source, view or stream")
         as_of = self.as_of()
         return NamedTable(name=name, alias=self.alias() or name.name, as_of=as_of)
@@ -220,13 +227,18 @@ class QueryParser(TokenCursor):
             return self.name("the table").name
         return None
 
-    def window(self, *, has_alias: bool) -> Window:
+    def function(self) -> Window | Resampled:
+        """A table function, up to its closing bracket."""
+        return self.resampled() if self.upper() == "RESAMPLE" else self.window()
+
+    def window(self) -> Window:
         at = self.token
         assert at is not None
         kind = at.upper
         if kind not in WINDOWS:
             known = "windows are TUMBLE, HOP and SESSION"
-            reason = f"{at.text} is no window: {did_you_mean(kind, WINDOWS, known)}"
+            near = did_you_mean(kind, (*WINDOWS, "RESAMPLE"), known)
+            reason = f"{at.text} is no window: {near}"
             if kind == "CUMULATE":
                 reason = f"windows of kind {kind} are not supported: {known}"
             raise self.text.refused(at, reason)
@@ -234,15 +246,8 @@ class QueryParser(TokenCursor):
         begin = self.index
         parts = divided(self.inside(kind))
         end, self.index = self.index, begin + 1
-        if any(len(part) > 1 and part[1].text == "=>" for part in parts):
-            raise self.text.refused(at, f"write the arguments of {kind} without names, in order")
-        self.took("TABLE")
-        table: NamedTable | Subquery
-        if self.upper() == "(":
-            table = Subquery(query=self.query_in_brackets("the subquery"), alias=None)
-        else:
-            name = self.name("a source, view or stream")
-            table = NamedTable(name=name, alias=name.name)
+        self.check_not_named(at, parts)
+        table = self.argument()
         rest = parts[1:]
         keys = self.partition(kind, rest)
         if self.upper() not in (",", ")"):
@@ -254,7 +259,7 @@ class QueryParser(TokenCursor):
             gap, size = self.session_lengths(rest, at, table, keys)
             return Window(
                 at=at, table=table, time=time, size=size, advance=None, zone=None, gap=gap,
-                keys=keys, alias=self.alias() if has_alias else None,
+                keys=keys, alias=None,
             )  # fmt: skip
         zone = self.zone(rest.pop()) if kind == "TUMBLE" and len(rest) == 2 else None
         written_as = size_of if zone is None else period_of
@@ -273,7 +278,7 @@ class QueryParser(TokenCursor):
             size=durations[-1],
             advance=durations[0] if kind == "HOP" else None,
             zone=zone,
-            alias=self.alias() if has_alias else None,
+            alias=None,
         )
 
     def partition(self, kind: str, rest: list[Tokens]) -> tuple[Token, ...]:
@@ -325,6 +330,90 @@ class QueryParser(TokenCursor):
             )
         example = f"SESSION(TABLE {table_of(table)}{of_keys}, {given}, {length})"
         raise self.text.refused(at, f"SESSION needs {needs}: write {example}")
+
+    def check_not_named(self, at: Token, parts: Sequence[Tokens]) -> None:
+        if any(len(part) > 1 and part[1].text == "=>" for part in parts):
+            kind = at.upper
+            raise self.text.refused(at, f"write the arguments of {kind} without names, in order")
+
+    def argument(self) -> NamedTable | Subquery:
+        """The table that a table function reads."""
+        self.took("TABLE")
+        if self.upper() == "(":
+            return Subquery(query=self.query_in_brackets("the subquery"), alias=None)
+        name = self.name("a source, view or stream")
+        return NamedTable(name=name, alias=name.name)
+
+    def resampled(self) -> Resampled:
+        at = self.token
+        assert at is not None
+        self.index += 1
+        begin = self.index
+        parts = divided(self.inside("RESAMPLE"))
+        end, self.index = self.index, begin + 1
+        self.check_not_named(at, parts)
+        table = self.argument()
+        by = self.key() if self.took("PARTITION", "BY") else ()
+        if self.upper() == "ORDER":
+            assert self.token is not None
+            raise self.text.refused(
+                self.token, "rows are resampled in the order of event time: remove ORDER BY"
+            )
+        if by and self.token is not None and self.upper() not in (",", ")"):
+            raise self.text.refused(
+                self.token, "PARTITION BY names columns, which a query inside of TABLE computes"
+            )
+        if self.upper() not in (",", ")"):
+            raise self.expected("`,`, or PARTITION BY and the columns of the key")
+        self.took(",")
+        rest = divided(self.tokens[self.index : end - 1]) if self.index < end - 1 else []
+        self.index = end
+        has_time = bool(rest and rest[0] and rest[0][0].upper == "DESCRIPTOR")
+        time = self.descriptor(rest.pop(0)) if has_time else None
+        if len(rest) not in (2, 3):
+            form = f"TABLE {table_of(table)} PARTITION BY user, INTERVAL '10' SECOND"
+            raise self.text.refused(
+                at, "RESAMPLE needs the step between rows and the greatest age of their values: "
+                f"write RESAMPLE({form}, INTERVAL '1' MINUTE)"
+            )  # fmt: skip
+        step, max_age = (duration_of(self.text, part, at) for part in rest[:2])
+        return Resampled(
+            at=at,
+            table=table,
+            by=by,
+            time=time,
+            step=step,
+            max_age=max_age,
+            method=self.method(rest[2]) if len(rest) == 3 else PREVIOUS,
+            alias=None,
+        )
+
+    def key(self) -> tuple[Token, ...]:
+        """The columns behind PARTITION BY, with or without brackets around them."""
+        if self.upper() == "(":
+            parts = divided(self.inside("PARTITION BY"))
+            for part in parts:
+                if len(part) != 1 or part[0].kind not in ("word", "quoted"):
+                    raise self.text.refused(
+                        part[0] if part else self.tokens[self.index - 1],
+                        "PARTITION BY names columns, which a query inside of TABLE computes",
+                    )
+            return tuple(part[0] for part in parts)
+        found = [self.name("a column of the key")]
+        while self.upper() == "," and self.upper(2) in (",", ")", "ORDER"):
+            if self.tokens[self.index + 1].kind not in ("word", "quoted"):
+                break
+            self.index += 1
+            found.append(self.name("a column of the key"))
+        return tuple(found)
+
+    def method(self, tokens: Tokens) -> str:
+        if len(tokens) != 1 or tokens[0].kind != "string":
+            at = tokens[0] if tokens else self.tokens[self.index - 1]
+            raise self.text.refused(
+                at, "write the method of RESAMPLE behind the age as a text, 'previous' or 'linear'"
+            )
+        return tokens[0].text[1:-1]
 
     def zone(self, tokens: Tokens) -> str:
         if len(tokens) != 1 or tokens[0].kind != "string":

@@ -20,7 +20,7 @@ from medusa_core.network import Rank
 from medusa_core.suggest import did_you_mean
 from pipelines.language.sql.calls_in_select import aggregate_calls
 from pipelines.language.sql.grouped_select import END, START, check_time, size_us_of, window_end
-from pipelines.language.sql.joined_tables import conjuncts
+from pipelines.language.sql.joined_tables import conjuncts, without_brackets
 from pipelines.language.sql.relations import (
     EVENT_TIME,
     BoxList,
@@ -189,7 +189,7 @@ class _Ranked:
         """Size and advance of the windows in which rows are ranked."""
         text, window = self.made.text, self.window
         if window is not None:
-            check_time(window, relation, self.made)
+            check_time(window.time, relation, self.made)
             if window.gap is not None:
                 raise text.refused(
                     window.at, "rows are ranked in windows of a fixed length: write TUMBLE or HOP"
@@ -206,12 +206,25 @@ class _Ranked:
                 )  # fmt: skip
             return window.size, window.advance
         if relation.window is None or START not in relation.columns:
-            table = f"TUMBLE(TABLE {table_of(self.select.table)}, INTERVAL '1' MINUTE)"
             raise text.refused(
                 self.ranking.at, "the rows of a stream have no last one, so the rows of a window "
-                f"are ranked: write FROM {table} and PARTITION BY window_start"
+                f"are ranked: write FROM {self._windows_advised(relation)} and PARTITION BY "
+                "window_start"
             )  # fmt: skip
         return relation.window[0], None
+
+    def _windows_advised(self, relation: Relation) -> str:
+        """Windows that these rows can be ranked in, for an error.
+
+        A column that is named as those of windows are, of windows that are not all of one length,
+        gets another name first.
+        """
+        table = table_of(self.select.table)
+        renamed = {START: "row_start", END: "row_end"}
+        if any(name in relation.columns for name in renamed):
+            columns = (f"{c} AS {renamed[c]}" if c in renamed else c for c in relation.columns)
+            table = f"(SELECT {', '.join(columns)} FROM {table})"
+        return f"TUMBLE(TABLE {table}, INTERVAL '1' MINUTE)"
 
     def _keys(self, relation: Relation) -> tuple[str, ...]:
         """The columns of PARTITION BY but for the window, which must be among them."""
@@ -359,18 +372,14 @@ def _limit(outer: Select, name: str, text: SqlText) -> tuple[int, Sequence[Token
     alias = outer.table.alias if isinstance(outer.table, Subquery) else None
     limit: int | None = None
     rest: list[Token] = []
-    for part in conjuncts(outer.where or ()):
-        is_of_table = len(part) == 5 and part[0].name == alias and part[1].text == "."
-        own = part[2:] if is_of_table else part
-        found = _number_of_limit(own, name) if limit is None else None
+    for part in _parts_of_condition(outer.where or ()):
+        found = _number_of_limit(_without_table(part, alias), name) if limit is None else None
         if found is not None:
             limit = found
             continue
-        depth = 0
-        for token in part:
-            depth += (token.text == "(") - (token.text == ")")
-            if token.upper == "OR" and depth == 0:
-                raise text.refused(token, "put the conditions with OR into brackets")
+        disjunction = _or_of(part)
+        if disjunction is not None:
+            raise text.refused(disjunction, "put the conditions with OR into brackets")
         rest += (
             [Token("word", "AND", part[0].start - 2, part[0].start - 1), *part] if rest else part
         )
@@ -380,8 +389,45 @@ def _limit(outer: Select, name: str, text: SqlText) -> tuple[int, Sequence[Token
     return limit, rest or None
 
 
+def _parts_of_condition(condition: Tokens) -> list[Tokens]:
+    """The parts that AND joins, also those in brackets that have nothing but AND in them."""
+    found: list[Tokens] = []
+    for part in conjuncts(condition):
+        inner = without_brackets(part)
+        is_one = len(inner) == len(part) or not inner or _or_of(inner) is not None
+        found += [part] if is_one else _parts_of_condition(inner)
+    return found
+
+
+def _or_of(tokens: Tokens) -> Token | None:
+    """The first OR that is in no brackets and in no CASE, if there is one."""
+    depth = 0
+    for token in tokens:
+        depth += (token.upper in ("(", "CASE")) - (token.upper in (")", "END"))
+        if token.upper == "OR" and depth == 0:
+            return token
+    return None
+
+
+def _without_table(tokens: Tokens, table: str | None) -> Tokens:
+    """The tokens without `table.` before names."""
+    found: list[Token] = []
+    for token in tokens:
+        if token.text == "." and found and found[-1].name == table:
+            found.pop()
+        else:
+            found.append(token)
+    return found
+
+
 def _number_of_limit(part: Tokens, name: str) -> int | None:
-    """How many rows `rank <= 3` lets pass, or `rank < 4`, `rank = 1`, `3 >= rank`."""
+    """How many rows `rank <= 3` lets pass, or `rank < 4`, `rank = 1`, `3 >= rank`,
+    `rank BETWEEN 1 AND 3`."""
+    words = [token.upper for token in part]
+    if len(part) == 5 and words[1::2] == ["BETWEEN", "AND"]:
+        is_rank = part[0].kind in ("word", "quoted") and part[0].name == name
+        is_first = words[2] in ("0", "1")
+        return int(words[4]) if is_rank and is_first and words[4].isdecimal() else None
     if len(part) != 3:
         return None
     column, sign, number = part[0], part[1].text, part[2]

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from medusa_core.suggest import did_you_mean
 from pipelines.language.sql.relations import Relation
 from pipelines.language.sql.sql_text import SqlText, Token, Tokens, column_token, is_column_name
-from pipelines.language.sql.statements import NamedTable, Subquery, Window
+from pipelines.language.sql.statements import NamedTable, Resampled, Subquery, Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableTime:
+    """The event time of the rows of one of several joined tables.
+
+    `column` is its column of event time, if it is a source. `behind_us` is by how much the event
+    time of a joined row is behind that of its row of this table: None, if that differs from row to
+    row.
+    """
+
+    column: str | None
+    behind_us: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,10 +29,16 @@ class Scope:
     """What FROM gives: rows, and for each table the columns of them that are its own.
 
     `tables` maps the name of a table to its columns, and each to the column of the relation.
+    `times` are those of joined tables by name; one table alone has the time of the relation.
     """
 
     relation: Relation
     tables: Mapping[str, Mapping[str, str]]
+    times: Mapping[str, TableTime] = field(default_factory=dict)
+
+    def time_of(self, table: str) -> TableTime:
+        """The event time of a table of this FROM."""
+        return self.times.get(table, TableTime(column=self.relation.time, behind_us=0))
 
     def of_table(self, text: SqlText, owner: Token) -> Mapping[str, str]:
         """The columns of a table; Refused for one that FROM does not have."""
@@ -63,9 +82,12 @@ class Scope:
         return column_token(meant.pop(), name.start, name.end) if meant else name
 
 
-def scope_of(table: NamedTable | Subquery | Window, relation: Relation) -> Scope:
+def scope_of(table: NamedTable | Subquery | Window | Resampled, relation: Relation) -> Scope:
     """One table, by its name or names."""
-    names = {table.alias, table.table.alias if isinstance(table, Window) else None}
+    if isinstance(table, Resampled):
+        names = {table.alias or table.table.alias}
+    else:
+        names = {table.alias, table.table.alias if isinstance(table, Window) else None}
     own = {name: name for name in relation.columns}
     return Scope(relation=relation, tables={name: own for name in names if name is not None})
 

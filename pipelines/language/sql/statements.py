@@ -49,13 +49,33 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Resampled:
+    """`FROM RESAMPLE(TABLE busy PARTITION BY host, INTERVAL '10' SECOND, INTERVAL '1' MINUTE)`.
+
+    `step` and `max_age` are durations as a network file has them; `time` is the DESCRIPTOR.
+    """
+
+    at: Token
+    table: NamedTable | Subquery
+    by: tuple[Token, ...]
+    time: Token | None
+    step: str
+    max_age: str
+    method: str
+    alias: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedTables:
-    """`FROM a JOIN b ON a.k = b.k AND b.stime BETWEEN …`; `how` is the kind of a Join box."""
+    """`FROM a JOIN b ON a.k = b.k AND b.stime BETWEEN …`; `how` is the kind of a Join box.
+
+    The first table is itself joined, where several joins follow each other.
+    """
 
     at: Token
     how: str
-    left: NamedTable | Subquery
-    right: NamedTable | Subquery
+    left: NamedTable | Subquery | Resampled | JoinedTables
+    right: NamedTable | Subquery | Resampled
     on: Tokens
 
     @property
@@ -64,7 +84,7 @@ class JoinedTables:
         return self.right.as_of if isinstance(self.right, NamedTable) else None
 
 
-Table = NamedTable | Subquery | Window | JoinedTables
+Table = NamedTable | Subquery | Window | Resampled | JoinedTables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,4 +148,6 @@ Statement = CreateNetwork | CreateSource | CreateStream
 
 def table_of(table: Table) -> str:
     """A table as a sentence names it."""
+    if isinstance(table, Resampled):
+        return "(SELECT * FROM RESAMPLE(…))"
     return table.name.name if isinstance(table, NamedTable) else "(SELECT …)"

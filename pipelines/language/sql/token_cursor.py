@@ -15,7 +15,7 @@ CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "UNION")
 NOT_HERE: Mapping[str, str] = {
     **dict.fromkeys(
         ("JOIN", "INNER", "LEFT", "SEMI", "ANTI"),
-        "two tables are joined at a time: make a view of the first join, and join that",
+        "tables are joined behind FROM, each with its ON, and before WHERE and GROUP BY",
     ),
     "RIGHT": "RIGHT JOIN is not supported: write LEFT JOIN, and exchange the tables",
     "FULL": "FULL JOIN is not supported: write LEFT JOIN, and UNION ALL with an ANTI JOIN of the "

@@ -120,6 +120,7 @@ def case_of(row: Row, cases: Mapping[str, Holds], otherwise: str | None) -> str 
 def windows(box: Aggregate, rows: Sequence[Row], at: Mapping[str, int]) -> list[Row]:
     """The rows of an Aggregate: a window's last instant, its start, the group, the columns."""
     assert box.every is None, "the simulated engine has no calendar windows"
+    assert not box.emits_empty, "the simulated engine has no rows of empty windows"
     return [
         (key[0] + box.size_us - 1, *key, *(fold(text, group, at) for text in box.columns.values()))
         for key, group in groups_of_windows(box, rows, at).items()

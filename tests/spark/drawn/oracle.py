@@ -49,6 +49,8 @@ from tests.spark.drawn.spec import (
 )
 
 SECOND_US = 1_000_000
+SOURCES_BEGIN_S = -60
+"""The start of the first bucket of all sources."""
 YEARS = range(1968, 1985)
 """The drawn records lie in 1969 and 1970; windows over windows lie later."""
 Row = tuple[Any, ...]
@@ -386,9 +388,46 @@ def _grouped(
         f"_end - 1 AS {EVENT_TIME}, {failed} FROM windowed "
         f"GROUP BY {grouped}"
     )
+    if box.keys is not None:
+        yield from _emitted(net, box, failed)
     good = "SELECT * EXCLUDE (_failed, _why) FROM grouped WHERE _failed IS NULL"
     yield f'CREATE TABLE "{box.name}" AS {good}'
     yield _fails(box.name, box.columns, "grouped", is_window=True)
+
+
+def _emitted(net: Drawn, box: Aggregate, failed: str) -> Iterable[str]:
+    """Add the declared groups that no record is in, from the first bucket of the sources on."""
+    assert box.keys is not None
+    sizes_s = sum(b.size_s for b in net.boxes if isinstance(b, Aggregate | Rank))
+    types = dict(net.relations[box.name])
+    size, advance = box.size_s * SECOND_US, box.advance_s * SECOND_US
+    first = SOURCES_BEGIN_S // box.advance_s - box.size_s // box.advance_s - 1
+    last = (SOURCES_BEGIN_S + 400 + 3 * sizes_s) // box.advance_s
+    grid = f"(SELECT n * {advance} AS _window FROM range({first}, {last}) AS numbers(n))"
+    for name, values in box.keys:
+        listed = ", ".join(f"({_literal(value)}::{duck_type(types[name])})" for value in values)
+        grid += f" CROSS JOIN (VALUES {listed}) AS of_{name}(key_{name})"
+    made = ", ".join(f"CAST({a.duck} AS {duck_type(a.type)}) AS {n}" for n, a in box.columns)
+    yield (
+        f"CREATE OR REPLACE TABLE of_nothing AS SELECT {made}, {failed} "
+        "FROM (SELECT * FROM windowed WHERE false)"
+    )
+    is_there = " AND ".join(
+        ["g.window_start = make_timestamp(_window)"]
+        + [f"g.{name} IS NOT DISTINCT FROM key_{name}" for name, _ in box.keys]
+    )
+    listed = "".join(f", key_{name} AS {name}" for name, _ in box.keys)
+    values = ", ".join(name for name, _ in box.columns)
+    yield (
+        f"INSERT INTO grouped BY NAME SELECT make_timestamp(_window) AS window_start{listed}, "
+        f"{values}, _window + {size - 1} AS {EVENT_TIME}, _failed, _why FROM ({grid}), of_nothing "
+        f"WHERE _window + {size} > {SOURCES_BEGIN_S * SECOND_US} "
+        f"AND NOT EXISTS (SELECT 1 FROM grouped AS g WHERE {is_there})"
+    )
+
+
+def _literal(value: Any) -> str:
+    return "NULL" if value is None else _text(value) if isinstance(value, str) else str(value)
 
 
 @cache

@@ -73,6 +73,8 @@ class Aggregate:
     """Windows of `size_s` every `advance_s` seconds, by group.
 
     Or calendar windows: the period and the offsets of the zone; `size_s` is longer than any then.
+    `keys` are the values of each column of the group that have a row in windows without records;
+    None if such windows have none.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Aggregate:
     group_by: tuple[str, ...]
     columns: tuple[tuple[str, Aggregation], ...]
     calendar: tuple[str, str] | None = None
+    keys: tuple[tuple[str, tuple[Any, ...]], ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -264,12 +267,14 @@ KINDS = (
     "joined",
     "paired",
     "calendar",
+    "emitting",
 )
 """What a seed draws, in turn: any boxes; aggregates that are folds of panes, over boxes that
 cannot fail; several distinct counts in one box; sliding windows that are all folds, so that a step
 leaves its panes to the next one; a Function among other boxes; sliding windows that are all folds,
 some of them over a Union of records with rows of other windows; Joins, Lookups and
-Resamples among any boxes; calendar windows among any boxes."""
+Resamples among any boxes; calendar windows among any boxes; windows that have rows without records
+among any boxes."""
 FOLDS = ("foldable", "sliding", "joined")
 SLIDING = ("sliding", "joined")
 
@@ -296,6 +301,13 @@ _GAPS_US = (
     (10_000_001, 45_000_000),
 )  # fmt: skip
 """Gaps and greatest lengths of sessions."""
+KEYS: dict[str, tuple[Any, ...]] = {
+    "string": ("a", "b", "é", "x y", "nobody", None),
+    "int": (0, 3, 99, -7, None),
+    "bigint": (0, 2**62, -1, None),
+    "boolean": (True, False, None),
+}
+"""Declared keys, some of which no record has."""
 HOW = ("inner", "left", "semi", "anti")
 COUNT = Aggregation("count(*)", "count(*)", "bigint")
 _AGGREGATIONS = {"distinct": ["distinct", "distinct", "any"], "any": ["any", "any", "distinct"]}
@@ -346,6 +358,10 @@ class _Drawing:
                 self.function()
             if net.kind == "distinct":
                 self.aggregate()
+            if net.kind == "emitting":
+                self.aggregate()
+                if random.random() < 0.3:
+                    self.pair()
             if net.kind == "paired":
                 self.pair()
                 if random.random() < 0.4:
@@ -559,7 +575,10 @@ class _Drawing:
         if net.kind == "calendar" and random.random() < 0.7:
             calendar = random.choice(sorted(_PERIODS_S)), random.choice(ZONES)
             size_s = advance_s = _PERIODS_S[calendar[0]] * 86_400
-        group_by = self.some_group(columns)
+        group_by, keys = self.some_group(columns), None
+        if net.kind == "emitting" and random.random() < 0.7:
+            group_by = tuple(g for g in group_by if dict(columns)[g] in KEYS)
+            keys = tuple((g, self.some_keys(dict(columns)[g])) for g in group_by)
         is_fold = net.kind in FOLDS
         kinds = ["foldable"] if is_fold else _AGGREGATIONS.get(net.kind, ["any"])
         values = tuple(
@@ -570,6 +589,9 @@ class _Drawing:
             )
             for n in range(random.randint(1, 5))
         )  # fmt: skip
+        if keys is not None:
+            # What is computed of a key alone is no aggregate, and the oracle has a row for none.
+            values = tuple((n, COUNT if a.spark.startswith("coalesce") else a) for n, a in values)
         if is_fold and all(a.duck.startswith("coalesce") for _, a in values):
             # A box without an aggregate has nothing to fold.
             values += ((f"a{len(net.boxes)}{len(values)}", COUNT),)
@@ -580,12 +602,17 @@ class _Drawing:
             one = Aggregation(f"count(distinct {name})", f"count(DISTINCT {duck})", "bigint")
             values += ((f"a{len(net.boxes)}{len(values)}", one),)
         box = Aggregate(self.name("agg"), self.read(ref), size_s, advance_s, group_by, values,
-                        calendar)  # fmt: skip
+                        calendar, keys)  # fmt: skip
         grouped = tuple((g, dict(columns)[g]) for g in group_by)
         self.add_box(
             box,
             columns=(("window_start", "timestamp"), *grouped, *((n, a.type) for n, a in values)),
         )
+
+    def some_keys(self, type_: str) -> tuple[Any, ...]:
+        """Values of a type, each once."""
+        known = KEYS[type_]
+        return tuple(self.random.sample(known, self.random.randint(1, min(3, len(known)))))
 
     def rank(self) -> None:
         random, net = self.random, self.net
@@ -727,6 +754,7 @@ def _boxes(net: Drawn, member: str) -> Iterator[medusa.Box]:
                 yield medusa.Aggregate(
                     name=name, input=of_member(box.input, member), fragment=fragment,
                     group_by=box.group_by, columns={n: a.spark for n, a in box.columns},
+                    empty="skip" if box.keys is None else "emit", keys=dict(box.keys or ()),
                     **_windows(box),
                 )  # fmt: skip
             case Session():
@@ -788,7 +816,7 @@ def _boxes(net: Drawn, member: str) -> Iterator[medusa.Box]:
                 )  # fmt: skip
 
 
-def _windows(box: Aggregate) -> dict[str, str]:
+def _windows(box: Aggregate) -> dict[str, Any]:
     """The windows as an Aggregate of Medusa declares them. The name of the zone is not used."""
     if box.calendar is None:
         return {"size": f"{box.size_s}s", "advance": f"{box.advance_s}s"}

@@ -176,13 +176,14 @@ def quick_drawings() -> Iterator[Drawing]:
     seeds = {kind: iter(range(KINDS.index(kind), 1_000, len(KINDS))) for kind in KINDS}
     prepared = {
         "any": 5, "foldable": 2, "distinct": 2, "sliding": 2, "joined": 1, "paired": 2,
-        "calendar": 1,
+        "calendar": 1, "emitting": 3,
     }  # fmt: skip
     for kind, networks in prepared.items():
         yield Drawing(next(seeds[kind]), networks, by_prepared_jobs)
     for kind, mode in (
         ("any", by_shared_jobs), ("calendar", by_shared_jobs),
         ("foldable", by_answers_and_corrections), ("paired", by_answers_and_corrections),
+        ("emitting", by_answers_and_corrections),
         ("any", by_verified_jobs), ("function", by_plans_in_turn),
     ):  # fmt: skip
         yield Drawing(next(seeds[kind]), 1, mode)
@@ -199,6 +200,8 @@ _TURNS: dict[str, tuple[Mode, ...]] = {
     "paired": (by_prepared_jobs, by_answers_and_corrections, by_shared_jobs, by_verified_jobs,
                by_plans_in_turn),
     "calendar": (by_prepared_jobs, by_answers_and_corrections, by_shared_jobs, by_verified_jobs,
+                 by_plans_in_turn),
+    "emitting": (by_prepared_jobs, by_answers_and_corrections, by_shared_jobs, by_verified_jobs,
                  by_plans_in_turn),
 }  # fmt: skip
 """The modes of the seeds of a kind, in turn."""
