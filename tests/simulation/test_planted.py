@@ -45,7 +45,7 @@ BUGS = {
     "lost_wake_up": ("L1",),
     "news_begin_before_what_was_read": ("REFUSED",),
     "new_reader_holds_nothing": ("LOST",),
-    "stable_row_superseded": ("S12", "S2"),
+    "stable_row_superseded": ("S12", "S2", "VERSION"),
     "trimmed_one_bucket_too_far": ("S7",),
     "version_outside_the_lock": ("VERSION", "S1", "S2", "S10"),
     "window_reads_too_little": ("L2",),
