@@ -388,7 +388,7 @@ def _grouped(
         f"_end - 1 AS {EVENT_TIME}, {failed} FROM windowed "
         f"GROUP BY {grouped}"
     )
-    if box.keys is not None:
+    if isinstance(box, Aggregate) and box.keys is not None:
         yield from _emitted(net, box, failed)
     good = "SELECT * EXCLUDE (_failed, _why) FROM grouped WHERE _failed IS NULL"
     yield f'CREATE TABLE "{box.name}" AS {good}'
