@@ -91,5 +91,15 @@ def _check_values(owner: str, name: str, values: object) -> None:
                 f"keys of {owner} has the value {value!r} for {name!r}: write a text, a whole "
                 "number, True, False or None"
             )
+        if isinstance(value, str) and not _is_storable(value):
+            raise Refused(
+                f"keys of {owner} has the value {value!r} for {name!r}, which no catalog can hold: "
+                "write a text without NUL and halves of surrogate pairs"
+            )
         if any(value == other and type(value) is type(other) for other in values[:at]):
             raise Refused(f"keys of {owner} has {value!r} twice for {name!r}: write it once")
+
+
+def _is_storable(text: str) -> bool:
+    """Whether the catalog, in which plans are, can hold the text."""
+    return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)

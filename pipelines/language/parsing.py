@@ -156,11 +156,24 @@ def _check_tokens(
                               token.start)  # fmt: skip
             case TokenType.PARAMETER | TokenType.PLACEHOLDER:
                 raise refused("has a parameter: write the value itself", token.start)
+            case TokenType.COMMA | TokenType.R_PAREN if _lacks_value(previous, token):
+                raise refused(
+                    "lacks a value beside a comma: write it, or remove the comma", token.start
+                )
             case _:
                 pass
         previous = token
     if any(token.comments for token in tokens) or not tokens:
         raise refused("has nothing but a comment", None)
+
+
+def _lacks_value(previous: Token | None, token: Token) -> bool:
+    """Whether no value is before a comma, or between one and a bracket: sqlglot skips those."""
+    if previous is None:
+        return False
+    if token.token_type is TokenType.COMMA:
+        return previous.token_type in (TokenType.L_PAREN, TokenType.COMMA)
+    return previous.token_type is TokenType.COMMA
 
 
 def _check_binding(tree: exp.Expr, refused: Callable[[str, int | None], Refused]) -> None:

@@ -196,6 +196,12 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
      "tuple of values, {'k': ('…',)}")),
     ({"group_by": ("k",), "keys": {"k": (1.5,)}}, ("keys of aggregate counted has the value 1.5 "
      "for 'k': write a text, a whole number, True, False or None")),
+    ({"group_by": ("k",), "keys": {"k": ("a", "b\0")}}, ("keys of aggregate counted has the value "
+     "'b\\x00' for 'k', which no catalog can hold: write a text without NUL and halves of "
+     "surrogate pairs")),
+    ({"group_by": ("k",), "keys": {"k": ("\ud800",)}}, ("keys of aggregate counted has the value "
+     "'\\ud800' for 'k', which no catalog can hold: write a text without NUL and halves of "
+     "surrogate pairs")),
     ({"group_by": ("k",), "keys": {"k": ("a", "b", "a")}}, ("keys of aggregate counted has 'a' "
      "twice for 'k': write it once")),
     ({"group_by": ("k", "i"), "keys": {"k": tuple(map(str, range(101))), "i": tuple(range(100))}},

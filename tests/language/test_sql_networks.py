@@ -196,6 +196,17 @@ def test_sessions_are_written_as_in_flink_with_a_greatest_length(
     ]  # fmt: skip
 
 
+def test_a_condition_on_the_key_of_sessions_is_a_filter_before_them() -> None:
+    text = """CREATE STREAM n AS SELECT window_start, symbol, count(*) AS n
+        FROM SESSION(TABLE ticks PARTITION BY symbol, '5m', '4h')
+        WHERE symbol LIKE 'a%' AND ticks.symbol <> 'ab' GROUP BY window_start, symbol"""
+    where, session, _ = boxes_of(text)
+    assert isinstance(where, Filter)
+    assert where.cases == {"yes": "symbol LIKE 'a%' AND symbol <> 'ab'"}
+    assert isinstance(session, Session)
+    assert session.input == where.name
+
+
 def test_the_end_of_a_session_is_a_column_of_it() -> None:
     text = """CREATE STREAM n AS SELECT symbol, unix_seconds(window_end) AS ends
         FROM SESSION(TABLE ticks PARTITION BY symbol, '5m', '4h') GROUP BY symbol, window_start

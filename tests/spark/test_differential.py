@@ -16,12 +16,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 from tests.spark.drawn.modes import Trial
-from tests.spark.drawn.spec import KINDS, kind_of
+from tests.spark.drawn.oracle import Oracle
+from tests.spark.drawn.records import pieces
+from tests.spark.drawn.spec import KINDS, Session, drawn, kind_of
 from tests.spark.drawn.trials import (
     MODES,
     NETWORKS_IN_SWEEP,
@@ -53,6 +57,22 @@ def test_drawn_networks_give_the_rows_that_duckdb_gives(
 @pytest.mark.parametrize("seed", [seed for seed in range(len(KINDS)) if is_of_part(seed)])
 def test_drawn_networks_in_every_mode(spark: SparkSession, seed: int) -> None:
     run(spark, seed, 1, *modes_alone(seed))
+
+
+def test_duckdb_answers_drawn_networks_with_sessions() -> None:
+    seeds = (seed for seed in range(1_000) if _has_session(seed))
+    for seed in islice(seeds, 3):
+        net = drawn(seed)
+        tables = {
+            source: pa.concat_tables([piece.records[source] for piece in pieces(seed, net.sources)])
+            for source in net.sources
+        }
+        expected = Oracle().expected(net, tables)
+        assert {box.name for box in net.boxes if isinstance(box, Session)} <= set(expected.rows)
+
+
+def _has_session(seed: int) -> bool:
+    return any(isinstance(box, Session) for box in drawn(seed).boxes)
 
 
 def test_every_kind_of_network_and_every_mode_occurs() -> None:

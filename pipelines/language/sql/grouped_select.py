@@ -33,7 +33,7 @@ from pipelines.language.sql.sql_text import (
     key_of,
     written,
 )
-from pipelines.language.sql.statements import Select, Window
+from pipelines.language.sql.statements import Select, Subquery, Window, table_of
 
 START, END = "window_start", "window_end"
 
@@ -43,6 +43,7 @@ def grouped_select(select: Select, window: Window, scope: Scope, made: BoxList) 
     select, relation = _resolved(select, scope, made), scope.relation
     check_time(window.time, relation, made)
     if select.where is not None:
+        _check_where(select.where, window, relation, made)
         relation = filtered(made, relation, select.where, "where")
     groups = _groups(select, relation, made)
     _check_no_earlier_window(select, scope.relation, made)
@@ -223,6 +224,33 @@ def _words(select: Select) -> set[str]:
     parts = [*(item.tokens for item in select.items), select.having or (), select.where or ()]
     names = {item.name for item in select.items if item.name}
     return names | {token.name for part in parts for token in part}
+
+
+def _check_where(where: Tokens, window: Window, relation: Relation, made: BoxList) -> None:
+    """Refuse a condition that a Filter before the windows would take in another sense.
+
+    In SQL, windows are those of the whole table, and WHERE chooses among their rows. Sessions of
+    fewer rows are other ones, unless the condition has all rows of a key or none.
+    """
+    keys = {key.name for key in window.keys}
+    for index, token in enumerate(where):
+        if not is_column_name(where, index):
+            continue
+        if token.name in (START, END) and token.name not in relation.columns:
+            raise made.text.refused(
+                token, f"{token.name} is not known before rows are grouped: write the condition in "
+                "HAVING"
+            )  # fmt: skip
+        if window.gap is not None and token.name in relation.columns and token.name not in keys:
+            table = table_of(window.table)
+            query = "(SELECT …)" if isinstance(window.table, Subquery) else (
+                f"(SELECT * FROM {table} WHERE …)"
+            )  # fmt: skip
+            raise made.text.refused(
+                token, f"WHERE chooses among rows of sessions, which are those of all rows of the "
+                f"table: write TABLE {query} in SESSION for sessions of the rows with a condition, "
+                "or FILTER (WHERE …) behind an aggregate function"
+            )  # fmt: skip
 
 
 def _check_no_earlier_window(select: Select, relation: Relation, made: BoxList) -> None:
