@@ -175,7 +175,7 @@ def by_spark(records: SparkSession, network: Network, given: pa.Table) -> dict[P
         box = network.box(name)
         behind = network.port(inputs_of(box)[0], name)
         made = columns[Port(name, ports_of(box)[0])]
-        tables |= batch(box, columns[behind], made, tables[behind]).ports
+        tables |= batch(box, columns[behind], made, tables[behind], None).ports
     return tables
 
 
