@@ -18,6 +18,13 @@ FROM (
         WHERE u.line_id = o.line_id AND u.end_version IS NULL AND u.stability = 'stable'
             AND u.to_us > lower(c.part) + pair.delay_us
             AND u.from_us < upper(c.part) + pair.back_us
+            -- Live rows do not overlap: none behind the one that reaches the end begins before it. The
+            -- index has ends only.
+            AND u.to_us <= coalesce((
+                SELECT v.to_us FROM medusa.segment AS v
+                WHERE v.line_id = o.line_id AND v.end_version IS NULL
+                    AND v.to_us >= upper(c.part) + pair.back_us
+                ORDER BY v.to_us LIMIT 1), 9223372036854775807)
             AND u.to_us > coalesce(o.trimmed_us, -9223372036854775808)
     ) AS t
     JOIN medusa.lineage AS l ON l.commit_id = t.commit_id AND l.output = o.stream

@@ -412,3 +412,26 @@ def test_a_second_revision_keeps_what_the_first_one_holds(
     owner.revise(revised((2, {2: 5}), needed={a.MAIN: {a.SRC: 2 * WIDTH}}))
     owner.revise(revised((6, {6: 5}), generation=2, needed={a.MAIN: {a.SRC: 6 * WIDTH}}))
     assert {h.purpose: h.from_us // WIDTH for h in computed.holds(a.SRC)} == {"recall": 2}
+
+
+def test_a_step_that_commits_while_a_revision_is_made_is_owed_again(
+    home: HomeUnderTest, computed: Catalog, owner: Catalog
+) -> None:
+    lease = a.a_lease(a.LANDING)
+    computed.promise(lease, a.SRC, origin_us=0, boundary_us=10 * WIDTH, end_us=None)
+    computed.commit(a.a_commit(a.a_segment(8, 10, stream=a.SRC, rows={8: 1, 9: 1}), lease=lease))
+    step = next(step for step in steps(computed) if step.outputs == (a.SUMS,))
+    if isinstance(home, MemoryHome):  # one transaction after the other
+        computed.commit(commit_of(computed, step))
+        owner.revise(revised((8, {8: 5})))
+    else:
+        writer = home.session()
+        writer.begin()
+        writer.catalog.commit(commit_of(computed, step))
+        owner.revise(revised((8, {8: 5})))
+        assert not any(found.outputs == (a.SUMS,) and found.range.from_us < 8 * WIDTH
+                       for _ in range(3) for found in steps(computed))  # fmt: skip
+        writer.end(keep=True)
+        writer.close()
+    assert (a.SUMS, 9, 10) in run(computed)
+    assert counts(computed, a.SUMS)[9] == 6

@@ -4,7 +4,8 @@ The database finds those that read a range which differs now; the fragment tells
 it. What is left of a segment beside the buckets that were computed again read it, too, and needs
 nothing of it: the more is revised, the more of these there are, and they must take no place in a
 list that is cut. A line that was found to owe nothing never owes anything for the same revisions,
-as no later commit may read what they replaced; so it is not asked about them again.
+as no later commit may read what they replaced; so it is not looked at for them again. A commit that
+was under way when a revision was made may: a line counts once all of these are over.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class OwedRevisions:
 
     def __init__(self) -> None:
         self._settled: dict[tuple[int, int], tuple[Fragment, int]] = {}
+        self._seen: dict[tuple[int, int], tuple[int, int]] = {}
 
     def read(
         self, connection: Connection, inputs: Sequence[RevisedInput], limits: Limits
@@ -52,13 +54,15 @@ class OwedRevisions:
         Of plans before the newest one also segments that the fragment needs nothing for: another
         plan's may.
         """
-        asked = [one for one in inputs if self._settled_through(one) < one.source.revised]
-        if not asked:
+        unsettled = [one for one in inputs if self._settled_through(one) < one.source.revised]
+        if not unsettled:
             return []
-        by_line = {one.output.line_id: one for one in asked}
+        by_line = {one.output.line_id: one for one in unsettled}
         room: Counter[tuple[PlanId, bool]] = Counter()
         chosen: list[_Found] = []
-        for row in connection.execute(query("knowledge_revised"), self._values(asked)).mappings():
+        for row in connection.execute(
+            query("knowledge_revised"), self._values(unsettled)
+        ).mappings():
             found, of = _found(row), by_line[row["line_id"]]
             is_owed = is_touched(
                 of.fragment, of.output.stream, of.output.width_us, found.part, found.changed
@@ -68,14 +72,14 @@ class OwedRevisions:
             room[found.plan, is_owed] += 1
             if room[found.plan, is_owed] <= limits.buckets_per_step_max:
                 chosen.append(found)
-        self._note(asked, {found.line_id for found in chosen})
+        self._note(connection, unsettled, {found.line_id for found in chosen})
         return _knowledge(connection, chosen, by_line)
 
     def _settled_through(self, one: RevisedInput) -> int:
         fragment, generation = self._settled.get(_key(one), (None, 0))
         return generation if fragment == one.fragment else 0
 
-    def _values(self, asked: Sequence[RevisedInput]) -> Mapping[str, str]:
+    def _values(self, unsettled: Sequence[RevisedInput]) -> Mapping[str, str]:
         pairs = [
             {
                 "output": one.output.line_id,
@@ -84,13 +88,24 @@ class OwedRevisions:
                 "delay_us": one.delay_us,
                 "settled": self._settled_through(one),
             }
-            for one in asked
+            for one in unsettled
         ]
         return {"pairs": json.dumps(pairs)}
 
-    def _note(self, asked: Sequence[RevisedInput], owed: set[int]) -> None:
-        for one in asked:
-            if one.output.line_id not in owed:
+    def _note(
+        self, connection: Connection, unsettled: Sequence[RevisedInput], owed: set[int]
+    ) -> None:
+        clear = [one for one in unsettled if one.output.line_id not in owed]
+        if not clear:
+            return
+        running = connection.execute(query("transactions_running")).mappings().one()
+        for one in clear:
+            generation, before = self._seen.setdefault(
+                _key(one), (one.source.revised, running["next_xid"])
+            )
+            if generation != one.source.revised:
+                self._seen[_key(one)] = (one.source.revised, running["next_xid"])
+            elif before <= running["oldest_xid"]:
                 self._settled[_key(one)] = (one.fragment, one.source.revised)
 
 
