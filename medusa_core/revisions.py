@@ -112,6 +112,20 @@ def touched(
     return tuple(Range(at_us, at_us + width_us) for at_us in sorted(starts))
 
 
+def is_touched(
+    fragment: Fragment, output: StreamName, width_us: int, whole: Range,
+    changed: Mapping[StreamName, Iterable[Range]],
+) -> bool:  # fmt: skip
+    """Whether `touched` finds anything."""
+    found = (
+        at_us
+        for name, parts in changed.items()
+        for part in parts
+        for at_us in _touched_by(fragment, output, width_us, whole, name, part)
+    )
+    return next(found, None) is not None
+
+
 def _touched_by(
     fragment: Fragment, output: StreamName, width_us: int, whole: Range, name: StreamName,
     changed: Range,

@@ -13,6 +13,7 @@ from medusa_core.fragments import Fragment
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
 from medusa_core.knowledge import FragmentKnowledge
 from medusa_core.names import PlanId, StreamName
+from medusa_core.revisions import touched
 from medusa_core.segments import SegmentFile
 
 PROGRESS = "progress"
@@ -102,8 +103,13 @@ def needed_from_us(
                 # What is tentative behind it may read further back: no window may end in the first.
                 want(_begins(shape.needed(output.stream, Range(at_us, FOREVER_US))))
         for revised in known.revised:
-            if revised.segment.stream in shape.outputs:
-                want(_begins(shape.needed(revised.segment.stream, revised.part)))
+            stream = revised.segment.stream
+            if stream not in shape.outputs:
+                continue
+            # Not what else the segment was computed from: it will not be read again.
+            width_us = known.outputs[stream].width_us
+            for bucket in touched(shape, stream, width_us, revised.part, revised.changed):
+                want(_begins(shape.needed(stream, bucket)))
         if next_us < FOREVER_US:
             want(begins_us(shape, next_us))
     return begins

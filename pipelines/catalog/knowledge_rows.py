@@ -38,7 +38,7 @@ class Line:
     """How what one producer wrote of one stream stands; `line_id` is the catalog's own name.
 
     `bound`, `lag_ms`, `path_ms` and `lacks`: see `OutputKnowledge` and `InputKnowledge`.
-    `is_revised`: a bucket of it was.
+    `revised`: the newest generation that a revision with a changed bucket began; 0: none.
     """
 
     line_id: int
@@ -55,7 +55,7 @@ class Line:
     bound: Bound | None = None
     path_ms: int = 0
     lacks: tuple[StreamName, ...] | None = None
-    is_revised: bool = False
+    revised: int = 0
 
     @property
     def has_ended(self) -> bool:
@@ -106,12 +106,15 @@ class Assigned:
 @dataclass(frozen=True, slots=True)
 class RevisedInput:
     """A line that is computed here from a revised one: by how much what a row needs of it begins
-    before the row, at most, and ends before it, at least."""
+    before the row, at most, and ends before it, at least. `fragment` says it exactly for rows of
+    the plan that is asked for; `plan` is the newest that is assigned."""
 
     output: Line
     source: Line
     back_us: int
     delay_us: int
+    fragment: Fragment
+    plan: PlanId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +165,7 @@ class AssignedLines:
                 continue
             read = [s for s in assigned.inputs if s in self.of_stream]
             inputs = [line_of(self, s, assigned.producer) for s in read]
-            revised = [line for line in inputs if line.is_revised]
+            revised = [line for line in inputs if line.revised]
             for output in self.written_by(assigned).values() if revised else ():
                 if output.stream not in fragment.outputs:
                     continue
@@ -171,7 +174,9 @@ class AssignedLines:
                     if line.stream in reaches:
                         back_us, delay_us = reaches[line.stream]
                         # A box that can fail needs what lies in the range of its own rows, too.
-                        found.append(RevisedInput(output, line, max(back_us, 0), min(delay_us, 0)))
+                        back_us, delay_us = max(back_us, 0), min(delay_us, 0)
+                        plan = assigned.plans[-1].plan
+                        found.append(RevisedInput(output, line, back_us, delay_us, fragment, plan))
         return tuple(found)
 
     def written_by(self, assigned: Assigned) -> dict[StreamName, Line]:

@@ -6,6 +6,7 @@ fragments alone, so it is found here; the catalog decides at each commit whether
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -130,9 +131,16 @@ def _parts(
     """The named buckets as runs, each within one segment."""
     width_us = line.stream.width_us
     found: list[tuple[Range, Segment]] = []
+    in_order = sorted(segments, key=lambda segment: segment.range)
+    begins = [segment.range.from_us for segment in in_order]
     for at_us in starts:
-        of = next((s for s in segments if s.range.holds(at_us)), None)
-        if of is None or of.stability is not Stability.STABLE or at_us < (line.kept_from_us or 0):
+        of = in_order[bisect_right(begins, at_us) - 1] if begins and at_us >= begins[0] else None
+        if (
+            of is None
+            or not of.range.holds(at_us)
+            or of.stability is not Stability.STABLE
+            or at_us < (line.kept_from_us or 0)
+        ):
             kept_us, through_us = line.kept_from_us, line.stable_through_us
             reached = (
                 "nothing yet"
@@ -194,8 +202,10 @@ def write_revised(
         files = (write_file(home.storage, line.stream.name, new_attempt(), table),)
         sync_folders(home.storage, files)
     found: list[RevisedSegment] = []
+    held = sorted(digests)
     for part, of in rows.parts:
-        buckets = {at: digest for at, digest in digests.items() if part.holds(at)}
+        inside = held[bisect_left(held, part.from_us) : bisect_left(held, part.to_us)]
+        buckets = {at: digests[at] for at in inside}
         segment = OutputSegment(
             stream=line.stream.name,
             range=part,

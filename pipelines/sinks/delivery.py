@@ -304,7 +304,7 @@ class Delivering:
                 )
 
     def _take_back(self, line: LineStatus, target: FolderTarget | TableTarget) -> None:
-        """Go back to where a recall begins, in a table whose rows are replaced by their key.
+        """Go back to where a recall or revision begins, in a table whose rows are replaced by key.
 
         Refused for every other target that was given what was taken back since.
         """
@@ -324,8 +324,9 @@ class Delivering:
         if isinstance(target, TableTarget) and target.replaces_rows:
             target.go_back(from_us)
             return
+        taken_back = "revised" if since[-1].is_revision else "recalled"
         raise Refused(
-            f"{self._declared.target} of sink {self._sink.name} holds what was recalled of "
+            f"{self._declared.target} of sink {self._sink.name} holds what was {taken_back} of "
             f"{self._sink.stream} from {iso(from_us)} on (generation {since[-1].generation}: "
             f"{since[-1].because}): empty it or give the sink another target, and it delivers again"
         )

@@ -38,9 +38,10 @@ WITH newest AS (
             WHERE t.line_id = p.line_id AND t.end_version IS NULL AND t.stability = 'tentative'
                 AND t.to_us = p.boundary_us
         ) AS lacks,
-        p.generation > 1 AND EXISTS (
-            SELECT FROM medusa.recall AS r WHERE r.line_id = p.line_id AND r.changed <> '{}'
-        ) AS is_revised
+        CASE WHEN p.generation > 1 THEN (
+            SELECT max(r.generation) FROM medusa.recall AS r
+            WHERE r.line_id = p.line_id AND r.changed <> '{}'
+        ) END AS revised
     FROM medusa.stream_producer AS p JOIN medusa.stream AS s ON s.name = p.stream
     LEFT JOIN medusa.stream_promise AS q ON q.stream = p.stream
     WHERE p.stream IN (SELECT unnest(inputs || outputs) FROM assigned)

@@ -21,12 +21,14 @@ from medusa_core.revisions import RevisedSegment, RevisionRequest
 from medusa_core.segments import Producer, Stability
 from pipelines.catalog.interface import Catalog
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
+from pipelines.participant.trimming import needs_of
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import HomeUnderTest, MemoryHome
 
 WIDTH = a.WIDTH_US
 WHY = "a feed was read twice"
 BUCKETS = 8
+ALL = Limits()
 
 
 @pytest.fixture
@@ -87,15 +89,15 @@ def commit_of(catalog: Catalog, step: ComputeStep) -> Commit:
     return replace(commit, cause=step.cause)
 
 
-def steps(catalog: Catalog) -> list[ComputeStep]:
-    knowledge = catalog.read_knowledge(a.some_fragments(), Limits())
+def steps(catalog: Catalog, limits: Limits = ALL) -> list[ComputeStep]:
+    knowledge = catalog.read_knowledge(a.some_fragments(), limits)
     return [d for d in decide(knowledge, knowledge.clock_ms) if isinstance(d, ComputeStep)]
 
 
-def run(catalog: Catalog) -> list[tuple[str, int, int]]:
+def run(catalog: Catalog, limits: Limits = ALL) -> list[tuple[str, int, int]]:
     """Compute until nothing is owed; which buckets of which stream were computed."""
     done: list[tuple[str, int, int]] = []
-    while found := steps(catalog):
+    while found := steps(catalog, limits):
         for step in found:
             assert not catalog.commit(commit_of(catalog, step)).again
             part = step.range
@@ -382,3 +384,54 @@ def test_what_is_trimmed_behind_a_revision_is_not_computed_again(
     owner.revise(revised((2, {2: 5}), (4, {4: 9})))
     assert [done for done in run(computed) if done[0] == a.SUMS] == [(a.SUMS, 5, 6)]
     assert Range(0, WIDTH) not in [s.range for s in computed.segments(a.SUMS)]
+
+
+def test_a_revision_behind_many_earlier_ones_is_computed(computed: Catalog, owner: Catalog) -> None:
+    few = Limits(buckets_per_step_max=1)
+    owner.revise(revised((0, {0: 5}), (2, {2: 5})))
+    assert sorted(run(computed, few)) == [
+        (a.BIG, 1, 2), (a.BIG, 3, 4), (a.SUMS, 1, 2), (a.SUMS, 3, 4)
+    ]  # fmt: skip
+    owner.revise(revised((6, {6: 5}), generation=2))
+    assert run(computed, few) == [(a.SUMS, 7, 8), (a.BIG, 7, 8)]
+
+
+def test_a_source_is_trimmed_once_nothing_of_a_revision_is_owed(
+    computed: Catalog, owner: Catalog
+) -> None:
+    owner.revise(revised((2, {2: 5})))
+    fragments = a.some_fragments()
+    assert needs_of(computed, fragments)[a.SRC] == {a.MAIN: 2 * WIDTH}
+    run(computed)
+    assert needs_of(computed, fragments)[a.SRC] == {a.MAIN: BUCKETS * WIDTH}
+
+
+def test_a_second_revision_keeps_what_the_first_one_holds(
+    computed: Catalog, owner: Catalog
+) -> None:
+    owner.revise(revised((2, {2: 5}), needed={a.MAIN: {a.SRC: 2 * WIDTH}}))
+    owner.revise(revised((6, {6: 5}), generation=2, needed={a.MAIN: {a.SRC: 6 * WIDTH}}))
+    assert {h.purpose: h.from_us // WIDTH for h in computed.holds(a.SRC)} == {"recall": 2}
+
+
+def test_a_step_that_commits_while_a_revision_is_made_is_owed_again(
+    home: HomeUnderTest, computed: Catalog, owner: Catalog
+) -> None:
+    lease = a.a_lease(a.LANDING)
+    computed.promise(lease, a.SRC, origin_us=0, boundary_us=10 * WIDTH, end_us=None)
+    computed.commit(a.a_commit(a.a_segment(8, 10, stream=a.SRC, rows={8: 1, 9: 1}), lease=lease))
+    step = next(step for step in steps(computed) if step.outputs == (a.SUMS,))
+    if isinstance(home, MemoryHome):  # one transaction after the other
+        computed.commit(commit_of(computed, step))
+        owner.revise(revised((8, {8: 5})))
+    else:
+        writer = home.session()
+        writer.begin()
+        writer.catalog.commit(commit_of(computed, step))
+        owner.revise(revised((8, {8: 5})))
+        assert not any(found.outputs == (a.SUMS,) and found.range.from_us < 8 * WIDTH
+                       for _ in range(3) for found in steps(computed))  # fmt: skip
+        writer.end(keep=True)
+        writer.close()
+    assert (a.SUMS, 9, 10) in run(computed)
+    assert counts(computed, a.SUMS)[9] == 6

@@ -28,6 +28,7 @@ from medusa_core.fragments import landing_fragment
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import FIRST_EPOCH, StreamName
 from medusa_core.network import Filter, Network, Output, Source
+from medusa_core.revisions import RevisedSegment, RevisionRequest
 from medusa_core.segments import Producer, Segment, Stability
 from medusa_core.sinks import SinkRecord
 from medusa_core.trims import TrimResult
@@ -122,23 +123,7 @@ class SinkHome:
         ends: bool = False,
     ) -> None:
         """A segment over whole buckets with these rows, in the place of tentative ones."""
-        columns = columns_of(self.line(stream).stream)
-        stimes = [row["at"] for row in rows]
-        starts = [at - at % WIDTH_US for at in stimes]
-        values = {c.name: [row[c.name] for row in rows] for c in columns}
-        table = pa.table({**values, STIME: stimes, BUCKET: starts}, schema=file_schema(columns))
-        files = ()
-        if rows:
-            files = (write_file(self.home.storage, stream, new_attempt(), table),)
-            sync_folders(self.home.storage, files)
-        segment = OutputSegment(
-            stream=stream,
-            range=Range(begin * WIDTH_US, end * WIDTH_US),
-            stability=stability,
-            buckets=digests_by_bucket(table, columns, table[BUCKET].to_numpy()),
-            files=files,
-            missing=() if stability.is_final else (READINGS,),
-        )
+        segment = self._segment(stream, begin, end, rows, stability)
         self.home.catalog.commit(
             Commit(
                 lease=self.leases[stream],
@@ -148,6 +133,48 @@ class SinkHome:
                 ends=ends,
             )
         )
+        self._note(stream, begin, end, rows)
+
+    def revise(
+        self, stream: StreamName, begin: int, end: int, rows: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """These rows, and no others, in the place of the final ones of whole buckets."""
+        line = self.line(stream)
+        segment = self._segment(stream, begin, end, rows, Stability.STABLE)
+        request = RevisionRequest(
+            stream=stream, producer=line.producer, generation=line.generation,
+            segments=(RevisedSegment(segment=segment, plan=self.plan.id),),
+            because="the price was in pounds", who="ada",
+        )  # fmt: skip
+        with open_home(self.settings, line.producer.participant, as_owner=True) as owned:
+            owned.catalog.revise(request)
+        self._note(stream, begin, end, rows)
+
+    def _segment(
+        self, stream: StreamName, begin: int, end: int, rows: Sequence[Mapping[str, Any]],
+        stability: Stability,
+    ) -> OutputSegment:  # fmt: skip
+        columns = columns_of(self.line(stream).stream)
+        stimes = [row["at"] for row in rows]
+        starts = [at - at % WIDTH_US for at in stimes]
+        values = {c.name: [row[c.name] for row in rows] for c in columns}
+        table = pa.table({**values, STIME: stimes, BUCKET: starts}, schema=file_schema(columns))
+        files = ()
+        if rows:
+            files = (write_file(self.home.storage, stream, new_attempt(), table),)
+            sync_folders(self.home.storage, files)
+        return OutputSegment(
+            stream=stream,
+            range=Range(begin * WIDTH_US, end * WIDTH_US),
+            stability=stability,
+            buckets=digests_by_bucket(table, columns, table[BUCKET].to_numpy()),
+            files=files,
+            missing=() if stability.is_final else (READINGS,),
+        )
+
+    def _note(
+        self, stream: StreamName, begin: int, end: int, rows: Sequence[Mapping[str, Any]]
+    ) -> None:
         held = self.written.setdefault(stream, {})
         for bucket in range(begin, end):
             held[bucket] = [dict(r) for r in rows if r["at"] // WIDTH_US == bucket]

@@ -1,9 +1,10 @@
-"""A sink whose target holds what was recalled stops and says so, unless rows replace each other."""
+"""A sink whose target holds what was recalled or revised stops, unless rows replace each other."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from medusa_core.errors import Refused
@@ -79,3 +80,43 @@ def test_what_cannot_be_read_again_names_the_bucket_from_which_it_could(home: Si
         recall(home, COPIES, 1)
     recall(home, COPIES, 2)
     assert home.line(COPIES).boundary_us == 2 * WIDTH_US
+
+
+def test_a_folder_that_holds_what_was_revised_gets_nothing_more(
+    home: SinkHome, tmp_path: Path
+) -> None:
+    home.declare(READINGS, kind="parquet", path=str(tmp_path / "lake"))
+    home.write(READINGS, 0, 3, [a_row(1, 0), a_row(2, 2)])
+    home.deliver()
+    home.revise(READINGS, 1, 2, [a_row(5, 1)])
+    problem = home.problem()
+    assert isinstance(problem, Refused)
+    assert "holds what was revised of readings from 1970-01-01T00:00:10Z on" in str(problem)
+    assert "the price was in pounds" in str(problem)
+
+
+def test_a_sink_that_had_not_come_to_what_is_revised_goes_on(
+    home: SinkHome, tmp_path: Path
+) -> None:
+    home.declare(READINGS, kind="parquet", path=str(tmp_path / "lake"))
+    home.write(READINGS, 0, 1, [a_row(1, 0)])
+    home.deliver()
+    home.write(READINGS, 1, 3, [a_row(2, 2)])
+    home.revise(READINGS, 1, 2, [a_row(5, 1)])
+    home.deliver()
+    files = sorted((tmp_path / "lake").glob("**/*.parquet"))
+    assert sorted(n for file in files for n in pq.read_table(file)["id"].to_pylist()) == [1, 2, 5]
+
+
+@pytest.mark.long
+def test_revised_rows_replace_those_of_their_key_and_a_removed_one_stays(
+    home: SinkHome, database: Database
+) -> None:
+    home.declare_table(READINGS)
+    home.write(READINGS, 0, 3, [a_row(1, 0), a_row(2, 1, name="wrong"), a_row(3, 1), a_row(4, 2)])
+    home.deliver()
+    home.revise(READINGS, 1, 2, [a_row(2, 1, name="right")])
+    home.deliver()
+    home.deliver()
+    names = {row["id"]: row["name"] for row in database.rows()}
+    assert names == {1: "n1", 2: "right", 3: "n3", 4: "n4"}

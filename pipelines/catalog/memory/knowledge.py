@@ -148,9 +148,16 @@ def _line(
             bound=bound,
             path_ms=path_ms,
             lacks=next((s.missing for s in newest if not s.stability.is_final), None),
-            is_revised=any(r.changed for r in recalls_after(transaction, (stream, producer), NEVER))
+            revised=max(
+                (
+                    r.generation
+                    for r in recalls_after(transaction, (stream, producer), NEVER)
+                    if r.changed
+                ),
+                default=0,
+            )
             if row.generation > 1
-            else False,
+            else 0,
         )
 
     return transaction.made_of(("line", line_id), (row, record, declared, path_ms), make)

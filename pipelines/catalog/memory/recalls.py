@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
-from medusa_core.commits import Hold
 from medusa_core.errors import Refused
 from medusa_core.exchange import IMPORT_PREFIX, LineNews
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range, ceil_us, floor_us
 from medusa_core.names import Participant, StreamName, Version
-from medusa_core.recalls import HOLD_MS, HOLD_PURPOSE, HOLDER, RecallRequest, RecallResult
+from medusa_core.recalls import RecallRequest, RecallResult
 from medusa_core.segments import Producer
 from pipelines.catalog.memory import tables
 from pipelines.catalog.memory.choices import COMPARED, DIVERGENCES
@@ -19,7 +18,7 @@ from pipelines.catalog.memory.commit import lock_line, note_version, supersede, 
 from pipelines.catalog.memory.recalled import recalls_after
 from pipelines.catalog.memory.store import Table, Transaction
 from pipelines.catalog.memory.tables import NEVER, LineRow, SegmentRow
-from pipelines.catalog.memory.trim import place_hold
+from pipelines.catalog.memory.trim import hold_again
 
 Line = tuple[StreamName, Producer]
 MOVED_BACK = ("import", "changes", "delivery")
@@ -256,12 +255,7 @@ def _hold(transaction: Transaction, request: RecallRequest, again: dict[Line, in
         for stream, at_us in inputs.items():
             needed[stream] = min(needed.get(stream, FOREVER_US), at_us)
     for stream, at_us in needed.items():
-        place_hold(
-            transaction,
-            Hold(
-                stream=stream, holder=HOLDER, purpose=HOLD_PURPOSE, from_us=at_us, limit_ms=HOLD_MS
-            ),
-        )
+        hold_again(transaction, stream, at_us)
 
 
 def _result_of(

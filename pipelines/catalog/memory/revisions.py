@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from hashlib import sha256
 
-from medusa_core.commits import Cause, Commit, Hold, Lane, Lease, LeaseKey
+from medusa_core.commits import Cause, Commit, Lane, Lease, LeaseKey
 from medusa_core.errors import Conflict, Refused
 from medusa_core.fragments import landing_fragment
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import Epoch, Participant, StreamName, Version
-from medusa_core.recalls import HOLD_MS, HOLD_PURPOSE, HOLDER, RecallResult
+from medusa_core.recalls import RecallResult
 from medusa_core.revisions import RevisionRequest
 from medusa_core.segments import Producer, Segment, Stability
 from pipelines.catalog.memory import tables
@@ -27,7 +27,7 @@ from pipelines.catalog.memory.commit import (
 from pipelines.catalog.memory.recalls import MOVED_BACK
 from pipelines.catalog.memory.store import Transaction
 from pipelines.catalog.memory.tables import CommitRow, LineRow, SegmentRow
-from pipelines.catalog.memory.trim import place_hold
+from pipelines.catalog.memory.trim import hold_again
 
 
 def revise(transaction: Transaction, here: Participant, request: RevisionRequest) -> RecallResult:
@@ -157,10 +157,7 @@ def _hold(transaction: Transaction, request: RevisionRequest, reached: set[Strea
         for stream, at_us in inputs.items():
             needed[stream] = min(needed.get(stream, FOREVER_US), at_us)
     for stream, at_us in sorted(needed.items()):
-        hold = Hold(
-            stream=stream, holder=HOLDER, purpose=HOLD_PURPOSE, from_us=at_us, limit_ms=HOLD_MS
-        )
-        place_hold(transaction, hold)
+        hold_again(transaction, stream, at_us)
 
 
 def _check_part(transaction: Transaction, line: LineRow, part: Range, stream: StreamName) -> None:

@@ -10,6 +10,7 @@ from medusa_core.commits import Hold
 from medusa_core.errors import Conflict, Refused
 from medusa_core.grid import BEGINNING_US, FOREVER_US, floor_us
 from medusa_core.names import Participant, StreamName
+from medusa_core.recalls import HOLD_MS, HOLD_PURPOSE, HOLDER
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
 from medusa_core.trims import CHOICE, PROGRESS, TrimLimit, TrimResult
 from pipelines.catalog.memory import tables
@@ -34,6 +35,17 @@ def place_hold(transaction: Transaction, hold: Hold) -> None:
     key = (hold.stream, hold.holder, hold.purpose)
     transaction.lock_name(tables.HOLDS, key)
     transaction.put(tables.HOLDS, key, HoldRow(hold, transaction.store.clock.now_ms))
+
+
+def hold_again(transaction: Transaction, stream: StreamName, from_us: int) -> None:
+    """Hold what is to be computed again, and what an earlier recall or revision holds."""
+    row = transaction.rows(tables.HOLDS).get((stream, HOLDER, HOLD_PURPOSE))
+    if row is not None and row.is_held(transaction.store.clock.now_ms):
+        from_us = min(from_us, row.hold.from_us)
+    hold = Hold(
+        stream=stream, holder=HOLDER, purpose=HOLD_PURPOSE, from_us=from_us, limit_ms=HOLD_MS
+    )
+    place_hold(transaction, hold)
 
 
 def declare_retention(

@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import Connection
 
 from medusa_core.fragments import Fragment
-from medusa_core.grid import BEGINNING_US, Range
-from medusa_core.knowledge import Knowledge, Limits, RevisedKnowledge, TentativeKnowledge
-from medusa_core.names import StreamName
+from medusa_core.knowledge import Knowledge, Limits, TentativeKnowledge
+from medusa_core.names import Participant
 from medusa_core.segments import Read, Segment
 from medusa_core.step_costs import Cost
 from pipelines.catalog import knowledge_rows
@@ -18,6 +17,7 @@ from pipelines.catalog.postgres import rows
 from pipelines.catalog.postgres.costs import step_costs_of
 from pipelines.catalog.postgres.database_errors import errors_of_catalog
 from pipelines.catalog.postgres.home_database import HomeDatabase
+from pipelines.catalog.postgres.owed_revisions import OwedRevisions
 from pipelines.catalog.postgres.queries import query
 from pipelines.catalog.processing_roles import Deployments
 from pipelines.catalog.records import Assignment, Deployment, PlanRecord
@@ -25,6 +25,10 @@ from pipelines.catalog.records import Assignment, Deployment, PlanRecord
 
 class PostgresDeployments(HomeDatabase, Deployments):
     """Deployments and the knowledge that steps are decided on."""
+
+    def __init__(self, url: str, participant: Participant) -> None:
+        super().__init__(url, participant)
+        self._owed_revisions = OwedRevisions()
 
     def deploy(self, deployment: Deployment) -> None:
         """See `Deployments.deploy`."""
@@ -48,7 +52,9 @@ class PostgresDeployments(HomeDatabase, Deployments):
         with errors_of_catalog(), self._snapshot() as connection:
             assigned = self._assigned_lines(connection, fragments, limits)
             tentative = self._tentative(connection, assigned, limits)
-            revised = self._revised(connection, assigned.read_revised(fragments), limits)
+            revised = self._owed_revisions.read(
+                connection, assigned.read_revised(fragments), limits
+            )
             seen = knowledge_rows.frontier_knowledge(assigned, fragments, tentative, revised)
             requests = [
                 (at, r)
@@ -104,42 +110,6 @@ class PostgresDeployments(HomeDatabase, Deployments):
             segment = rows.segment_of(row, line.stream, line.producer)
             tentative.append(TentativeKnowledge(segment=segment, reads=tuple(mine)))
         return tentative
-
-    def _revised(
-        self,
-        connection: Connection,
-        inputs: Sequence[knowledge_rows.RevisedInput],
-        limits: Limits,
-    ) -> list[RevisedKnowledge]:
-        if not inputs:
-            return []
-        lines = {found.output.line_id: found.output for found in inputs}
-        pairs = [
-            {
-                "output": found.output.line_id,
-                "input": found.source.line_id,
-                "back_us": found.back_us,
-                "delay_us": found.delay_us,
-            }
-            for found in inputs
-        ]
-        values = {"pairs": json.dumps(pairs), "segments_max": limits.buckets_per_step_max}
-        revised: list[RevisedKnowledge] = []
-        for row in connection.execute(query("knowledge_revised"), values).mappings():
-            line = lines[row["line_id"]]
-            changed: dict[StreamName, list[Range]] = {}
-            for name, from_us, to_us in sorted(row["changed"]):
-                changed.setdefault(StreamName(name), []).append(Range(from_us, to_us))
-            segment = rows.segment_of(row, line.stream, line.producer)
-            kept_us = BEGINNING_US if row["trimmed_us"] is None else row["trimmed_us"]
-            revised.append(
-                RevisedKnowledge(
-                    segment=segment,
-                    part=Range(max(segment.range.from_us, kept_us), segment.range.to_us),
-                    changed={name: tuple(parts) for name, parts in changed.items()},
-                )
-            )
-        return revised
 
 
 def segment_answers(

@@ -434,7 +434,7 @@ def assigned_lines_of(document: Row) -> AssignedLines:
                 bound=bound_of(*ln["bound"]) if ln["bound"] else None,
                 path_ms=ln["path_ms"] or 0,
                 lacks=None if ln["lacks"] is None else tuple(map(StreamName, ln["lacks"])),
-                is_revised=ln["is_revised"],
+                revised=ln["revised"] or 0,
             )
             for ln in document["lines"] or ()
         ),

@@ -1,6 +1,7 @@
 CREATE OR REPLACE FUNCTION medusa.recall(request jsonb) RETURNS jsonb
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s' AS $$
 DECLARE
+    held_us bigint;
     args record;
     line  record;
     again jsonb;
@@ -63,7 +64,10 @@ BEGIN
                 jsonb_each_text(f.inputs) AS i (stream, at_us)
             GROUP BY i.stream ORDER BY i.stream
         LOOP
-            PERFORM medusa.place_hold(one.stream, 'recall', 'recall', one.from_us, 86400000);
+            -- What an earlier one holds is still to be read again.
+            SELECT least(one.from_us, min(h.from_us)) INTO held_us FROM medusa.hold AS h
+            WHERE (h.stream, h.holder, h.purpose) = (one.stream, 'recall', 'recall') AND medusa.is_held(h);
+            PERFORM medusa.place_hold(one.stream, 'recall', 'recall', held_us, 86400000);
         END LOOP;
 
         -- 3 Nothing is committed from here on; look again.
