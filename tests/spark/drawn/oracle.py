@@ -161,7 +161,7 @@ def _inputs(box: Box) -> tuple[str, ...]:
 
 def _first_end(box: Aggregate | Rank, at_us: int) -> int:
     """The event time of the first window that holds a record."""
-    if box.calendar is not None:
+    if isinstance(box, Aggregate) and box.calendar is not None:
         return next(start for start in _starts(*box.calendar) if start > at_us) - 1
     start = at_us // (box.advance_s * SECOND_US) * box.advance_s
     while (start - box.advance_s + box.size_s) * SECOND_US > at_us:
