@@ -275,7 +275,7 @@ def _counted_behind(rules: Rules, box: Box) -> tuple[Boxes, Outputs]:
     boxes = (
         box,
         _counts(rules, box.name, fragment="count"),
-        _loud(rules, "counts", fragment="loud" if rules.is_cut_finely else "count"),
+        _loud(rules, "counts", fragment="loud"),
     )
     return boxes, {"loud": "noise.loud", "counts": "counts"}
 
