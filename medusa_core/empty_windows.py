@@ -102,4 +102,4 @@ def _check_values(owner: str, name: str, values: object) -> None:
 
 def _is_storable(text: str) -> bool:
     """Whether the catalog, in which plans are, can hold the text."""
-    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+    return "\0" not in text and text.encode(errors="ignore").decode() == text
