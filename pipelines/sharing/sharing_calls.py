@@ -10,6 +10,7 @@ load them.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from hashlib import sha256
@@ -105,6 +106,8 @@ class SharingCalls:
         )
         application.router.redirect_slashes = False
         self.mount = Mount(PREFIX, app=application)
+        # A name may hold a line break, which `.` does not match: these are calls of tools too.
+        self.mount.path_regex = re.compile(self.mount.path_regex.pattern, re.DOTALL)
 
     def close(self) -> None:
         """Note what was used, and end the thread."""

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from medusa_core.errors import Refused
@@ -337,6 +337,7 @@ def test_wrong_bodies_and_headers_are_refused_in_a_sentence(filled: Sharing) -> 
 @settings(
     max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
+@example(share="alpha", table="\n", call="version", names=[], body={})
 @given(
     share=st.one_of(st.just("alpha"), st.text(max_size=20)),
     table=st.one_of(st.sampled_from(["big", "big__all", "sums"]), st.text(max_size=20)),
