@@ -105,14 +105,16 @@ def _figures(counters: Mapping[str, int]) -> JvmFigures:
             if name.startswith(prefix) and name.endswith(suffix)
         )
 
-    def classes(what: str) -> int:
-        return counters.get(f"java.cls.{what}", 0) + counters.get(f"java.cls.shared{what}", 0)
+    def classes(change: str) -> int:
+        """Of its files and of its archive (`-XX:SharedArchiveFile`), which are counted apart."""
+        own = counters.get(f"java.cls.{change.lower()}Classes", 0)
+        return own + counters.get(f"java.cls.shared{change}Classes", 0)
 
     return JvmFigures(
         heap_used_bytes=_in_spaces(counters, "used"),
         heap_committed_bytes=_in_spaces(counters, "capacity"),
         metaspace_bytes=counters.get("sun.gc.metaspace.used", 0),
-        classes=classes("loadedClasses") - classes("unloadedClasses"),
+        classes=classes("Loaded") - classes("Unloaded"),
         threads=counters.get("java.threads.live", 0),
         collections=total("sun.gc.collector.", ".invocations"),
     )

