@@ -162,3 +162,14 @@ class Range:
     def shown(self) -> str:
         """The range for people; its plain text is in the keys of commits and never changes."""
         return f"[{shown_us(self.from_us)}, {shown_us(self.to_us)})"
+
+
+def merged_ranges(parts: Iterable[Range]) -> tuple[Range, ...]:
+    """The union of ranges: in order, neither overlapping nor touching."""
+    found: list[Range] = []
+    for part in sorted(parts):
+        if found and part.from_us <= found[-1].to_us:
+            found[-1] = found[-1].hull(part)
+        else:
+            found.append(part)
+    return tuple(found)

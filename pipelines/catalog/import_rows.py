@@ -7,12 +7,12 @@ import's boundary, and where nothing is new no row is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from medusa_core.comparing import to_compare
-from medusa_core.grid import FOREVER_US, Range
+from medusa_core.grid import FOREVER_US, Range, merged_ranges
 from medusa_core.imports import ImportKnowledge, ProducedLine
 from medusa_core.knowledge import Limits
 from medusa_core.segments import Producer, Segment
@@ -59,7 +59,7 @@ def rows_requested(
         has_more = starts_us is not None and _reach_us(line) > starts_us
         if starts_us is not None and has_more and not knowledge.has_ended:
             yield want(What.AHEAD, starts_us, starts_us + 1)
-        for owed in _merged(knowledge.tentative):
+        for owed in merged_ranges(knowledge.tentative):
             yield want(What.OWED, owed.from_us, owed.to_us, goes_on=False)
         if part is not None:
             yield want(What.COMPARED, part.from_us, part.from_us + 1)
@@ -97,16 +97,6 @@ def _reach_us(line: ProducedLine) -> int:
     if line.has_ended and line.end_us is not None:
         return line.end_us
     return line.boundary_us or 0
-
-
-def _merged(parts: Iterable[Range]) -> list[Range]:
-    merged: list[Range] = []
-    for part in parts:
-        if merged and part.from_us <= merged[-1].to_us:
-            merged[-1] = merged[-1].hull(part)
-        else:
-            merged.append(part)
-    return merged
 
 
 def _line(knowledge: ImportKnowledge, line: ProducedLine, line_id: int) -> Line:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from medusa_core import owed
 from medusa_core.bounds import Bound
 from medusa_core.fragments import Fragment
-from medusa_core.grid import BEGINNING_US, FOREVER_US, Range, floor_us
+from medusa_core.grid import BEGINNING_US, FOREVER_US, Range, floor_us, merged_ranges
 from medusa_core.knowledge import (
     FragmentKnowledge,
     InputKnowledge,
@@ -297,7 +297,7 @@ def requests_of(fragment: FragmentKnowledge, assigned: AssignedLines) -> list[Se
             for stream, part in need.items():
                 owed_ranges.setdefault(stream, []).append(part)
     for stream, parts in owed_ranges.items():
-        for part in _merged(parts):
+        for part in merged_ranges(parts):
             want(stream, part.from_us, part.to_us, goes_on=False)
     return requests
 
@@ -434,16 +434,6 @@ def _output(line: Line) -> OutputKnowledge:
         tentative_us=line.tentative_us,
         lacks=line.lacks,
     )
-
-
-def _merged(parts: Iterable[Range]) -> list[Range]:
-    merged: list[Range] = []
-    for part in sorted(parts):
-        if merged and part.from_us <= merged[-1].to_us:
-            merged[-1] = merged[-1].hull(part)
-        else:
-            merged.append(part)
-    return merged
 
 
 def _in_order(assigned: Sequence[Assigned]) -> list[Assigned]:

@@ -22,7 +22,7 @@ from medusa_core.commits import (
 )
 from medusa_core.digest import Digest
 from medusa_core.errors import Conflict, Refused
-from medusa_core.grid import FOREVER_US, Range
+from medusa_core.grid import FOREVER_US, Range, merged_ranges
 from medusa_core.names import Epoch, StreamName, Version
 from medusa_core.recalls import RecallResult
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
@@ -153,7 +153,7 @@ def _revised(
         since
         for part in parts
         for row in line.live_over(part.range)
-        if (since := _may_be_revised(transaction, row, part, commit)) is not None
+        if (since := _revision_behind(transaction, row, part, commit)) is not None
     ]
     if not because:
         return line
@@ -163,7 +163,7 @@ def _revised(
     )  # fmt: skip
 
 
-def _may_be_revised(
+def _revision_behind(
     transaction: Transaction, row: SegmentRow, part: OutputSegment, commit: Commit
 ) -> RecallResult | None:
     """The revision for which a correction may replace a final row by another final one."""
@@ -188,7 +188,7 @@ def note_revision(
     after = {at: digest for _, buckets in parts for at, digest in buckets.items()}
     differ = (at for at in {*before, *after} if before.get(at) != after.get(at))
     width_us = width_of(transaction, of[0])
-    changed = merged(Range(at, at + width_us) for at in differ)
+    changed = merged_ranges(Range(at, at + width_us) for at in differ)
     revision = RecallResult(
         stream=of[0],
         producer=of[1],
@@ -198,26 +198,15 @@ def note_revision(
         because=because,
         who=who,
         recalled_at_ms=transaction.store.clock.now_ms,
-        ranges=merged(part for part, _ in parts),
+        ranges=merged_ranges(part for part, _ in parts),
         changed=changed,
     )
     transaction.put(tables.RECALLS, (*of, revision.generation), revision)
     return replace(line, generation=revision.generation)
 
 
-def merged(parts: Iterable[Range]) -> tuple[Range, ...]:
-    """The least runs that cover the same instants, in order."""
-    found: list[Range] = []
-    for part in sorted(parts):
-        if found and part.from_us <= found[-1].to_us:
-            found[-1] = found[-1].hull(part)
-        else:
-            found.append(part)
-    return tuple(found)
-
-
 def _key_now(transaction: Transaction, commit: Commit) -> str:
-    """The commit's key in the generations of its lines: what was recalled is computed anew.
+    """The commit's key in the generations of its lines, so that a recalled result has another key.
 
     A revision begins a generation itself; its key has none, so that it is found when it is sent
     again. A correction of tentative rows that is sent again finds its own rows final.
@@ -288,7 +277,7 @@ def check_parts(
         past_us = at.to_us
         for row in line.live_over(at):
             old = row.segment
-            is_revised = _may_be_revised(transaction, row, part, commit) is not None
+            is_revised = _revision_behind(transaction, row, part, commit) is not None
             if (old.stability.is_final and not is_revised) or not part.stability.is_final:
                 raise Conflict(
                     f"segment {at} of {part.stream} is {old.stability.value} over "
