@@ -23,7 +23,7 @@ from medusa_core.decisions import (
     explain,
 )
 from medusa_core.emitted_windows import emitted_within_us
-from medusa_core.grid import BEGINNING_US, FOREVER_US, Range, ceil_us, floor_us
+from medusa_core.grid import BEGINNING_US, Range, ceil_us, floor_us
 from medusa_core.knowledge import FragmentKnowledge, Knowledge, LandingKnowledge, Limits
 from medusa_core.partial import (
     PartialOutput,
@@ -276,8 +276,8 @@ def _within_limits(fragment: FragmentKnowledge, ready: Range, limits: Limits) ->
                     counts[first_us] = counts.get(first_us, 0) + digest.rows
     to_us = cut_us(ready.from_us, to_us, counts, width_us, limits)
     emitted_us = emitted_within_us(fragment.fragment, limits.records_per_step_max)
-    ends_us = [FOREVER_US if i.end_us is None else i.end_us for i in fragment.inputs.values()]
-    if emitted_us is not None and ready.from_us < max(ends_us):
+    is_alive = any(i.end_us is None or ready.from_us < i.end_us for i in fragment.inputs.values())
+    if emitted_us is not None and is_alive:
         # Rows of windows without records are as many as there is time, and not as records.
         to_us = min(to_us, ready.from_us + max(floor_us(emitted_us, width_us), width_us))
     return Range(ready.from_us, to_us) if to_us > ready.from_us else None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
-from math import prod
 
-from medusa_core.fragments import Fragment, Stage, stages_of
+from medusa_core.empty_windows import combination_count
+from medusa_core.fragments import Fragment, Stages, behind_stages, stages_of
 from medusa_core.grid import FOREVER_US, TIME_US_MIN, Range, floor_us
 from medusa_core.names import StreamName
 from medusa_core.network import Aggregate, Port, inputs_of
@@ -48,21 +48,20 @@ def emitted_within_us(fragment: Fragment, rows_max: int) -> int | None:
     boxes = emitting(fragment)
     if not boxes:
         return None
-    per_us = sum(Fraction(combinations_of(box), box.advance_us) for box in boxes)
+    per_us = sum(
+        Fraction(combination_count(box.keys, box.group_by), box.advance_us) for box in boxes
+    )
     return int(rows_max / per_us)
-
-
-def combinations_of(box: Aggregate) -> int:
-    """How many rows a window has of declared keys alone."""
-    return prod(len(box.keys[name]) for name in box.group_by)
 
 
 def windows_of(box: Aggregate, rows: Range, life: Range) -> Iterator[Range]:
     """The windows with rows in a range that share an instant with the life of the input."""
     if box.calendar is not None:
         within = box.calendar.behind(rows)
-        at_us = within.from_us if within is not None else 0
-        while within is not None and at_us < within.to_us:
+        if within is None:
+            return
+        at_us = within.from_us
+        while at_us < within.to_us:
             window = box.calendar.window_at(at_us)
             if window.overlaps(life):
                 yield window
@@ -90,9 +89,9 @@ def _needed_rows(
         need(fragment.outputs[output].owner, part)
     for box in reversed(fragment.boxes):
         for reference, stages in zip(inputs_of(box), stages_of(box), strict=True):
-            rows = found.get(box.name)
-            for stage in stages:
-                rows = None if rows is None else stage.behind(rows)
+            if box.name not in found:
+                continue
+            rows = behind_stages(stages, found[box.name])
             if rows is not None:
                 need(fragment.network.port(reference, box.name).owner, rows)
     return found
@@ -121,7 +120,7 @@ def _lives(
     return read
 
 
-def _end_us(stages: tuple[Stage, ...], end_us: int) -> int:
+def _end_us(stages: Stages, end_us: int) -> int:
     for stage in stages:
         if end_us == FOREVER_US:
             # A table that is looked up makes no rows, however long it goes on.

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import product
+from math import prod
 from typing import TypeAlias
 
 from medusa_core.errors import Refused
@@ -44,6 +45,11 @@ Keys: TypeAlias = Mapping[str, tuple[Key, ...]]
 def combinations(keys: Keys, group_by: tuple[str, ...]) -> tuple[tuple[Key, ...], ...]:
     """Every combination of declared keys, in the order of `group_by`; without a group, one."""
     return tuple(product(*(keys[name] for name in group_by)))
+
+
+def combination_count(keys: Keys, group_by: tuple[str, ...]) -> int:
+    """How many rows a window has of declared keys alone."""
+    return prod(len(keys[name]) for name in group_by)
 
 
 def check_empty(owner: str, empty: object, group_by: tuple[str, ...], keys: Keys) -> None:
@@ -69,9 +75,7 @@ def check_empty(owner: str, empty: object, group_by: tuple[str, ...], keys: Keys
                 f"keys={{{name!r}: ('…',)}} with the values that have a row in each window"
             )
         _check_values(owner, name, keys[name])
-    rows = 1
-    for name in group_by:
-        rows *= len(keys[name])
+    rows = combination_count(keys, group_by)
     if rows > COMBINATIONS_MAX:
         raise Refused(
             f"{owner} declares {rows:,} combinations of keys, more than {COMBINATIONS_MAX:,}: "

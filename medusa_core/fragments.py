@@ -217,6 +217,16 @@ def stages_of(box: Box) -> tuple[Stages, ...]:
     return ((),) * len(inputs_of(box))
 
 
+def behind_stages(stages: Stages, part: Range) -> Range | None:
+    """The range before some stages that a range behind them needs; None if it needs none."""
+    for stage in stages:
+        within = stage.behind(part)
+        if within is None:
+            return None
+        part = within
+    return part
+
+
 def waits_of(box: Box) -> tuple[bool, ...]:
     """For each input of a box, in order, whether rows made without it would be wrong."""
     match box:
@@ -240,12 +250,7 @@ class _Path:
 
     def behind(self, part: Range) -> Range | None:
         """The range of the input that a range of the output is computed from; None if none is."""
-        for stage in self.stages:
-            within = stage.behind(part)
-            if within is None:
-                return None
-            part = within
-        return part
+        return behind_stages(self.stages, part)
 
     def ends_us(self, end_us: int) -> int:
         """Before when the output's records lie, if those of the input lie before `end_us`."""
