@@ -11,23 +11,15 @@ metered (`medusa status`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import assert_never
 
 from medusa_core.network import (
     Aggregate,
     Box,
-    Deduplicate,
     Every,
-    Filter,
     Function,
     Join,
     Lookup,
-    Map,
-    Rank,
-    Resample,
-    Running,
     Session,
-    Union,
 )
 
 READ_US = 0.35
@@ -65,21 +57,7 @@ def cost_kind(box: Box) -> str | None:
             return "sliding" if box.advance_us < box.size_us else "aggregate"
         case Function():
             return None
-        case (
-            Filter()
-            | Map()
-            | Union()
-            | Join()
-            | Lookup()
-            | Resample()
-            | Rank()
-            | Deduplicate()
-            | Running()
-            | Every()
-            | Session()
-        ):
-            return type(box).__name__.lower()
-    assert_never(box)
+    return type(box).__name__.lower()
 
 
 def rows_out(box: Box, records: float) -> float:

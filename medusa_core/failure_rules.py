@@ -25,7 +25,7 @@ A Session, a Running and an Every fail as an Aggregate does: on a record, or on 
 make. A Join, Lookup, Resample, Rank or Deduplicate never fails. The boxes behind all of these fail
 on their rows.
 
-A box with none of these nine before it fails on a record. In a fallible fragment every step reads
+A box with none of these before it fails on a record. In a fallible fragment every step reads
 the records of its own range (`Fragment.is_fallible`), so that each is reported by the step whose
 range holds it, which is no later than an output needs it. The first declared output of the fragment
 that is behind the box stands for these.
@@ -49,16 +49,11 @@ from medusa_core.fragments import Fragment, Stages, merged, stages_of
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from medusa_core.network import (
-    Aggregate,
     Box,
-    Deduplicate,
-    Every,
-    Join,
-    Lookup,
-    Rank,
-    Resample,
-    Running,
-    Session,
+    Filter,
+    Function,
+    Map,
+    Union,
     inputs_of,
 )
 
@@ -192,5 +187,4 @@ def _boxes_read(box: Box, fragment: Fragment) -> Iterator[str]:
 
 def _makes_rows(fragment: Fragment, box: str) -> bool:
     """Whether the rows of a box depend on several records."""
-    kinds = Aggregate | Session | Join | Lookup | Resample | Rank | Deduplicate | Running | Every
-    return isinstance(fragment.network.box(box), kinds)
+    return not isinstance(fragment.network.box(box), Filter | Map | Union | Function)
