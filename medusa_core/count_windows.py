@@ -48,8 +48,7 @@ from dataclasses import dataclass
 from medusa_core.errors import Refused
 from medusa_core.frozen import freeze
 from medusa_core.grid import parse_duration_us
-from medusa_core.names import check_name
-from medusa_core.spans import check_keys, check_within
+from medusa_core.spans import check_columns, check_keys, check_within
 
 N_MAX = 1_000_000
 
@@ -92,12 +91,7 @@ def check_every(box: Every) -> None:
         )
     check_keys(owner, box.by)
     check_within(owner, box.within)
-    if not box.columns:
-        raise Refused(
-            f"{owner} has no columns: write columns={{'total': 'sum(x)'}}, names and aggregates"
-        )
-    for name in box.columns:
-        check_name(f"column of {owner},", name)
+    check_columns(owner, box.columns, "'total': 'sum(x)'")
     twice = [name for name in box.columns if name in box.by]
     if twice:
         raise Refused(

@@ -45,11 +45,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from medusa_core.errors import Refused
 from medusa_core.frozen import freeze
 from medusa_core.grid import parse_duration_us
-from medusa_core.names import check_name
-from medusa_core.spans import check_keys, check_within
+from medusa_core.spans import check_columns, check_keys, check_within
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +80,4 @@ def check_running(box: Running) -> None:
     owner = f"running {box.name}"
     check_keys(owner, box.by)
     check_within(owner, box.within)
-    if not box.columns:
-        raise Refused(
-            f"{owner} has no columns: write columns={{'n': 'count(*)'}}, names and aggregates"
-        )
-    for name in box.columns:
-        check_name(f"column of {owner},", name)
+    check_columns(owner, box.columns, "'n': 'count(*)'")

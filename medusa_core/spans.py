@@ -7,6 +7,8 @@ buckets of the input, and nothing is kept from one span to the next one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from medusa_core.errors import Refused
 from medusa_core.grid import Range, floor_us, parse_duration_us
 from medusa_core.names import check_name
@@ -23,6 +25,14 @@ def check_within(owner: str, within: str) -> None:
         parse_duration_us(within)
     except Refused as error:
         raise Refused(f"within of {owner}: {error}") from None
+
+
+def check_columns(owner: str, columns: Mapping[str, str], example: str) -> None:
+    """Refuse wrong names of aggregates, and none at all; `owner` is the box in errors."""
+    if not columns:
+        raise Refused(f"{owner} has no columns: write columns={{{example}}}, names and aggregates")
+    for name in columns:
+        check_name(f"column of {owner},", name)
 
 
 def check_keys(owner: str, by: tuple[str, ...]) -> None:

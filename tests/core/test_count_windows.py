@@ -12,17 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medusa_core.errors import Refused
-from medusa_core.fragments import Fragment, end_of, fragments_of
+from medusa_core.fragments import end_of
 from medusa_core.grid import Range
-from medusa_core.names import StreamName
-from medusa_core.network import Aggregate, Box, Every, Network, Output, Source
+from medusa_core.network import Aggregate, Every
 from medusa_core.plans import network_document, network_of_document
 from pipelines.simulation.faults.evaluate import counted_out
 from tests.core.builders import seconds
-
-TRIPS, RESULT = StreamName("trips"), StreamName("result")
-AT = {"user": 1, "fee": 2}
-Row = tuple[int, ...]
+from tests.core.trips import AT, RESULT, ROWS, TRIPS, Row, a_fragment, a_network
 
 
 def an_every(**given: Any) -> Every:
@@ -37,21 +33,6 @@ def an_every(**given: Any) -> Every:
     return Every(**(parts | given))
 
 
-def a_network(*boxes: Box) -> Network:
-    columns = {"at_us": "bigint", "user": "string", "fee": "int"}
-    return Network(
-        name="example",
-        sources=(Source(name="trips", columns=columns, time="at_us"),),
-        boxes=boxes,
-        outputs=(Output(name="result", input=boxes[-1].name),),
-    )
-
-
-def a_fragment(*boxes: Box) -> Fragment:
-    (fragment,) = fragments_of(a_network(*boxes))
-    return fragment
-
-
 def by_counting(box: Every, rows: Sequence[Row]) -> Counter[Row]:
     """The rows of the box, record by record: a counter and a sum for each key and span."""
     found: Counter[Row] = Counter()
@@ -64,9 +45,6 @@ def by_counting(box: Every, rows: Sequence[Row]) -> Counter[Row]:
         if counts[key] % box.n == 0:
             found[at, user, sums.pop(key)] += 1
     return found
-
-
-ROWS = st.lists(st.tuples(st.integers(-9, 9), st.integers(0, 1), st.integers(0, 2)), max_size=12)
 
 
 def test_an_output_bucket_needs_what_the_worked_example_says() -> None:

@@ -12,17 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medusa_core.errors import Refused
-from medusa_core.fragments import Fragment, end_of, fragments_of
+from medusa_core.fragments import end_of
 from medusa_core.grid import Range
-from medusa_core.names import StreamName
-from medusa_core.network import Aggregate, Box, Network, Output, Running, Source
+from medusa_core.network import Aggregate, Running
 from medusa_core.plans import network_document, network_of_document
 from pipelines.simulation.faults.evaluate import running
 from tests.core.builders import seconds
-
-TRIPS, RESULT = StreamName("trips"), StreamName("result")
-AT = {"user": 1, "fee": 2}
-Row = tuple[int, ...]
+from tests.core.trips import AT, RESULT, ROWS, TRIPS, Row, a_fragment, a_network
 
 
 def a_running(**given: Any) -> Running:
@@ -36,21 +32,6 @@ def a_running(**given: Any) -> Running:
     return Running(**(parts | given))
 
 
-def a_network(*boxes: Box) -> Network:
-    columns = {"at_us": "bigint", "user": "string", "fee": "int"}
-    return Network(
-        name="example",
-        sources=(Source(name="trips", columns=columns, time="at_us"),),
-        boxes=boxes,
-        outputs=(Output(name="result", input=boxes[-1].name),),
-    )
-
-
-def a_fragment(*boxes: Box) -> Fragment:
-    (fragment,) = fragments_of(a_network(*boxes))
-    return fragment
-
-
 def up_to(box: Running, rows: Sequence[Row], last: int) -> Row:
     """A row of the box: every other row is looked at, whether it is of the key and before it."""
     own = rows[last]
@@ -61,9 +42,6 @@ def up_to(box: Running, rows: Sequence[Row], last: int) -> Row:
         and (row, at) <= (own, last)
     ]
     return (*own, sum(row[2] for row in counted), len(counted))
-
-
-ROWS = st.lists(st.tuples(st.integers(-9, 9), st.integers(0, 1), st.integers(0, 2)), max_size=12)
 
 
 def test_an_output_bucket_needs_what_the_worked_example_says() -> None:
