@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from medusa_core.errors import Refused
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import table
 from pipelines.base.time_text import counted, iso, parse_time_us
+from pipelines.cli.agreement import is_agreed
 from pipelines.cli.arguments import add_home, add_json
 
 if TYPE_CHECKING:
@@ -66,17 +65,9 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _is_agreed(stream: str, plan: StreamRecallResult) -> bool:
-    """Print the plan and ask; Refused where nobody can answer."""
-    if not sys.stdin.isatty():
-        raise Refused(
-            f"recalling {stream} takes back {counted(_rows(plan), 'row')} that were final: look "
-            "with --explain, then give --yes"
-        )
-    print(_lines(plan))
-    try:
-        return input("take this back? [y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
-        return False
+    rows = counted(_rows(plan), "row")
+    effect = f"recalling {stream} takes back {rows} that were final"
+    return is_agreed(_lines(plan), "take this back?", effect)
 
 
 def document(result: StreamRecallResult) -> Mapping[str, Any]:

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medusa_core.errors import Refused
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import table
 from pipelines.base.time_text import counted, iso
+from pipelines.cli.agreement import is_agreed
 from pipelines.cli.arguments import add_home, add_json
 
 if TYPE_CHECKING:
@@ -69,17 +68,9 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _is_agreed(plan: StreamRevisionResult) -> bool:
-    """Print the plan and ask; Refused where nobody can answer."""
-    if not sys.stdin.isatty():
-        raise Refused(
-            f"revising {plan.stream} replaces {counted(plan.rows_before, 'row')} that were final: "
-            "look with --explain, then give --yes"
-        )
-    print(_lines(plan))
-    try:
-        return input("revise this? [y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
-        return False
+    rows = counted(plan.rows_before, "row")
+    effect = f"revising {plan.stream} replaces {rows} that were final"
+    return is_agreed(_lines(plan), "revise this?", effect)
 
 
 def document(result: StreamRevisionResult) -> Mapping[str, Any]:
