@@ -1,7 +1,6 @@
 CREATE OR REPLACE FUNCTION medusa.recall(request jsonb) RETURNS jsonb
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s' AS $$
 DECLARE
-    held_us bigint;
     args record;
     line  record;
     again jsonb;
@@ -58,17 +57,7 @@ BEGIN
             ON p.line_id = k.key::integer
         WHERE h.stream = p.stream AND h.purpose IN ('import', 'changes', 'delivery')
             AND h.from_us > k.value::bigint;
-        FOR one IN
-            SELECT i.stream, min(i.at_us::bigint) AS from_us
-            FROM jsonb_each(args.needed) AS f (id, inputs),
-                jsonb_each_text(f.inputs) AS i (stream, at_us)
-            GROUP BY i.stream ORDER BY i.stream
-        LOOP
-            -- What an earlier one holds is still to be read again.
-            SELECT least(one.from_us, min(h.from_us)) INTO held_us FROM medusa.hold AS h
-            WHERE (h.stream, h.holder, h.purpose) = (one.stream, 'recall', 'recall') AND medusa.is_held(h);
-            PERFORM medusa.place_hold(one.stream, 'recall', 'recall', held_us, 86400000);
-        END LOOP;
+        PERFORM medusa.hold_again(args.needed);
 
         -- 3 Nothing is committed from here on; look again.
         IF NOT line.is_own THEN

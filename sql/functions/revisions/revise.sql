@@ -2,7 +2,6 @@ CREATE OR REPLACE FUNCTION medusa.revise(request jsonb) RETURNS jsonb
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
 AS $$
 DECLARE
-    held_us bigint;
     args   record;
     line   record;
     one    record;
@@ -68,17 +67,7 @@ BEGIN
     ) AS k
     WHERE h.stream = k.stream AND h.stream = ANY (behind) AND h.purpose IN ('changes', 'delivery')
         AND h.from_us > k.from_us;
-    FOR one IN
-        SELECT i.stream, min(i.at_us::bigint) AS from_us
-        FROM jsonb_each(args.needed) AS f (id, inputs),
-            jsonb_each_text(f.inputs) AS i (stream, at_us)
-        GROUP BY i.stream ORDER BY i.stream
-    LOOP
-        -- What an earlier one holds is still to be read again.
-        SELECT least(one.from_us, min(h.from_us)) INTO held_us FROM medusa.hold AS h
-        WHERE (h.stream, h.holder, h.purpose) = (one.stream, 'recall', 'recall') AND medusa.is_held(h);
-        PERFORM medusa.place_hold(one.stream, 'recall', 'recall', held_us, 86400000);
-    END LOOP;
+    PERFORM medusa.hold_again(args.needed);
 
     -- 4 Lock the line; is it as it was when its rows were read? Landing goes on meanwhile: the lease
     -- of this commit is of the other lane, for this transaction.
