@@ -139,7 +139,8 @@ def _parts(
             of is None
             or not of.range.holds(at_us)
             or of.stability is not Stability.STABLE
-            or at_us < (line.kept_from_us or 0)
+            or line.kept_from_us is None
+            or at_us < line.kept_from_us
         ):
             kept_us, through_us = line.kept_from_us, line.stable_through_us
             reached = (
