@@ -14,13 +14,12 @@ the output uses the value or not. The cause is computed for failed records only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 from medusa_core.columns import Column
 from medusa_core.fragments import Fragment
-from medusa_core.names import StreamName
 from medusa_core.network import (
     Aggregate,
     Box,
@@ -55,16 +54,25 @@ from pipelines.language.check import (
     CheckedRunning,
     CheckedSession,
 )
-from pipelines.language.failure_causes import Failure, FailureCause
+from pipelines.language.failure_causes import Failure
 from pipelines.spark.calendar_periods import in_periods
+from pipelines.spark.compiled_fragment import CompiledFragment, Statement, input_view, pane_view
 from pipelines.spark.distinct import SHARE, VALUE, in_shares, in_two_groupings
 from pipelines.spark.emitted_rows import END, stream_of
+from pipelines.spark.failure_numbers import (
+    ERROR,
+    error_column,
+    error_whens,
+    failure_number,
+    failure_number_case,
+    numbered_failures,
+)
+from pipelines.spark.fragment_relations import Relations, rows_where
 from pipelines.spark.nearest_records import looked_up, resampled
 from pipelines.spark.session_windows import in_sessions
+from pipelines.spark.tagged_relation import FailedRows, TaggedRelation, column_names
 from pipelines.storage.arrow_schema import STIME
 
-TAG = "_output"
-ERROR = "_error"
 WINDOW = "_window_us"
 WINDOW_END = "_window_end_us"
 RANK = "_rank"
@@ -73,78 +81,6 @@ GROUP = "_group"
 
 _Expressions: TypeAlias = tuple[tuple[str, str], ...]
 """The expressions of the user by column."""
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """A relation that is made before the last one: SQL, then perhaps a function; then kept."""
-
-    view: str
-    sql: str
-    function: Callable[[Any], Any] | None = None
-    columns: tuple[Column, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class OutputShape:
-    """Where an output's columns lie in the tagged relation: one slot for each column."""
-
-    stream: StreamName
-    tag: int
-    columns: tuple[Column, ...]
-    slots: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FallibleBox:
-    """A box that can fail: what it failed on comes out under a tag of its own.
-
-    `expressions` are those of the user by column (of a Filter: by port). `is_window`: it fails on
-    groups of its windows, else on records that it reads. The first slot has the number of the
-    failure, the second the row.
-    """
-
-    box: str
-    tag: int
-    expressions: tuple[tuple[str, str], ...]
-    slots: tuple[str, ...]
-    is_window: bool
-
-    def failure(self, number: int) -> tuple[str, str, FailureCause]:
-        """The column, its expression and the cause that a number stands for."""
-        at, cause = divmod(number, len(FailureCause))
-        return *self.expressions[at], FailureCause(cause)
-
-
-@dataclass(frozen=True, slots=True)
-class PaneShape:
-    """A box whose panes are given from outside too, and come out under a tag of their own."""
-
-    box: str
-    tag: int
-    columns: tuple[Column, ...]
-    slots: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CompiledFragment:
-    """What the step runs: statements in order, the last statement, and how to read its rows."""
-
-    statements: tuple[Statement, ...]
-    sql: str
-    outputs: tuple[OutputShape, ...]
-    fallible: tuple[FallibleBox, ...]
-    panes: tuple[PaneShape, ...] = ()
-
-
-def input_view(stream: StreamName) -> str:
-    """The name under which the step offers an input's records."""
-    return f"medusa_in_{stream}"
-
-
-def pane_view(box: str) -> str:
-    """The name under which the step offers the panes that a box has made before."""
-    return f"medusa_panes_{box}"
 
 
 def compile_fragment(
@@ -156,55 +92,34 @@ def compile_fragment(
 
 @dataclass
 class _Compiler:
-    """Collects relations by name, in an order in which each reads only earlier ones."""
+    """Adds the relations of each box, and its failed rows."""
 
     fragment: Fragment
     checked: CheckedNetwork
     panes: Collection[str]
-    relations: dict[str, str] = field(default_factory=dict)
-    reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    statements: list[Statement] = field(default_factory=list)
-    kept: set[str] = field(default_factory=set)
-    failures: list[_FailedRows] = field(default_factory=list)
-    filtered: dict[str, tuple[str, str]] = field(default_factory=dict)
+    relations: Relations = field(default_factory=Relations)
+    failures: list[FailedRows] = field(default_factory=list)
 
     def compile(self) -> CompiledFragment:
         """Every box in order, then all outputs and failures as one tagged relation."""
         for port, stream in self.fragment.inputs.items():
-            self._add(self._relation(port), f"SELECT * FROM {input_view(stream)}")
+            self.relations.add(self._relation(port), f"SELECT * FROM {input_view(stream)}")
         for box in self.fragment.boxes:
             self._add_box(box)
-        return self._last()
+        tagged = TaggedRelation(self.relations)
+        for stream, port in self.fragment.outputs.items():
+            tagged.add_output(stream, self._relation(port), self.checked.columns[port])
+        for failed in self.failures:
+            tagged.add_failed(failed)
+        for name in self.panes:
+            tagged.add_panes(name, f"{name}MADE", self.checked.columns[Port(name)])
+        return tagged.compiled()
 
     # relations
 
     def _relation(self, port: Port) -> str:
         # Names of boxes and ports have no capitals, so these differ from them.
         return f"{port.owner}P{port.port}"
-
-    def _add(self, name: str, sql: str, *reads: str) -> None:
-        self.relations[name], self.reads[name] = sql, reads
-
-    def _with(self, *names: str) -> str:
-        """The WITH clause that these relations need."""
-        needed: dict[str, None] = {}
-
-        def visit(name: str) -> None:
-            if name in needed or name in self.kept:
-                return
-            for read in self.reads[name]:
-                visit(read)
-            needed[name] = None
-
-        for name in names:
-            visit(name)
-        parts = [f"{name} AS ({self.relations[name]})" for name in needed]
-        return f"WITH {', '.join(parts)} " if parts else ""
-
-    def _keep(self, name: str) -> None:
-        """Make the relation a statement of its own, computed once."""
-        self.statements.append(Statement(name, f"{self._with(name)}SELECT * FROM {name}"))
-        self.kept.add(name)
 
     def _readers(self, port: Port) -> int:
         arcs = [a for a in self.fragment.network.box_arcs if a.start == port]
@@ -214,7 +129,7 @@ class _Compiler:
 
     def _is_costly(self, port: Port) -> bool:
         """Whether a box that is no Filter, Map or Union lies between the port and what is kept."""
-        if port in self.fragment.inputs or self._relation(port) in self.kept:
+        if port in self.fragment.inputs or self._relation(port) in self.relations.kept:
             return False
         box = self.fragment.network.box(port.owner)
         if not isinstance(box, Filter | Map | Union):
@@ -232,9 +147,9 @@ class _Compiler:
             case Map():
                 self._add_map(box, inputs[0])
             case Union():
-                columns = ", ".join(_names(self.checked.columns[Port(box.name)]))
+                columns = ", ".join(column_names(self.checked.columns[Port(box.name)]))
                 sql = " UNION ALL ".join(f"SELECT {columns}, {STIME} FROM {i}" for i in inputs)
-                self._add(self._relation(Port(box.name)), sql, *inputs)
+                self.relations.add(self._relation(Port(box.name)), sql, *inputs)
             case Aggregate() | Session():
                 self._add_aggregate(box, inputs[0])
             case Join():
@@ -257,8 +172,12 @@ class _Compiler:
                 assert_never(box)
         for port in (Port(box.name, p) for p in ports_of(box)):
             name = self._relation(port)
-            if name not in self.kept and self._readers(port) > 1 and self._is_costly(port):
-                self._keep(name)
+            if (
+                name not in self.relations.kept
+                and self._readers(port) > 1
+                and self._is_costly(port)
+            ):
+                self.relations.keep(name)
 
     def _add_filter(self, box: Filter, input_: str) -> None:
         checked = self.checked.boxes[box.name]
@@ -275,22 +194,22 @@ class _Compiler:
                 whens.append(f"WHEN {predicate.error} THEN {-1 - at}")
             whens.append(f"WHEN {predicate.sql} THEN {at}")
         case = f"{box.name}CASE"
-        self._add(case, f"SELECT *, CASE {' '.join(whens)} ELSE {last} END AS _case FROM {input_}",
-                  input_)  # fmt: skip
-        columns = ", ".join((*_names(self._columns_behind(box)), STIME))
+        cased = f"SELECT *, CASE {' '.join(whens)} ELSE {last} END AS _case FROM {input_}"
+        self.relations.add(case, cased, input_)
+        columns = ", ".join((*column_names(self._columns_behind(box)), STIME))
         for at, port_name in enumerate(ports_of(box)):
             name = self._relation(Port(box.name, port_name))
             self._filter(name, case, columns, f"_case = {at}")
         if any(p.error for _, p in cases):
             failed = f"{box.name}FAILED"
-            number = _number_of("-1 - _case", [p.failure for _, p in cases])
-            self._add(failed, f"SELECT {columns}, {number} AS {ERROR} FROM {case} "
+            number = failure_number_case("-1 - _case", [p.failure for _, p in cases])
+            self.relations.add(failed, f"SELECT {columns}, {number} AS {ERROR} FROM {case} "
                       "WHERE _case < 0", case)  # fmt: skip
             self._fails(box, failed, tuple(box.cases.items()))
 
     def _filter(self, name: str, input_: str, columns: str, predicate: str) -> None:
-        self._add(name, f"SELECT {columns} FROM {_where(input_, predicate)}", input_)
-        self.filtered[name] = (input_, predicate)
+        self.relations.add(name, f"SELECT {columns} FROM {rows_where(input_, predicate)}", input_)
+        self.relations.filtered[name] = (input_, predicate)
 
     def _add_map(self, box: Map, input_: str) -> None:
         checked = self.checked.boxes[box.name]
@@ -298,13 +217,15 @@ class _Compiler:
         expressions = checked.columns
         columns = ", ".join(f"{e.sql} AS `{name}`" for name, e in expressions)
         name = self._relation(Port(box.name))
-        whens = _whens([e.error for _, e in expressions])
+        whens = error_whens([e.error for _, e in expressions])
         if not whens:
-            self._add(name, f"SELECT {columns}, {STIME} FROM {input_}", input_)
+            self.relations.add(name, f"SELECT {columns}, {STIME} FROM {input_}", input_)
             return
         tried = f"{box.name}TRIED"
-        self._add(tried, f"SELECT *, CASE {whens} END AS {ERROR} FROM {input_}", input_)
-        self._add(name, f"SELECT {columns}, {STIME} FROM {tried} WHERE {ERROR} IS NULL", tried)
+        self.relations.add(tried, f"SELECT *, CASE {whens} END AS {ERROR} FROM {input_}", input_)
+        self.relations.add(
+            name, f"SELECT {columns}, {STIME} FROM {tried} WHERE {ERROR} IS NULL", tried
+        )
         self._add_failed(box, tried, [e.failure for _, e in expressions])
 
     def _add_aggregate(self, box: Aggregate | Session, input_: str) -> None:
@@ -315,12 +236,12 @@ class _Compiler:
         window = f"{box.name}WINDOW"
         if isinstance(box, Session):
             by, ends, bounds = box.by, WINDOW_END, [WINDOW, WINDOW_END]
-            self._add(window, self._in_sessions(box, good), good)
+            self.relations.add(window, self._in_sessions(box, good), good)
         else:
             by, is_fixed = box.group_by, box.calendar is None
             ends = f"{WINDOW} + {box.size_us}L" if is_fixed else WINDOW_END
             bounds = [WINDOW] if is_fixed else [WINDOW, WINDOW_END]
-            self._add(window, _windowed(box, good), good)
+            self.relations.add(window, _windowed(box, good), good)
         group = ", ".join((*bounds, *(f"`{g}`" for g in by)))
         grouped = self._grouped(box, checked.columns, window, group)
         columns = [f"timestamp_micros({WINDOW}) AS `window_start`"]
@@ -335,12 +256,12 @@ class _Compiler:
         if box.name in self.panes:
             assert not fails, "a partial value fails on nothing"
             made = f"{box.name}MADE"
-            self._add(made, sql, rows)
-            self._keep(made)
-            own = ", ".join((*_names(self.checked.columns[Port(box.name)]), STIME))
+            self.relations.add(made, sql, rows)
+            self.relations.keep(made)
+            own = ", ".join((*column_names(self.checked.columns[Port(box.name)]), STIME))
             given = f"SELECT {own} FROM {pane_view(box.name)}"
             name = self._relation(Port(box.name))
-            self._add(name, f"SELECT {own} FROM {made} UNION ALL {given}", made)
+            self.relations.add(name, f"SELECT {own} FROM {made} UNION ALL {given}", made)
             return
         self._add_rows(box, sql, rows, expressions if fails else None)
 
@@ -354,7 +275,7 @@ class _Compiler:
     ) -> _Grouped:
         """The aggregates of a box, and others, over the groups of a relation."""
         values = [e.sql for _, e in aggregates]
-        numbered = [sql for part in _numbered(aggregates) for sql in part]
+        numbered = [sql for part in numbered_failures(aggregates) for sql in part]
         whole = {c.name for c in self._columns_behind(box) if c.type in ("int", "bigint")}
         calls = [*(call for _, e in aggregates for call in e.calls), *also]
         rows, rewritten = self._count_distinct_first(
@@ -366,7 +287,7 @@ class _Compiler:
         return _Grouped(
             rows=rows,
             columns=tuple(f"{sql} AS `{name}`" for sql, (name, _) in named),
-            error=_error_of(pairs),
+            error=error_column(pairs),
             also=tuple(rewritten[end:]),
         )
 
@@ -380,15 +301,15 @@ class _Compiler:
         """The rows of a box; with `expressions`, those that failed on one go to quarantine."""
         name = self._relation(Port(box.name))
         if expressions is None:
-            self._add(name, sql, read)
+            self.relations.add(name, sql, read)
             return
         tried = f"{box.name}ROWS"
-        self._add(tried, sql, read)
-        self._keep(tried)
-        own = ", ".join((*_names(self.checked.columns[Port(box.name)]), STIME))
-        self._add(name, f"SELECT {own} FROM {tried} WHERE {ERROR} IS NULL", tried)
+        self.relations.add(tried, sql, read)
+        self.relations.keep(tried)
+        own = ", ".join((*column_names(self.checked.columns[Port(box.name)]), STIME))
+        self.relations.add(name, f"SELECT {own} FROM {tried} WHERE {ERROR} IS NULL", tried)
         failed = f"{box.name}FAILED_ROWS"
-        self._add(failed, f"SELECT * FROM {tried} WHERE {ERROR} IS NOT NULL", tried)
+        self.relations.add(failed, f"SELECT * FROM {tried} WHERE {ERROR} IS NOT NULL", tried)
         self._fails(box, failed, expressions, is_window=True)
 
     def _with_empty(
@@ -396,10 +317,12 @@ class _Compiler:
     ) -> tuple[str, str, bool]:
         """The groups with records, and the declared ones without; and which of them fail."""
         given = f"{box.name}EMITTED"
-        self._add(given, f"SELECT * FROM {input_view(stream_of(box.name))}")
+        self.relations.add(given, f"SELECT * FROM {input_view(stream_of(box.name))}")
         failures = ((at, e.failure) for at, e in enumerate(checked.of_empty))
         of_empty = " ".join(
-            f"WHEN {f.condition} THEN {_number(at, f)}" for at, f in failures if f is not None
+            f"WHEN {f.condition} THEN {failure_number(at, f)}"
+            for at, f in failures
+            if f is not None
         )
         columns = [f"timestamp_micros({STIME}) AS `window_start`"]
         columns += [f"`{g}`" for g in box.group_by]
@@ -414,10 +337,10 @@ class _Compiler:
             grouped = grouped if fails else f"SELECT *, {no_error} AS {ERROR} FROM ({grouped})"
             listed += [ERROR]
         with_records = f"{box.name}WITH_RECORDS"
-        self._add(with_records, grouped, rows)
+        self.relations.add(with_records, grouped, rows)
         both = f"{box.name}BOTH"
         own = ", ".join(listed)
-        self._add(
+        self.relations.add(
             both,
             f"SELECT {own}, 0 AS {EMITTED} FROM {with_records} UNION ALL "
             f"SELECT {own}, 1 AS {EMITTED} FROM (SELECT {', '.join(columns)} FROM {given})",
@@ -443,7 +366,9 @@ class _Compiler:
         name = f"{window}PARTS"
         parts = ", ".join((group, VALUE, *(f"{sql} AS {part}" for part, sql in two.partials)))
         valued = f"SELECT *, {two.value} AS {VALUE} FROM {window}"
-        self._add(name, f"SELECT {parts} FROM ({valued}) GROUP BY {group}, {VALUE}", window)
+        self.relations.add(
+            name, f"SELECT {parts} FROM ({valued}) GROUP BY {group}, {VALUE}", window
+        )
         return name, list(two.expressions)
 
     def _in_shares(
@@ -460,7 +385,7 @@ class _Compiler:
         valued = f"SELECT *, {', '.join(columns)} FROM ({shared})"
         keys = ", ".join((group, SHARE, *(f"{VALUE}{at + 1}" for at in range(len(columns)))))
         parts = ", ".join((keys, *(f"{sql} AS {part}" for part, sql in shares.partials)))
-        self._add(name, f"SELECT {parts} FROM ({valued}) GROUP BY {keys}", window)
+        self.relations.add(name, f"SELECT {parts} FROM ({valued}) GROUP BY {keys}", window)
         return name, list(shares.expressions)
 
     def _in_sessions(self, box: Session, input_: str) -> str:
@@ -476,13 +401,13 @@ class _Compiler:
         input_: str,
     ) -> str:
         """The records that a box can use; those it fails on go to quarantine."""
-        whens = _whens([e.record_error for _, e in aggregates])
+        whens = error_whens([e.record_error for _, e in aggregates])
         if not whens:
             return input_
         tried, good = f"{box.name}TRIED", f"{box.name}GOOD"
-        self._add(tried, f"SELECT *, CASE {whens} END AS {ERROR} FROM {input_}", input_)
-        columns = ", ".join((*_names(self._columns_behind(box)), STIME))
-        self._add(good, f"SELECT {columns} FROM {tried} WHERE {ERROR} IS NULL", tried)
+        self.relations.add(tried, f"SELECT *, CASE {whens} END AS {ERROR} FROM {input_}", input_)
+        columns = ", ".join((*column_names(self._columns_behind(box)), STIME))
+        self.relations.add(good, f"SELECT {columns} FROM {tried} WHERE {ERROR} IS NULL", tried)
         self._add_failed(box, tried, [e.record_failure for _, e in aggregates], expressions)
         return good
 
@@ -502,29 +427,29 @@ class _Compiler:
                 kind, at = f"LEFT {box.how.upper()}", certain
         sql = f"SELECT {columns}, {at} AS {STIME} FROM {left} AS l {kind} JOIN {right} AS r "
         name = self._relation(Port(box.name))
-        self._add(name, f"{sql} ON {keys} AND {within}", left, right)
+        self.relations.add(name, f"{sql} ON {keys} AND {within}", left, right)
 
     def _add_lookup(self, box: Lookup, input_: str, table: str) -> None:
         checked = self.checked.boxes[box.name]
         assert isinstance(checked, CheckedLookup)
         name = self._relation(Port(box.name))
-        self._add(name, looked_up(checked, input_, table), input_, table)
+        self.relations.add(name, looked_up(checked, input_, table), input_, table)
 
     def _add_resample(self, box: Resample, input_: str) -> None:
         checked = self.checked.boxes[box.name]
         assert isinstance(checked, CheckedResample)
-        self._add(self._relation(Port(box.name)), resampled(checked, input_), input_)
+        self.relations.add(self._relation(Port(box.name)), resampled(checked, input_), input_)
 
     def _add_rank(self, box: Rank, input_: str) -> None:
         window, ranked = f"{box.name}WINDOW", f"{box.name}RANKED"
-        self._add(window, _windowed(box, input_), input_)
+        self.relations.add(window, _windowed(box, input_), input_)
         types = {column.name: column.type for column in self._columns_behind(box)}
         order = [
             f"{one_zero(f'`{name}`', types[name])} {'DESC' if is_descending else 'ASC'} NULLS LAST"
             for name, is_descending in box.keys
         ]
         number = self._row_number(box, WINDOW, box.group_by, order)
-        self._add(ranked, f"SELECT *, {number} AS {RANK} FROM {window}", window)
+        self.relations.add(ranked, f"SELECT *, {number} AS {RANK} FROM {window}", window)
         special = {
             WINDOW_START: f"timestamp_micros({WINDOW})",
             box.column: f"CAST({RANK} AS BIGINT)",
@@ -534,23 +459,23 @@ class _Compiler:
             for c in self.checked.columns[Port(box.name)]
         )
         sql = f"SELECT {columns}, {WINDOW} + {box.size_us - 1}L AS {STIME} FROM {ranked}"
-        self._add(self._relation(Port(box.name)), f"{sql} WHERE {RANK} <= {box.k}", ranked)
+        self.relations.add(self._relation(Port(box.name)), f"{sql} WHERE {RANK} <= {box.k}", ranked)
 
     def _add_deduplicate(self, box: Deduplicate, input_: str) -> None:
         numbered = f"{box.name}NUMBERED"
         number = self._row_number(box, _span(box), box.by)
-        self._add(numbered, f"SELECT *, {number} AS {RANK} FROM {input_}", input_)
-        columns = ", ".join((*_names(self._columns_behind(box)), STIME))
+        self.relations.add(numbered, f"SELECT *, {number} AS {RANK} FROM {input_}", input_)
+        columns = ", ".join((*column_names(self._columns_behind(box)), STIME))
         first = f"SELECT {columns} FROM {numbered} WHERE {RANK} = 1"
-        self._add(self._relation(Port(box.name)), first, numbered)
+        self.relations.add(self._relation(Port(box.name)), first, numbered)
 
     def _add_running(self, box: Running, input_: str) -> None:
         checked = self.checked.boxes[box.name]
         assert isinstance(checked, CheckedRunning)
         expressions = tuple(box.columns.items())
         good = self._add_records_of(box, checked.columns, expressions, input_)
-        error = _error_of(_numbered(checked.columns))
-        columns = [*_names(self._columns_behind(box))]
+        error = error_column(numbered_failures(checked.columns))
+        columns = [*column_names(self._columns_behind(box))]
         columns += [f"{e.sql} AS `{name}`" for name, e in checked.columns]
         columns += [STIME, *error]
         records = f"{self._in_order(box, _span(box), box.by)} ROWS UNBOUNDED PRECEDING"
@@ -566,7 +491,7 @@ class _Compiler:
         number = self._row_number(box, WINDOW, box.by)
         spanned = f"SELECT *, {_span(box)} AS {WINDOW} FROM {good}"
         sql = f"SELECT *, ({number} - 1) div {box.n} AS {GROUP} FROM ({spanned})"
-        self._add(numbered, sql, good)
+        self.relations.add(numbered, sql, good)
         keys = [f"`{name}`" for name in box.by]
         group = ", ".join((WINDOW, *keys, GROUP))
         grouped = self._grouped(box, checked.columns, numbered, group, _LAST, _COUNT)
@@ -604,9 +529,9 @@ class _Compiler:
     ) -> None:  # fmt: skip
         """The records that were tried and on which an expression failed."""
         failed = f"{box.name}FAILED"
-        columns = ", ".join((*_names(self._columns_behind(box)), STIME))
-        number = _number_of(ERROR, failures)
-        self._add(
+        columns = ", ".join((*column_names(self._columns_behind(box)), STIME))
+        number = failure_number_case(ERROR, failures)
+        self.relations.add(
             failed,
             f"SELECT {columns}, {number} AS {ERROR} FROM {tried} WHERE {ERROR} IS NOT NULL",
             tried,
@@ -615,10 +540,10 @@ class _Compiler:
 
     def _add_function(self, box: Function, input_: str) -> None:
         name = self._relation(Port(box.name))
-        sql = f"{self._with(input_)}SELECT * FROM {input_}"
+        sql = f"{self.relations.with_clause(input_)}SELECT * FROM {input_}"
         columns = self.checked.columns[Port(box.name)]
-        self.statements.append(Statement(name, sql, box.function, columns))
-        self.kept.add(name)
+        self.relations.statements.append(Statement(name, sql, box.function, columns))
+        self.relations.kept.add(name)
 
     def _columns_behind(
         self, box: Filter | Map | Aggregate | Session | Rank | Deduplicate | Running | Every
@@ -630,56 +555,8 @@ class _Compiler:
         expressions: _Expressions, *, is_window: bool = False,
     ) -> None:  # fmt: skip
         columns = self.checked.columns[Port(box.name)] if is_window else self._columns_behind(box)
-        row = ", ".join((*_names(columns), STIME))
-        self.failures.append(_FailedRows(box.name, relation, row, expressions, is_window))
-
-    # the tagged relation
-
-    def _last(self) -> CompiledFragment:
-        slots = _Slots()
-        outputs, fallible = [], []
-        branches: dict[str, _Branch] = {}
-        for tag, (stream, port) in enumerate(self.fragment.outputs.items()):
-            columns = self.checked.columns[port]
-            shape = OutputShape(stream, tag, columns, slots.take([c.type for c in columns]))
-            outputs.append(shape)
-            relation, predicates = self._unfiltered(self._relation(port))
-            # A filter keeps the columns, so that all outputs of one branch fill the same slots.
-            by_slot = dict(zip(shape.slots, _names(columns), strict=True))
-            branch = branches.setdefault(relation, _Branch(relation, by_slot))
-            branch.predicates[str(tag)] = predicates
-        for at, failed in enumerate(self.failures):
-            taken = slots.take(["int", "string"])
-            tag = -1 - at
-            fallible.append(
-                FallibleBox(failed.box, tag, failed.expressions, taken, failed.is_window)
-            )
-            by_slot = {taken[0]: ERROR, taken[1]: f"to_json(struct({failed.row}))"}
-            branches[str(tag)] = _Branch(failed.relation, by_slot, {str(tag): []})
-        panes: list[PaneShape] = []
-        for box in self.panes:
-            columns = self.checked.columns[Port(box)]
-            tag = len(outputs) + len(panes)
-            pane = PaneShape(box, tag, columns, slots.take([c.type for c in columns]))
-            panes.append(pane)
-            by_slot = dict(zip(pane.slots, _names(columns), strict=True))
-            branches[f"{box} panes"] = _Branch(f"{box}MADE", by_slot, {str(tag): []})
-        selects = " UNION ALL ".join(b.sql(slots) for b in branches.values())
-        return CompiledFragment(
-            statements=tuple(self.statements),
-            sql=self._with(*(b.relation for b in branches.values())) + selects,
-            outputs=tuple(outputs),
-            fallible=tuple(fallible),
-            panes=tuple(panes),
-        )
-
-    def _unfiltered(self, relation: str) -> tuple[str, list[str]]:
-        """What lies before the last filters of a relation, and these."""
-        predicates: list[str] = []
-        while relation in self.filtered and relation not in self.kept:
-            relation, predicate = self.filtered[relation]
-            predicates.append(predicate)
-        return relation, predicates
+        row = ", ".join((*column_names(columns), STIME))
+        self.failures.append(FailedRows(box.name, relation, row, expressions, is_window))
 
 
 _LAST = AggregateCall(
@@ -701,107 +578,6 @@ class _Grouped:
     columns: tuple[str, ...]
     error: tuple[str, ...]
     also: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _FailedRows:
-    """A relation of failed rows with the number of the failure; `row` lists their columns."""
-
-    box: str
-    relation: str
-    row: str
-    expressions: tuple[tuple[str, str], ...]
-    is_window: bool
-
-
-@dataclass
-class _Branch:
-    """A relation whose rows go to one or more outputs, each with the filters before it."""
-
-    relation: str
-    by_slot: Mapping[str, str]
-    predicates: dict[str, list[str]] = field(default_factory=dict)
-
-    def sql(self, slots: _Slots) -> str:
-        """Its rows, each once for every tag whose filters it passes."""
-        columns = ", ".join(slots.columns(self.by_slot))
-        if len(self.predicates) == 1:
-            ((tag, predicates),) = self.predicates.items()
-            rows = _where(self.relation, _all(predicates)) if predicates else self.relation
-            return f"SELECT {tag} AS {TAG}, {STIME}, {columns} FROM {rows}"
-        tags = ", ".join(f"IF({_all(p)}, {tag}, NULL)" for tag, p in self.predicates.items())
-        tagged = f"SELECT *, explode(array_compact(array({tags}))) AS {TAG} FROM {self.relation}"
-        return f"SELECT {TAG}, {STIME}, {columns} FROM ({tagged})"
-
-
-def _where(relation: str, predicate: str) -> str:
-    """The rows of a relation that fulfil a predicate, as what follows FROM.
-
-    The alias is needed: Spark reads `x WHERE (y)` as the relation x under the alias WHERE, whose
-    one column is named y.
-    """
-    return f"{relation} AS {relation} WHERE {predicate}"
-
-
-def _all(predicates: Sequence[str]) -> str:
-    return " AND ".join(f"({p})" for p in predicates) or "TRUE"
-
-
-@dataclass
-class _Slots:
-    """The columns of the tagged relation: as many of each type as one output has at most."""
-
-    types: dict[str, str] = field(default_factory=dict)
-
-    def take(self, types: list[str]) -> tuple[str, ...]:
-        """One slot for each type, shared with other outputs but not within one."""
-        taken: list[str] = []
-        for type_ in types:
-            free = (s for s, t in self.types.items() if t == type_ and s not in taken)
-            slot = next(free, None) or f"_c{len(self.types)}"
-            self.types[slot] = type_
-            taken.append(slot)
-        return tuple(taken)
-
-    def columns(self, by_slot: Mapping[str, str]) -> Iterator[str]:
-        """Every slot as a column: the given expression or a NULL of its type."""
-        for slot, type_ in self.types.items():
-            yield f"{by_slot.get(slot, f'CAST(NULL AS {type_})')} AS {slot}"
-
-
-def _whens(errors: Sequence[str | None]) -> str:
-    """WHEN branches that give the number of the first expression that failed; "" if none can."""
-    return " ".join(f"WHEN {error} THEN {at}" for at, error in enumerate(errors) if error)
-
-
-def _numbered(
-    aggregates: Sequence[tuple[str, CompiledAggregate]],
-) -> Iterator[tuple[str, str]]:
-    """For each value that can fail: the condition, and the number of the failure."""
-    for at, (_, aggregate) in enumerate(aggregates):
-        if aggregate.failure is not None:
-            yield aggregate.failure.condition, _number(at, aggregate.failure)
-
-
-def _error_of(numbered: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """The column with the number of the first failure; none if no value can fail."""
-    whens = " ".join(f"WHEN {condition} THEN {number}" for condition, number in numbered)
-    return (f"CASE {whens} END AS {ERROR}",) if whens else ()
-
-
-def _number(at: int, failure: Failure) -> str:
-    """The number of a failure of the expression `at`, in SQL, for where it failed."""
-    first = at * len(FailureCause)
-    if isinstance(failure.cause, FailureCause):
-        return str(first + failure.cause)
-    return f"({first} + {failure.cause})"
-
-
-def _number_of(at: str, failures: Sequence[Failure | None]) -> str:
-    """The number of the failure in SQL, for rows on which the expression `at` failed."""
-    numbers = {n: _number(n, failure) for n, failure in enumerate(failures) if failure}
-    whens = " ".join(f"WHEN {n} THEN {number}" for n, number in numbers.items())
-    return f"CASE {at} {whens} END"
 
 
 def _by_column(checked: CheckedAggregate | CheckedSession) -> _Expressions:
@@ -826,7 +602,3 @@ def _windowed(box: Aggregate | Rank, input_: str) -> str:
     more = f"({box.size_us - 1}L - pmod({STIME}, {advance_us}L)) div {advance_us}L"
     windows = f"sequence({last} - ({more}) * {advance_us}L, {last}, {advance_us}L)"
     return f"SELECT *, explode({windows}) AS {WINDOW} FROM {input_}"
-
-
-def _names(columns: tuple[Column, ...]) -> tuple[str, ...]:
-    return tuple(f"`{c.name}`" for c in columns)

@@ -25,7 +25,8 @@ from medusa_core.names import StreamName
 from pipelines.base.failpoints import reached
 from pipelines.base.phase_times import Phases
 from pipelines.language.check import CheckedNetwork
-from pipelines.spark.compiler import CompiledFragment, Statement, compile_fragment, input_view
+from pipelines.spark.compiled_fragment import CompiledFragment, Statement, input_view
+from pipelines.spark.compiler import compile_fragment
 from pipelines.spark.execution_mode import RESULT_ROWS_IN_DRIVER_MAX, ExecutionMode
 from pipelines.spark.failures import spark_errors
 from pipelines.spark.inputs import InputRecords, handed_over, open_relation, read_table

@@ -24,7 +24,7 @@ from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from pipelines.language.check import CheckedNetwork
 from pipelines.language.pane_fragments import PaneFragments, PanesOf, kept_panes
-from pipelines.spark.compiler import CompiledFragment
+from pipelines.spark.compiled_fragment import CompiledFragment
 from pipelines.spark.inputs import InputRecords, input_records
 from pipelines.spark.job import EVERYTHING, FragmentJobs
 from pipelines.spark.pane_files import LeftPanes, PaneFiles, PaneRows, contents, taken_of

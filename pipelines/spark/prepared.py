@@ -32,7 +32,7 @@ import pyarrow.parquet as pq
 from medusa_core.columns import Column
 from medusa_core.errors import Unavailable
 from medusa_core.names import StreamName
-from pipelines.spark.compiler import CompiledFragment, input_view, pane_view
+from pipelines.spark.compiled_fragment import CompiledFragment, input_view, pane_view
 from pipelines.storage.arrow_schema import STIME, record_schema
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from medusa_core.segments import SegmentFile
 from pipelines.language.failure_causes import FailureCause
-from pipelines.spark.compiler import TAG, CompiledFragment, FallibleBox, OutputShape
+from pipelines.spark.compiled_fragment import TAG, CompiledFragment, FallibleBox, OutputShape
 from pipelines.storage.arrow_digests import digests_by_bucket
 from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema
 from pipelines.storage.segment_files import new_attempt, write_file

@@ -28,7 +28,8 @@ from medusa_core.segments import SegmentFile
 from pipelines.base.failpoints import reached
 from pipelines.base.phase_times import Phases
 from pipelines.language.fragment_shapes import Shape, Shaped
-from pipelines.spark.compiler import TAG, FallibleBox, OutputShape, compile_fragment
+from pipelines.spark.compiled_fragment import TAG, FallibleBox, OutputShape
+from pipelines.spark.compiler import compile_fragment
 from pipelines.spark.inputs import InputRecords, read_table
 from pipelines.spark.job import jobs_of_verification, ordinary_table, verification_jobs
 from pipelines.spark.job_verification import (

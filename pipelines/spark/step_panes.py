@@ -29,7 +29,7 @@ from medusa_core.network import (
     inputs_of,
 )
 from medusa_core.segments import Read, Segment
-from pipelines.spark.compiler import TAG, PaneShape
+from pipelines.spark.compiled_fragment import TAG, PaneShape
 from pipelines.storage.arrow_schema import STIME, record_schema
 
 ROWS_MAX = 1_000_000

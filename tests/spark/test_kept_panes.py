@@ -13,7 +13,7 @@ from medusa_core.digest import Digest
 from medusa_core.knowledge import Knowledge
 from medusa_core.names import Participant
 from medusa_core.segments import Segment
-from pipelines.spark.compiler import TAG, PaneShape
+from pipelines.spark.compiled_fragment import TAG, PaneShape
 from pipelines.spark.step_panes import StepPanes
 from pipelines.storage.arrow_schema import STIME
 from tests.core import builders as a

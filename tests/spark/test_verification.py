@@ -20,7 +20,7 @@ from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from medusa_core.network import Aggregate, Box, Filter, Map, Network, Output, Source, Union
 from pipelines.spark import job_verification, pane_cache, prepared
-from pipelines.spark.compiler import TAG
+from pipelines.spark.compiled_fragment import TAG
 from pipelines.spark.execution_mode import ExecutionMode
 from pipelines.spark.job_verification import Contents, Records, Verification
 from pipelines.spark.results import StepResult

@@ -1,0 +1,85 @@
+"""A compiled fragment: what a step runs, and where it finds each row in what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from medusa_core.columns import Column
+from medusa_core.names import StreamName
+from pipelines.language.failure_causes import FailureCause
+
+TAG = "_output"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A relation that is made before the last one: SQL, then perhaps a function; then kept."""
+
+    view: str
+    sql: str
+    function: Callable[[Any], Any] | None = None
+    columns: tuple[Column, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OutputShape:
+    """Where an output's columns lie in the tagged relation: one slot for each column."""
+
+    stream: StreamName
+    tag: int
+    columns: tuple[Column, ...]
+    slots: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FallibleBox:
+    """A box that can fail: what it failed on comes out under a tag of its own.
+
+    `expressions` are those of the user by column (of a Filter: by port). `is_window`: it fails on
+    groups of its windows, else on records that it reads. The first slot has the number of the
+    failure, the second the row.
+    """
+
+    box: str
+    tag: int
+    expressions: tuple[tuple[str, str], ...]
+    slots: tuple[str, ...]
+    is_window: bool
+
+    def failure(self, number: int) -> tuple[str, str, FailureCause]:
+        """The column, its expression and the cause that a number stands for."""
+        at, cause = divmod(number, len(FailureCause))
+        return *self.expressions[at], FailureCause(cause)
+
+
+@dataclass(frozen=True, slots=True)
+class PaneShape:
+    """A box whose panes are given from outside too, and come out under a tag of their own."""
+
+    box: str
+    tag: int
+    columns: tuple[Column, ...]
+    slots: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledFragment:
+    """What the step runs: statements in order, the last statement, and how to read its rows."""
+
+    statements: tuple[Statement, ...]
+    sql: str
+    outputs: tuple[OutputShape, ...]
+    fallible: tuple[FallibleBox, ...]
+    panes: tuple[PaneShape, ...] = ()
+
+
+def input_view(stream: StreamName) -> str:
+    """The name under which the step offers an input's records."""
+    return f"medusa_in_{stream}"
+
+
+def pane_view(box: str) -> str:
+    """The name under which the step offers the panes that a box has made before."""
+    return f"medusa_panes_{box}"
