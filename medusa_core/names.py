@@ -26,12 +26,17 @@ NAME_PATTERN = rf"[a-z][a-z0-9_]{{0,{NAME_LENGTH_MAX - 1}}}"
 _NAME = re.compile(NAME_PATTERN)
 
 
+def is_name(name: object) -> bool:
+    """Whether a value is a valid name, as `check_name` says."""
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None
+
+
 def check_name(kind: str, name: str) -> str:
     """Return `name` if it is valid: a lower-case letter, then letters, digits and `_`, 63 at most.
 
     Raises Refused, naming the kind and the name.
     """
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not is_name(name):
         raise Refused(
             f"{kind} {name!r} is not a name: begin with a lower-case letter, continue with "
             f"lower-case letters, digits and '_', {NAME_LENGTH_MAX} characters at most"

@@ -9,6 +9,7 @@ windows, widths. Columns, types and functions are checked where a parser is at h
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, assert_never, get_args
@@ -32,7 +33,7 @@ from medusa_core.joins import Join as Join
 from medusa_core.joins import check_join
 from medusa_core.lookups import Lookup as Lookup
 from medusa_core.lookups import check_lookup
-from medusa_core.names import StreamName, check_name
+from medusa_core.names import StreamName, check_name, is_name
 from medusa_core.network_fields import check_fields, check_unit
 from medusa_core.ranks import Rank as Rank
 from medusa_core.ranks import check_rank
@@ -357,7 +358,7 @@ class Network:
         box = self._box_of.get(owner)
         if box is None:
             names = [part.name for part in (*self.sources, *self.boxes)]
-            near = did_you_mean(owner, names, "a dangling arc")
+            near = did_you_mean(owner, names, f"there are {', '.join(names)}")
             raise Refused(
                 f"{required_by} of network {self.name} reads {reference!r}, which is neither a "
                 f"source nor a box: {near}"
@@ -526,11 +527,18 @@ def check_box(box: Box) -> None:
                 raise Refused(f"filter {box.name} has two ports named {box.otherwise!r}")
         case Aggregate():
             check_windows(box)
-            for name in (*box.group_by, *box.columns):
+            for name in box.group_by:
+                if not is_name(name):
+                    raise Refused(
+                        f"aggregate {box.name} groups by {name!r}, which is not the name of a "
+                        "column: compute it in a map before"
+                    )
+            for name in box.columns:
                 check_name(f"column of aggregate {box.name},", name)
             names = ["window_start", *box.group_by, *box.columns]
-            if len(set(names)) < len(names):
-                raise Refused(f"aggregate {box.name} has two columns of one name among {names}")
+            for name, count in Counter(names).items():
+                if count > 1:
+                    raise Refused(f"aggregate {box.name} has two columns {name!r}: rename one")
             check_empty(f"aggregate {box.name}", box.empty, box.group_by, box.keys)
         case Session():
             check_session(box)
@@ -557,10 +565,15 @@ def check_box(box: Box) -> None:
         case Function():
             declare_columns(f"function {box.name!r}", box.columns)
             if not callable(box.function):
-                raise Refused(f"function {box.name} has no function to call")
+                raise Refused(
+                    f"function {box.name} has {box.function!r} to call: write function=f, a "
+                    "function of Python"
+                )
         case Union():
             if len(box.inputs) < 2:
-                raise Refused(f"union {box.name} needs at least two inputs")
+                raise Refused(
+                    f"union {box.name} has fewer than two inputs: write inputs=('…', '…')"
+                )
 
 
 def check_windows(box: Aggregate) -> None:
@@ -671,5 +684,5 @@ def check_every_box_is_used(network: Network) -> None:
             kind = "source" if isinstance(part, Source) else "box"
             raise Refused(
                 f"{kind} {part.name} of network {network.name} is read by no box and no output: "
-                "a dangling arc"
+                "remove it, or read it"
             )

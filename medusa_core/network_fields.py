@@ -66,6 +66,10 @@ def _check_tuple(part: object, field: str, value: object) -> None:
 
 
 def _check_text(part: object, field: str, value: object) -> None:
+    name = getattr(value, "name", None)
+    if isinstance(name, str):
+        kind = type(value).__name__
+        raise _refused(part, field, f"is a {kind}", f"write its name, {field}={name!r}")
     if not isinstance(value, str):
         raise _refused(part, field, f"is {value!r}", "write one text in quotes")
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from medusa_core.columns import Column, decimal_shape
+from pipelines.base.time_text import counted
 from pipelines.language import coercion
 from pipelines.language.calls import Scalars
 from pipelines.language.compiled_terms import Term, both, first_in_order
@@ -274,7 +275,9 @@ class Aggregates(Scalars):
             least, most = 2, 3
         if not least <= len(terms) <= most:
             takes = str(least) if least == most else f"{least} to {most}"
-            raise self.scope.refused(f"gives {name} {len(terms)} arguments, but it takes {takes}")
+            given = counted(len(terms), "argument")
+            hint = "; write count(*) for the number of records" if name == "count" else ""
+            raise self.scope.refused(f"gives {name} {given}, but it takes {takes}{hint}")
 
     def value(self, call: _Call, ignores_nulls: bool) -> Term:
         """The SQL of one aggregate function."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from pipelines.base.time_text import counted
 from pipelines.language import coercion
 from pipelines.language.compiled_terms import Term, strict
 from pipelines.language.constants import complaint, groups_of, not_a_replacement
@@ -47,7 +48,7 @@ class Scalars(Operators):
             raise self.scope.refused(f"uses {name}, which is refused: it {REFUSED[name]}")
         if name in AGGREGATES:
             raise self.scope.refused(
-                f"uses {name}, which needs many rows: put it into an aggregate"
+                f"uses {name}, which needs many rows: compute it in an aggregate before"
             )
         near = suggestion(name, self.known_functions())
         raise self.scope.refused(f"uses {name}, not on the list of functions{near}")
@@ -87,7 +88,7 @@ class Scalars(Operators):
             most = "or more" if repeats else f"to {len(kinds)}" if len(kinds) > least else ""
             expected = " ".join(part for part in (str(least), most) if part)
             raise self.scope.refused(
-                f"gives {function.name} {given} arguments, but it takes {expected}"
+                f"gives {function.name} {counted(given, 'argument')}, but it takes {expected}"
             )
         return kinds[:given]
 
@@ -174,14 +175,15 @@ class Scalars(Operators):
         }  # fmt: skip
         if name in _TRIED:
             if len(arguments) != 2:
-                raise self.scope.refused(f"gives {name} {len(arguments)} arguments, but it takes 2")
+                given = counted(len(arguments), "argument")
+                raise self.scope.refused(f"gives {name} {given}, but it takes 2")
             left, right = (self.term(node) for node in arguments)
             return self.arithmetic((_TRIED[name], name), left, right, tried=True)
         least, most, rule = rules[name]
         if not least <= len(arguments) <= most:
             takes = str(least) if least == most else f"{least} to {most}"
             raise self.scope.refused(
-                f"gives {name} {len(arguments)} arguments, but it takes {takes}"
+                f"gives {name} {counted(len(arguments), 'argument')}, but it takes {takes}"
             )
         return rule(arguments)
 

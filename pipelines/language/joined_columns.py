@@ -89,7 +89,8 @@ def _key(owner: str, side: JoinedSide, name: str) -> Column:
     column = side.column(name)
     if column is None:
         raise Refused(
-            f"{owner} has the key {name!r}, which is not a column of {side.name}{side.hint(name)}"
+            f"{owner} has the key {name!r}, which is not a column of {side.name}{side.hint(name)}; "
+            "where the names differ, write 'this = that'"
         )
     if name in side.inexact:
         named, advice = inexact_values(side.columns, {name}, "in a map before it")

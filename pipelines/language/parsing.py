@@ -139,6 +139,8 @@ def _check_tokens(
         match token.token_type:
             case TokenType.SEMICOLON:
                 raise refused("has a `;`: write one expression", token.start)
+            case TokenType.DAMP:
+                raise refused("has `&&`: write AND", token.start)
             case TokenType.STRING:
                 escape = _ESCAPES.search(written.replace("\\\\", "  "))
                 if escape:

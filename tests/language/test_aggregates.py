@@ -234,7 +234,7 @@ def test_ties_are_not_decided_by_a_column_that_differs_from_run_to_run(text: str
         ("sum(s)", "gives sum a string, but it takes number"),
         ("sum(w)", "whose sum may overflow on the way: cast it to at most 28 digits"),
         ("sum(n, n)", "gives sum 2 arguments, but it takes 1"),
-        ("min_by(s)", "gives min_by 1 arguments, but it takes 2"),
+        ("min_by(s)", "gives min_by 1 argument, but it takes 2"),
         ("summ(n)", "uses summ, not on the list of functions; did you mean 'sum'?"),
         ("any_value(n)", "may pick another row each time: use first(x), min(x) or max(x)"),
         ("mode(n)", "uses mode, which is refused"),

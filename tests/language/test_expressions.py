@@ -137,7 +137,7 @@ BAD = [
     ("java_method('a', 'b')", "uses java_method, which is refused: it runs code"),
     ("reflect('a', 'b')", "uses reflect, which is refused"),
     ("sum(small) over ()", "uses a window function (OVER): put an aggregate box before this one"),
-    ("sum(small)", "uses sum, which needs many rows: put it into an aggregate"),
+    ("sum(small)", "uses sum, which needs many rows: compute it in an aggregate before"),
     ("transform(split(orig_h, ','), x -> x)", "uses transform, not on the list of functions"),
     ("orig_h -> 'a'", "uses `->`: for a field of a JSON text use get_json_object"),
     ("at + interval 5 minutes", "has an interval"),
@@ -224,5 +224,5 @@ def test_a_condition_must_be_boolean() -> None:
 def test_a_text_with_a_time_alone_never_takes_its_date_from_the_clock() -> None:
     compiled = compile_expression("cast(orig_h as timestamp)", COLUMNS, where=WHERE)
     assert "RLIKE '^[^0-9A-Za-z]*([Tt]|[0-9]{1,2}:)', NULL" in compiled.sql
-    with pytest.raises(Refused, match="to_timestamp 1 arguments, but it takes 2"):
+    with pytest.raises(Refused, match="to_timestamp 1 argument, but it takes 2"):
         compile_expression("to_timestamp(orig_h)", COLUMNS, where=WHERE)

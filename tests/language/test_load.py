@@ -165,7 +165,7 @@ network = Network(
     ("right", "wrong", "sentence"),
     [
         ("size=", "sise=", "Aggregate has no field sise: did you mean 'size'?"),
-        ('name="counts", ', "", "Aggregate lacks name: write name=value for each"),
+        ('name="counts", ', "", "Aggregate lacks name: write, for instance, name='…'"),
         ('"count(*)"}),)', '"count(*)"}))', r"write a comma behind it, boxes=(Aggregate(…),)"),
         ("Aggregate, N", "Aggregate, Sort, N", "there is no Sort in a network: its parts are"),
         ("Aggregate, N", "Aggregate, join, N", "no join in a network: its parts are Network, "),
