@@ -51,7 +51,7 @@ def describe_box(box: Box) -> str:
         case Rank():
             groups = f" per {', '.join(box.group_by)}" if box.group_by else ""
             order = ", ".join(box.order) or "event time"
-            return f"Rank {box.windows_shown}{groups}: first {box.k} by {order}"
+            return f"Rank {box.windows_shown}{groups}: {box.number_shown} by {order}"
         case Deduplicate():
             return f"Deduplicate first per {', '.join(box.by)} within {box.within}"
         case Running():

@@ -1,4 +1,7 @@
-"""Rank: the first k records of each window and group, in an order that the box declares.
+"""Rank: the records of each window and group in an order that the box declares, or the first k.
+
+Without `k` it is the Sort of Aurora (Abadi et al., The VLDB Journal 2003, section 2.2: BSort)
+over a window: a stream has no order, so the place of a record is a column.
 
 The rule for times is that of an Aggregate. A record at t is ranked in every window
 [i * advance, i * advance + size) that holds t. A row of the window lies at its end - 1 us, so that
@@ -52,7 +55,8 @@ _DIRECTIONS = ("asc", "desc")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rank:
-    """Windows [i * advance, i * advance + size) of event time, per group: the first k records.
+    """Windows [i * advance, i * advance + size) of event time, per group: the first `k` records,
+    or all.
 
     `order` names the columns to order by, the first one first: `"price desc"`, or `"at"` for
     ascending. NULL comes last in both directions, and ties are decided by the canonical order,
@@ -69,7 +73,7 @@ class Rank:
     advance: str | None = None
     group_by: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
-    k: int
+    k: int | None = None
     column: str = "rank"
     fragment: str = "main"
 
@@ -82,6 +86,11 @@ class Rank:
     def advance_us(self) -> int:
         """Distance between the starts of two windows in microseconds."""
         return self.size_us if self.advance is None else parse_duration_us(self.advance)
+
+    @property
+    def number_shown(self) -> str:
+        """How many records of a window and group are ranked, for people."""
+        return "all" if self.k is None else f"first {self.k}"
 
     @property
     def windows_shown(self) -> str:
@@ -98,10 +107,11 @@ class Rank:
 def check_rank(box: Rank) -> None:
     """Refuse a Rank whose own parameters cannot be, naming it; its windows are checked apart."""
     owner = f"rank {box.name}"
-    if isinstance(box.k, bool) or not isinstance(box.k, int) or not 1 <= box.k <= K_MAX:
+    is_count = isinstance(box.k, int) and not isinstance(box.k, bool) and 1 <= box.k <= K_MAX
+    if box.k is not None and not is_count:
         raise Refused(
             f"k of {owner} is {box.k!r}: write how many records of a window and group are ranked, "
-            f"a whole number from 1 to {K_MAX:,}"
+            f"a whole number from 1 to {K_MAX:,}, or leave it out for all"
         )
     check_name(f"column of {owner},", box.column)
     for name in box.group_by:

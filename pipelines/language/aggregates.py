@@ -23,7 +23,6 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from medusa_core.columns import Column, decimal_shape
-from pipelines.base.time_text import counted
 from pipelines.language import coercion
 from pipelines.language.calls import Scalars
 from pipelines.language.compiled_terms import Term, both, first_in_order
@@ -32,7 +31,7 @@ from pipelines.language.functions import AGGREGATES, TOLERANCE_ONLY
 from pipelines.language.inexact_values import inexact_values
 from pipelines.language.leaves import fits
 from pipelines.language.parsing import parse
-from pipelines.language.scope import Scope, article, finished
+from pipelines.language.scope import Scope, argument_count, article, finished
 
 EVENT_TIME = "`_stime`"
 DECIMAL_DIGITS_MAX = 28
@@ -275,7 +274,7 @@ class Aggregates(Scalars):
             least, most = 2, 3
         if not least <= len(terms) <= most:
             takes = str(least) if least == most else f"{least} to {most}"
-            given = counted(len(terms), "argument")
+            given = argument_count(len(terms))
             hint = "; write count(*) for the number of records" if name == "count" else ""
             raise self.scope.refused(f"gives {name} {given}, but it takes {takes}{hint}")
 

@@ -498,8 +498,10 @@ def _rank(box: Rank, given: Columns, made: Columns) -> _Statements:
     )
     rows = (
         f"SELECT {listed}, {_WINDOW} + {box.size_us - 1} AS {quoted_name(STIME)} "
-        f"FROM ({_windows(box, '{in0}')}) QUALIFY {number} <= {box.k}"
+        f"FROM ({_windows(box, '{in0}')})"
     )
+    if box.k is not None:
+        rows += f" QUALIFY {number} <= {box.k}"
     return _Statements({Port(box.name): rows})
 
 

@@ -119,7 +119,7 @@ def _lines(box: Box) -> tuple[str, ...]:
             return (f"{box.method} every {box.step}{groups}", f"at most {box.max_age} old", *kept)
         case Rank():
             groups = f" per {', '.join(box.group_by)}" if box.group_by else ""
-            ordered = f"first {box.k} by {', '.join(box.order) or 'event time'}"
+            ordered = f"{box.number_shown} by {', '.join(box.order) or 'event time'}"
             return (f"windows of {box.windows_shown}{groups}", ordered, f"{box.column} = 1, 2, …")
         case Deduplicate():
             return (f"first per {', '.join(box.by)}", f"within {box.within}")

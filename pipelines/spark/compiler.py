@@ -459,7 +459,9 @@ class _Compiler:
             for c in self.checked.columns[Port(box.name)]
         )
         sql = f"SELECT {columns}, {WINDOW} + {box.size_us - 1}L AS {STIME} FROM {ranked}"
-        self.relations.add(self._relation(Port(box.name)), f"{sql} WHERE {RANK} <= {box.k}", ranked)
+        if box.k is not None:
+            sql = f"{sql} WHERE {RANK} <= {box.k}"
+        self.relations.add(self._relation(Port(box.name)), sql, ranked)
 
     def _add_deduplicate(self, box: Deduplicate, input_: str) -> None:
         numbered = f"{box.name}NUMBERED"

@@ -80,6 +80,12 @@ def test_a_rank_is_read_back_from_its_document() -> None:
     assert network_of_document(network_document(network)) == network
 
 
+def test_a_rank_without_k_ranks_all_and_is_read_back_too() -> None:
+    network = a_network(a_rank(k=None))
+    assert network.boxes[0].number_shown == "all"  # type: ignore[union-attr]
+    assert network_of_document(network_document(network)) == network
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

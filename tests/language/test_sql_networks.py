@@ -605,6 +605,15 @@ def test_other_conditions_than_the_limit_are_a_filter(where: str, rest: str) -> 
     assert filter_ == Filter(name="best", input=rank.name, cases={"yes": rest})
 
 
+def test_without_a_limit_all_rows_of_a_window_are_ranked() -> None:
+    over = "PARTITION BY window_start ORDER BY price"
+    query = f"SELECT *, ROW_NUMBER() OVER ({over}) AS rank FROM {MINUTES}"
+    rank, filter_ = boxes_of(f"CREATE STREAM sorted AS SELECT * FROM ({query}) WHERE size > 1")
+    assert isinstance(rank, Rank)
+    assert rank.k is None
+    assert filter_ == Filter(name="sorted", input=rank.name, cases={"yes": "size > 1"})
+
+
 @pytest.mark.parametrize("limit", ["q.rank <= 3", "(3 >= q.rank)", "q.rank BETWEEN 1 AND 3"])
 def test_a_limit_may_name_the_table_of_the_rank(limit: str) -> None:
     over = "PARTITION BY window_start ORDER BY price"

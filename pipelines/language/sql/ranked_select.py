@@ -130,7 +130,7 @@ class _Ranked:
     select: Select
     ranking: Ranking
     scope: Scope
-    limit: int
+    limit: int | None
 
     @property
     def window(self) -> Window | None:
@@ -366,8 +366,8 @@ def _parts_of_over(
     return tuple(divided(before[2:])), tuple(divided(behind))
 
 
-def _limit(outer: Select, name: str, text: SqlText) -> tuple[int, Sequence[Token] | None]:
-    """The limit that WHERE gives the rank, and the other conditions of WHERE."""
+def _limit(outer: Select, name: str, text: SqlText) -> tuple[int | None, Sequence[Token] | None]:
+    """The limit that WHERE gives the rank, None if it says nothing of it, and what else it says."""
     advice = f"write WHERE {name} <= 10, with a whole number, and other conditions behind AND"
     alias = outer.table.alias if isinstance(outer.table, Subquery) else None
     limit: int | None = None
@@ -383,9 +383,8 @@ def _limit(outer: Select, name: str, text: SqlText) -> tuple[int, Sequence[Token
         rest += (
             [Token("word", "AND", part[0].start - 2, part[0].start - 1), *part] if rest else part
         )
-    if limit is None:
-        at = outer.where[0] if outer.where else outer.at
-        raise text.refused(at, f"a rank needs a limit: {advice}")
+    if limit is None and any(token.name == name for token in outer.where or ()):
+        raise text.refused(rest[0], f"a rank needs a limit: {advice}")
     return limit, rest or None
 
 

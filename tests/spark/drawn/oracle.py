@@ -462,9 +462,10 @@ def _rank(net: Drawn, box: Rank) -> Iterable[str]:
     order += [f"{key} ASC NULLS FIRST" for key in (EVENT_TIME, *compared.values())]
     yield _windowed(box, f'"{box.input}"', "true")
     groups = ", ".join(["_window", *(compared[g] for g in box.group_by)])
+    first = "" if box.k is None else f"[:{box.k}]"
     yield (
         "CREATE OR REPLACE TABLE sorted AS SELECT _window, "
-        f"list(windowed ORDER BY {', '.join(order)})[:{box.k}] AS best FROM windowed "
+        f"list(windowed ORDER BY {', '.join(order)}){first} AS best FROM windowed "
         f"GROUP BY {groups}"
     )
     made = [f"best[number].{n} AS {n}" for n, _ in columns]

@@ -155,7 +155,7 @@ class Resample:
 
 @dataclass(frozen=True)
 class Rank:
-    """The first `k` rows of windows by group, by `order`: columns, and whether descending."""
+    """The first `k` rows (None: all) of windows by group; `order`: columns, whether descending."""
 
     name: str
     input: str
@@ -163,7 +163,7 @@ class Rank:
     advance_s: int
     group_by: tuple[str, ...]
     order: tuple[tuple[str, bool], ...]
-    k: int
+    k: int | None
     column: str
 
 
@@ -622,7 +622,7 @@ class _Drawing:
         keys = random.sample(columns, min(len(columns), random.choice((0, 1, 1, 2))))
         order = tuple((n, random.random() < 0.5) for n, _ in keys)
         box = Rank(self.name("rank"), self.read(ref), size_s, advance_s, self.some_group(columns),
-                   order, random.choice((1, 2, 5)), f"r{len(net.boxes)}")  # fmt: skip
+                   order, random.choice((1, 2, None)), f"r{len(net.boxes)}")  # fmt: skip
         start = () if "window_start" in dict(columns) else (("window_start", "timestamp"),)
         self.add_box(box, columns=(*start, *columns, (box.column, "bigint")))
 
