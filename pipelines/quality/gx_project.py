@@ -83,6 +83,9 @@ class Project:
             (folder / _VARIABLES).unlink(missing_ok=True)
             self._context.variables.progress_bars = {"globally": False}
             self._source = self._context.data_sources.add_or_update_pandas(name="medusa")
+        # GX writes all of its settings at each change of an asset: once, at the end, is enough.
+        self._save_settings = self._context._save_project_config
+        self._context._save_project_config = lambda: None
         self._written: list[Any] = []
         self._known = {asset.name for asset in self._source.assets}
 
@@ -110,7 +113,6 @@ class Project:
                 expectations=[_expectation(gx, e) for e in table.expected],
                 meta={"notes": {"format": "markdown", "content": [TITLES[examination.suite]]}},
             )
-            suite = self._context.suites.add_or_update(suite)
             if name in self._known:
                 asset = self._source.get_asset(name)
                 whole = asset.get_batch_definition("whole")
@@ -121,23 +123,20 @@ class Project:
             definition = self._context.validation_definitions.add_or_update(
                 gx.ValidationDefinition(name=name, data=whole, suite=suite)
             )
-            checkpoint = self._context.checkpoints.add_or_update(
-                gx.Checkpoint(
-                    name=name,
-                    validation_definitions=[definition],
-                    result_format={"result_format": "COMPLETE", "partial_unexpected_count": 20},
-                )
-            )
             run = gx.RunIdentifier(run_name=_window_name(examination))
-            result = checkpoint.run(batch_parameters={"dataframe": table.rows}, run_id=run)
-            self._written += result.run_results
-            self._written.append(_suite_page(name))
+            result = definition.run(
+                batch_parameters={"dataframe": table.rows},
+                result_format={"result_format": "COMPLETE", "partial_unexpected_count": 20},
+                run_id=run,
+            )
+            self._written += _pages(name, run, result)
             return result
 
     def finish(self) -> Path:
         """Write the pages of what was examined; the path of the first page."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            self._save_settings()
             self._context.build_data_docs(resource_identifiers=self._written or None)
         make_offline(self._folder / _SITE)
         return self.index
@@ -149,12 +148,18 @@ def _window_name(examination: Examination) -> str:
     return re.sub(r"[^0-9A-Za-z.+-]", "", f"{iso(window.from_us)}-{iso(window.to_us)}")
 
 
-def _suite_page(name: str) -> Any:
+def _pages(name: str, run: Any, result: Any) -> list[Any]:
+    """What names the pages of a result and of its suite, both called by one name."""
     from great_expectations.data_context.types.resource_identifiers import (
         ExpectationSuiteIdentifier,
+        ValidationResultIdentifier,
     )
 
-    return ExpectationSuiteIdentifier(name=name)
+    suite = ExpectationSuiteIdentifier(name=name)
+    of_result = ValidationResultIdentifier(
+        expectation_suite_identifier=suite, run_id=run, batch_identifier=result.batch_id
+    )
+    return [of_result, suite]
 
 
 def _expectation(gx: Any, expected: Expected) -> Any:
@@ -164,16 +169,13 @@ def _expectation(gx: Any, expected: Expected) -> Any:
 
 def _broken(result: Any) -> Iterator[str]:
     """The texts of the expectations that failed."""
-    for run in result.run_results.values():
-        for one in run.results:
-            if not one.success:
-                config = one.expectation_config
-                text = getattr(config, "description", None) or config.type
-                found = dict(one.result or {})
-                number = found.get("unexpected_count")
-                yield (
-                    f"{text}: failed in {counted(number, 'case')}" if number else f"{text}: failed"
-                )
+    for one in result.results:
+        if not one.success:
+            config = one.expectation_config
+            text = getattr(config, "description", None) or config.type
+            found = dict(one.result or {})
+            number = found.get("unexpected_count")
+            yield f"{text}: failed in {counted(number, 'case')}" if number else f"{text}: failed"
 
 
 def _forget_old(results: Path) -> None:
