@@ -18,6 +18,7 @@ from pipelines.quality.check_run import Found, Outcome, run_checks
 from pipelines.quality.windows import WindowRequest
 from tests.generated_code import without_generated_code
 from tests.replaying import Replayer, parquet_files
+from tests.sweeps import IS_LONG
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,6 +114,21 @@ def found(outcome: Outcome, stream: str, suite: Suite) -> Found:
     (one,) = (f for f in outcome.found
               if (f.certificate.stream, f.certificate.suite) == (stream, suite))  # fmt: skip
     return one
+
+
+def converged(checked: Checked, every: Sequence[str], few: Sequence[str]) -> list[Certificate]:
+    """Check streams; their certificates of L2, in this order. `make test` checks a few of them.
+
+    The test is marked `sweep`: `make test-long` checks every stream of the home at once.
+    """
+    streams = every if IS_LONG else few
+    outcomes = [checked.run()] * len(streams) if IS_LONG else [checked.run(stream=s) for s in few]
+    for outcome in outcomes:
+        assert outcome.passed, [found.broken for found in outcome.found]
+    return [
+        certificate(outcome, stream, Suite.CONVERGED)
+        for outcome, stream in zip(outcomes, streams, strict=True)
+    ]
 
 
 @contextmanager

@@ -8,18 +8,24 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from medusa_core.calendar_windows import PERIODS
-from medusa_core.certificates import Suite
 from medusa_core.network import Aggregate, Network, Output, Source
 from pipelines.language.zone_database import with_zone_offsets
 from pipelines.quality.recompute import DUCKDB
 from pipelines.spark import compiler
-from tests.quality.homes import Checked, certificate, checked_home
+from tests.quality.homes import Checked, checked_home, converged
 from tests.replaying import Replayer, digests
+from tests.sweeps import IS_LONG, long_but
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pipelines.catalog.server.embedded_server import EmbeddedServer
 
 pytestmark = pytest.mark.usefixtures("interpreted")
 
@@ -28,12 +34,16 @@ CHANGES = (datetime(2026, 3, 29, 1, tzinfo=UTC), datetime(2026, 10, 25, 1, tzinf
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+PERIODS_OF_MAKE_TEST = ("day", "year")
+"""Other boxes have weeks and months; quarters are left to `make test-long`."""
+
+
 def a_network() -> Network:
-    """All periods, days by key, and weeks in a zone that skips midnight."""
+    """Periods, days by key, and weeks in a zone that skips midnight."""
     boxes = tuple(
         Aggregate(name=f"per_{every}", input="records", every=every, zone="Europe/Berlin",
                   group_by=("k",), columns={"n": "count(*)", "total": "sum(v)"})
-        for every in PERIODS
+        for every in (PERIODS if IS_LONG else PERIODS_OF_MAKE_TEST)
     )  # fmt: skip
     newest = Aggregate(name="newest", input="records", every="week", zone="Asia/Beirut",
                        columns={"last_v": "max_by(v, k)"})  # fmt: skip
@@ -64,27 +74,34 @@ def records() -> list[tuple[int, str, int]]:
     return found
 
 
-@pytest.fixture
-def inputs(replayer: Replayer) -> dict[str, list[Path]]:
-    path = replayer.folder / "records.csv"
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
+    path = tmp_path_factory.mktemp("calendar") / "records.csv"
     lines = [f"{at_us},{k},{v}" for at_us, k, v in records()]
     path.write_text("\n".join(["at_us,k,v", *lines]) + "\n")
     return {"records": [path]}
 
 
-@pytest.fixture
-def replayed(replayer: Replayer, inputs: dict[str, list[Path]]) -> Iterator[Checked]:
+@pytest.fixture(scope="module")
+def replayed(
+    postgres_server: EmbeddedServer,
+    spark: SparkSession,
+    folder: Path,
+    inputs: dict[str, list[Path]],
+    interpreted: None,
+) -> Iterator[Checked]:
+    replayer = Replayer(postgres_server, spark, folder / "calendar")
     with checked_home(
-        replayer, a_network(), inputs, width_s=1_800, records_per_step_max=40
+        replayer, a_network(), inputs, width_s=1_800, records_per_step_max=100
     ) as checked:
         yield checked
 
 
 def test_a_replay_gives_the_days_of_the_clocks_row_by_row(
-    replayed: Checked, replayer: Replayer
+    replayed: Checked, tmp_path: Path
 ) -> None:
     """The date of each record is that of its clock time; a day starts at its midnight."""
-    path = replayer.folder / "days.csv"
+    path = tmp_path / "days.csv"
     from pipelines.storage.csv_export import export_stream
 
     export_stream(replayed.home.catalog, replayed.home.storage, "per_day_rows", path)  # type: ignore[arg-type]
@@ -104,15 +121,15 @@ def test_a_replay_gives_the_days_of_the_clocks_row_by_row(
     assert found == {key: (expected[key], totals[key]) for key in expected}
 
 
+@pytest.mark.sweep
 def test_certificates_of_calendar_windows_are_made_by_the_other_engine(replayed: Checked) -> None:
-    outcome = replayed.run()
-    assert outcome.passed, [found.broken for found in outcome.found]
-    for box in a_network().boxes:
-        converged = certificate(outcome, f"{box.name}_rows", Suite.CONVERGED)
-        assert converged.figures["final_rows"] == converged.figures["recomputed_rows"] > 0
-        assert converged.engines[box.name] == DUCKDB
+    outputs = tuple(output.name for output in a_network().outputs)
+    for made in converged(replayed, outputs, ("months_rows", "newest_rows")):
+        assert made.figures["final_rows"] == made.figures["recomputed_rows"] > 0
+        assert set(made.engines.values()) == {DUCKDB}
 
 
+@pytest.mark.long
 def test_a_fault_in_the_compiled_windows_is_found_by_their_certificate(
     replayer: Replayer, inputs: dict[str, list[Path]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,12 +146,15 @@ def test_a_fault_in_the_compiled_windows_is_found_by_their_certificate(
         assert not checked.run().passed
 
 
+@pytest.mark.parametrize("records_per_step_max", long_but(0, [250_000, 40]))
 def test_i1_i2_the_rows_are_the_same_however_steps_are_cut(
-    replayer: Replayer, replayed: Checked, inputs: dict[str, list[Path]]
+    replayer: Replayer,
+    replayed: Checked,
+    inputs: dict[str, list[Path]],
+    records_per_step_max: int,
 ) -> None:
     whole = digests(replayed.home, a_network())
-    again = Replayer(replayer.server, replayer.spark, replayer.folder / "again")
     with checked_home(
-        again, a_network(), inputs, width_s=1_800, records_per_step_max=250_000
+        replayer, a_network(), inputs, width_s=1_800, records_per_step_max=records_per_step_max
     ) as other:
         assert digests(other.home, a_network()) == whole
