@@ -62,6 +62,24 @@ SEEN_RECORDS = 6_000
 SEEDS = range(10)
 DRAWN = 22
 """The seed of the gaps in `make test`."""
+COUNTS = """
+from medusa_core.network import Aggregate, Network, Output, Source
+
+given = Source(
+    name="connections",
+    columns={"ts_us": "bigint", "orig_h": "string", "resp_p": "int"},
+    time="ts_us",
+)
+per_source = Aggregate(
+    name="per_source", input="connections", size="60s", group_by=("orig_h",),
+    columns={"n": "count(*)", "ports": "count(distinct resp_p)"},
+)
+network = Network(
+    name="counts", sources=(given,), boxes=(per_source,),
+    outputs=(Output(name="counted", input="per_source"),),
+)
+"""
+"""The first box of netmon alone: a step plans one output instead of three."""
 WATCHED = """
 from medusa_core.network import Filter, Network, Output, Source
 
@@ -73,11 +91,11 @@ network = Network(
 """
 
 
-def write_contracts(folder: Path, file: Path) -> Path:
+def write_contracts(folder: Path, file: Path, network: str = "netmon") -> Path:
     """alpha lands, beta imports and computes."""
     for kind in ("participants", "streams"):
         (folder / kind).mkdir(parents=True)
-    runs = "runs:\n  - network: netmon\n    bucket: 20s\n"
+    runs = f"runs:\n  - network: {network}\n    bucket: 20s\n"
     (folder / "participants" / "alpha.yaml").write_text(
         f"participant: alpha\n{runs}    sources: [connections]\n"
     )
@@ -91,12 +109,19 @@ def write_contracts(folder: Path, file: Path) -> Path:
     return folder
 
 
-def add_retentions(folder: Path, retention_s: int) -> None:
+def write_few_contracts(folder: Path, file: Path) -> Path:
+    """The same over a network with one output, `counted`."""
+    folder.mkdir(parents=True)
+    (folder / "counts.py").write_text(COUNTS)
+    return write_contracts(folder, file, network="counts.py")
+
+
+def add_retentions(folder: Path, retention_s: int, output: str = "scanning_sources") -> None:
     """What alpha lands is kept for a while, and so is beta's copy of it."""
     with (folder / "streams" / "connections.yaml").open("a") as contract:
         contract.write(f"retention: {retention_s}s\n")
-    (folder / "streams" / "scanning_sources.yaml").write_text(
-        f"stream: scanning_sources\nretention: {retention_s // 2}s\n"
+    (folder / "streams" / f"{output}.yaml").write_text(
+        f"stream: {output}\nretention: {retention_s // 2}s\n"
     )
 
 
@@ -232,8 +257,8 @@ def small_contracts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("few-crashes")
     (file,) = write_generated(folder / "input", seed=7, records=9_000)
     for name in ("contracts", RETAINED):
-        write_contracts(folder / name, file)
-    add_retentions(folder / RETAINED, 100)
+        write_few_contracts(folder / name, file)
+    add_retentions(folder / RETAINED, 100, "counted")
     return folder / "contracts"
 
 

@@ -45,7 +45,7 @@ from tests.federation.building import (
     seated,
 )
 from tests.federation.processes import END_S_MAX, STEP_RECORDS, Installation, installation, kill
-from tests.federation.test_crashes import write_contracts
+from tests.federation.test_crashes import write_few_contracts
 from tests.federation.test_faults import logged, outputs_have_ended
 from tests.home_pool import home_pool
 from tests.sweeps import long_but
@@ -537,7 +537,7 @@ def test_the_list_shows_links_and_processes(
 def contracts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("drills")
     (file,) = write_generated(made / "input", seed=9, records=6_000)
-    return write_contracts(made / "contracts", file)
+    return write_few_contracts(made / "contracts", file)
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ from tests.federation.processes import (
     kill,
 )
 from tests.federation.relay import relay_to
-from tests.federation.test_crashes import write_contracts
+from tests.federation.test_crashes import write_contracts, write_few_contracts
 from tests.home_pool import home_pool
 from tests.sweeps import long_but
 from tests.waiting import until
@@ -183,7 +183,26 @@ def two(
     postgres_server: EmbeddedServer, spark: SparkSession, contracts: Path, tmp_path: Path
 ) -> Iterator[dict[str, Running]]:
     """alpha and beta in this process."""
-    with home_pool(postgres_server, tmp_path / "two", *HOMES) as settings, ExitStack() as stack:
+    with both_here(postgres_server, spark, contracts, tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def two_with_one_output(
+    postgres_server: EmbeddedServer, spark: SparkSession, tmp_path: Path
+) -> Iterator[dict[str, Running]]:
+    """alpha and beta in this process, over a network whose steps plan one output."""
+    (file,) = write_generated(tmp_path / "input", seed=9, records=9_000)
+    contracts = write_few_contracts(tmp_path / "contracts", file)
+    with both_here(postgres_server, spark, contracts, tmp_path) as running:
+        yield running
+
+
+@contextmanager
+def both_here(
+    server: EmbeddedServer, spark: SparkSession, contracts: Path, folder: Path
+) -> Iterator[dict[str, Running]]:
+    with home_pool(server, folder / "two", *HOMES) as settings, ExitStack() as stack:
         apply_contracts(settings, ApplyRequest(contracts=contracts))
         yield {
             name: stack.enter_context(seated(settings, name, lambda: spark, STEP_RECORDS))
@@ -245,9 +264,9 @@ def files_no_longer_than(size_bytes: int) -> Iterator[None]:
 
 
 def test_a_commit_whose_answer_is_lost_is_found_again_and_made_once(
-    two: dict[str, Running], postgres_server: EmbeddedServer, tmp_path: Path
+    two_with_one_output: dict[str, Running], postgres_server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    alpha, beta = two["alpha"], two["beta"]
+    alpha, beta = two_with_one_output["alpha"], two_with_one_output["beta"]
     rounds_until([alpha], lambda: has_ended(alpha.home_session))
     url = role_url(tmp_path / "two", postgres_server.address, Participant("beta"), "job")
     with relay_to(postgres_server.port) as relay, ExitStack() as stack:
