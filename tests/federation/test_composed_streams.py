@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -177,9 +178,7 @@ def composed(
             name: stack.enter_context(seated(settings, name, lambda: spark))
             for name in PARTICIPANTS
         }
-        rounds_until(
-            running.values(), lambda: all(has_ended(r.home_session) for r in running.values())
-        )
+        run_to_the_end(*running.values())
         yield settings, contracts, {str(name): one for name, one in running.items()}
 
 
@@ -187,6 +186,20 @@ def composed(
 def three(composed: tuple[Settings, Path, dict[str, Running]]) -> dict[str, Running]:
     """The participants that have run."""
     return composed[2]
+
+
+def run_to_the_end(*running: Running) -> None:
+    """Run participants, each behind those that it reads, until all of their streams have ended.
+
+    One after the other they make few steps; in `make test-long` they tick in turn, and each reads
+    what another has computed so far.
+    """
+    for together in [running] if IS_LONG else [(one,) for one in running]:
+        rounds_until(together, partial(have_ended, together))
+
+
+def have_ended(running: Iterable[Running]) -> bool:
+    return all(has_ended(one.home_session) for one in running)
 
 
 def rows(running: Running, stream: str, folder: Path) -> list[tuple[str, ...]]:
@@ -215,6 +228,7 @@ def summed(counts: Counter[tuple[int, str]], *, by_host: bool) -> Counter[tuple[
     return sums
 
 
+@pytest.mark.sweep
 def test_a_stream_of_another_network_is_read_exactly_in_every_home(
     three: dict[str, Running], recorded: Path, tmp_path: Path
 ) -> None:

@@ -25,9 +25,8 @@ from pipelines.operations.partner_invitation import (
     invite_partner,
 )
 from pipelines.operations.partner_management import export_partner
-from pipelines.participant.assembly import has_ended
 from pipelines.participant.home_session import open_session
-from tests.federation.building import Running, rounds_until, seated
+from tests.federation.building import Running, seated
 from tests.federation.test_composed_streams import (
     COUNTED,
     COUNTS,
@@ -36,6 +35,7 @@ from tests.federation.test_composed_streams import (
     counted,
     recorded,
     rows,
+    run_to_the_end,
 )
 from tests.partners.offices import Office, office
 
@@ -161,6 +161,7 @@ def refusal(office: Office) -> str:
     return str(refused.value)
 
 
+@pytest.mark.sweep
 def test_a_stream_is_read_when_its_owner_is_a_partner_and_has_granted_it(
     offices: tuple[Office, Office], recorded: Path, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -187,9 +188,7 @@ def test_a_stream_is_read_when_its_owner_is_a_partner_and_has_granted_it(
             )
             for one in offices
         }
-        rounds_until(
-            running.values(), lambda: all(has_ended(r.home_session) for r in running.values())
-        )
+        run_to_the_end(*running.values())
         busy = {key: n for key, n in counted(recorded).items() if n > 1}
         found = rows(running["beta"], "busy_hosts", tmp_path)
         assert found == sorted((host, str(n)) for (_, host), n in busy.items())
