@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from pipelines.catalog.server.embedded_server import EmbeddedServer
 
 
-IDLE_S = 0.25
+IDLE_S = 0.5
+"""How long all wait where none has anything to do: each look costs every home its queries."""
 LEASE_MS = 4_000
 """More than a lease of a process that was killed before lasts."""
 HELD_MS = 3_600_000

@@ -119,7 +119,7 @@ def test_a_run_is_served_again_after_a_kill_and_its_server_ends_with_it(
         assert "serves its exchange" not in started.stdout.read(), "what it prints is its own"
 
 
-def test_a_server_that_does_not_answer_is_killed_and_started_again(settings: Settings) -> None:
+def test_a_server_that_does_not_answer_is_killed_and_started_again() -> None:
     process = ExchangeProcess(["/bin/sleep", "600"], dict(os.environ), ALPHA, lambda: False)
     alarms: list[str | None] = []
 
