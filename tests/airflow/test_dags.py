@@ -34,29 +34,36 @@ DAGS = {
 STARTS_S_MAX = 300
 ALPHA, BETA = Participant("alpha"), Participant("beta")
 WINDOW_US = 5_000_000
-NETWORK = """
-from medusa_core.network import Filter, Network, Output, Source, Union
-
-COLUMNS = {"ts_us": "bigint", "orig_h": "string", "resp_p": "int"}
-network = Network(
-    name="kept",
-    sources=tuple(Source(name=name, columns=COLUMNS, time="ts_us") for name in ("given", "more")),
-    boxes=(
+COMPUTED = """boxes=(
         Union(name="both", inputs=("given", "more"), fragment="main"),
         Filter(name="low", input="both", cases={"yes": "resp_p < 1024"}, fragment="main"),
     ),
-    outputs=(Output(name="lower", input="low"),),
+    outputs=(Output(name="lower", input="low"),),"""
+NETWORK = f"""
+from medusa_core.network import Filter, Network, Output, Source, Union
+
+COLUMNS = {{"ts_us": "bigint", "orig_h": "string", "resp_p": "int"}}
+network = Network(
+    name="kept",
+    sources=tuple(Source(name=name, columns=COLUMNS, time="ts_us") for name in ("given", "more")),
+    {COMPUTED if IS_LONG else "boxes=(), outputs=(),"}
     bucket="1s",
 )
 """
 
 
 def write_two_sources(folder: Path) -> None:
-    """Alpha and beta land a source each, and beta computes from both within 4 s."""
+    """Alpha and beta land a source each, and beta computes from both within 4 s.
+
+    What is computed is looked at in `make test-long` alone; in `make test` both only land.
+    """
     for kind in ("participants", "streams", "networks"):
         (folder / kind).mkdir(parents=True)
     (folder / "networks" / "kept.py").write_text(NETWORK)
-    runs = {"alpha": "sources: [given]", "beta": "sources: [more]\n    fragments: [main]"}
+    runs = {"alpha": "sources: [given]", "beta": "sources: [more]"}
+    if IS_LONG:
+        runs["beta"] += "\n    fragments: [main]"
+        (folder / "streams" / "lower.yaml").write_text("stream: lower\nbound: 4s\n")
     for name, does in runs.items():
         (folder / "participants" / f"{name}.yaml").write_text(
             f"participant: {name}\nruns:\n  - network: networks/kept.py\n    {does}\n"
@@ -66,7 +73,6 @@ def write_two_sources(folder: Path) -> None:
             f"stream: {stream}\n"
             f"source: {{kind: generate, seed: {seed}, rate_per_s: 20, sources: 4}}\n"
         )
-    (folder / "streams" / "lower.yaml").write_text("stream: lower\nbound: 4s\n")
 
 
 def jobs_of(settings: Settings, *names: Participant) -> list[Job]:
@@ -146,6 +152,7 @@ def deployment(airflow: Airflow) -> Deployment:
     return Deployment(airflow.run("medusa_deploy"), airflow.run("medusa_supervise"))
 
 
+@pytest.mark.sweep
 def test_deployed_and_supervised_participants_run(
     airflow: Airflow, settings: Settings, deployment: Deployment
 ) -> None:
@@ -252,12 +259,7 @@ def test_a_drill_is_answered_healed_corrected_and_judged(
 
 @pytest.fixture(scope="module")
 def closed(airflow: Airflow, settings: Settings, deployment: Deployment) -> Ran:
-    """The run that told of the windows of alpha that have closed.
-
-    Beta goes on in `make test-long`, where tests after this need it.
-    """
-    if not IS_LONG:
-        kill_jobs(settings, BETA)
+    """The run that told of the windows of alpha that have closed."""
 
     def has_closed() -> bool:
         lines = windows_due(settings, ALPHA, length_us=WINDOW_US)
@@ -277,6 +279,7 @@ def checked(airflow: Airflow, closed: Ran) -> Ran:
     )
 
 
+@pytest.mark.long
 def test_windows_that_have_closed_are_partitions_and_one_of_them_is_certified(
     closed: Ran, checked: Ran
 ) -> None:
