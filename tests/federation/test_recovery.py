@@ -36,7 +36,7 @@ from pipelines.watching.jvm import jvms_of
 from tests.exchange.served import served_home
 from tests.federation.building import HELD_MS, Heard, Running, no_spark, run_here, seated
 from tests.federation.processes import STEP_RECORDS, Installation, installation, kill
-from tests.federation.test_crashes import write_contracts
+from tests.federation.test_crashes import write_few_contracts
 from tests.federation.test_faults import logged, outputs_have_ended
 from tests.federation.test_spark_ended import ended_in_words, kill_jvm_of
 from tests.home_pool import home_pool
@@ -56,7 +56,7 @@ BETA = Participant("beta")
 def contracts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("recovery")
     (file,) = write_generated(folder / "input", seed=4, records=6_000)
-    return write_contracts(folder / "contracts", file)
+    return write_few_contracts(folder / "contracts", file)
 
 
 @pytest.fixture(scope="module")
