@@ -1,9 +1,9 @@
 """Drawn networks through every mode that a step can take, compared with DuckDB row for row.
 
-`make test` runs 17 networks over six steps, several in one deployment and each in one mode,
-so that every mode has its turn. With the marker `differential_long`, some networks take every mode,
-with generated code, and the tests `test_differential_sweep_*` run 2,000 networks like those of
-`make test`:
+`make test` runs 13 networks of few outputs over four steps, each in one mode, so that every mode
+has its turn. With the marker `differential_long`, some networks take every mode, with generated
+code, and the tests `test_differential_sweep_*` run 2,000 networks over six steps, several in one
+deployment:
 
     MEDUSA_DIFFERENTIAL=0-1000 pytest tests/spark -m differential_long
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import pyarrow as pa
 import pytest
@@ -25,7 +25,7 @@ import pytest
 from tests.spark.drawn.modes import Trial
 from tests.spark.drawn.oracle import Oracle
 from tests.spark.drawn.records import pieces
-from tests.spark.drawn.spec import KINDS, Session, drawn, kind_of
+from tests.spark.drawn.spec import KINDS, Box, Session, drawn, kind_of
 from tests.spark.drawn.trials import (
     MODES,
     NETWORKS_IN_SWEEP,
@@ -75,11 +75,12 @@ def _has_session(seed: int) -> bool:
     return any(isinstance(box, Session) for box in drawn(seed).boxes)
 
 
-def test_every_kind_of_network_and_every_mode_occurs() -> None:
+def test_every_kind_of_network_and_of_box_and_every_mode_occurs() -> None:
     drawings = list(quick_drawings())
-    assert sum(drawing.networks for drawing in drawings) == 25
     assert {kind_of(drawing.seed) for drawing in drawings} == set(KINDS)
     assert {drawing.mode for drawing in drawings} == set(MODES)
+    boxes = {type(box) for drawing in drawings for box in drawn(drawing.seed).boxes}
+    assert boxes == set(get_args(Box))
 
 
 def test_the_sweep_has_many_networks_of_each_mode(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from pipelines.spark import job, step
 from pipelines.spark.execution_mode import ExecutionMode
 from pipelines.spark.results import StepResult
 from tests.spark.drawn.oracle import Expected, Oracle
-from tests.spark.drawn.records import SECOND_US, Piece, pieces
+from tests.spark.drawn.records import PIECES_S, SECOND_US, Piece, pieces
 from tests.spark.drawn.spec import (
     BUCKET_S,
     LATER,
@@ -61,7 +61,8 @@ class Anew:
 class Trial:
     """One drawn network, its records, and what DuckDB expects of its members.
 
-    Only `together` needs the second member, the same network in fragments of its own.
+    Only `together` needs the second member, the same network in fragments of its own. `steps` is
+    how many pieces of the records arrive, each of which is a step; it is an even number.
     """
 
     spark: SparkSession
@@ -71,13 +72,14 @@ class Trial:
     parts: int = 1
     has_two: bool = False
     is_thorough: bool = False
+    steps: int = len(PIECES_S)
     taken: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.net: Drawn = drawn(self.seed, self.parts)
         self.members = MEMBERS if self.has_two and not self.net.has_function else MEMBERS[:1]
         self.pieces = {
-            m: pieces((self.seed + 5 * at) % DATA_SETS, self.net.sources)
+            m: pieces((self.seed + 5 * at) % DATA_SETS, self.net.sources)[: self.steps]
             for at, m in enumerate(self.members)
         }
         self.whole = {m: self._expected(ps) for m, ps in self.pieces.items()}
