@@ -10,7 +10,7 @@ import pytest
 from medusa_core.segments import Stability
 from pipelines.base.time_text import iso
 from pipelines.storage.compaction import compact_run, runs_to_compact
-from tests.datasource.building import Medusa, Replayed
+from tests.datasource.building import Medusa, Replayed, read_by_medusa
 from tests.sweeps import IS_LONG, long_but
 from tests.trimming.building import SRC, SUMS, WIDTH_US, Store
 
@@ -37,15 +37,21 @@ def refusal(caught: pytest.ExceptionInfo[BaseException]) -> str:
     return text
 
 
-@pytest.mark.sweep
-def test_the_rows_are_those_of_medusa_read(
+def test_the_rows_are_those_of_medusa_read(store: Store, medusa: Medusa) -> None:
+    store.write(SRC, 0, 3)
+    given = [(micros(row[0]), *row[1:]) for row in medusa.rows("src")]
+    assert given
+    assert sorted(given) == sorted(read_by_medusa(store.home, store.status(SRC)))
+
+
+@pytest.mark.long
+def test_the_rows_of_a_replay_are_those_of_medusa_read(
     replayed: Replayed, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEDUSA_DIR", str(replayed.directory))
     monkeypatch.delenv("MEDUSA_CATALOG_URL", raising=False)
     with Medusa(spark).seeing({"MEDUSA_DIR": str(replayed.directory)}) as medusa:
-        names = ("connections", "busy_sources") if IS_LONG else ("connections",)
-        found = {name: medusa.read(name).collect() for name in names}
+        found = {name: medusa.read(name).collect() for name in ("connections", "busy_sources")}
         schema = medusa.read("connections").schema.simpleString()
     assert schema == "struct<stime:timestamp,ts_us:bigint,orig_h:string,resp_p:int>"
     for name, rows in found.items():
