@@ -137,7 +137,7 @@ class Chain:
 
 
 def test_chains_of_joins_give_the_rows_of_duckdb_or_are_refused() -> None:
-    compared, refused, rows, drawn = 0, 0, 0, examples(120, 1_500)
+    compared, refused, rows, drawn = 0, 0, 0, examples(40, 1_500)
     kinds: Counter[str] = Counter()
     for seed in range(drawn):
         chain = Chain(seed)
@@ -153,9 +153,9 @@ def test_chains_of_joins_give_the_rows_of_duckdb_or_are_refused() -> None:
             assert [row[STIME] for row in found] == [max(of_tables) for of_tables in times]
         compared, rows = compared + 1, rows + len(found)
         kinds.update(word for word in ("LEFT ", "SEMI ", "ANTI ", "SYSTEM_TIME") if word in query)
-    assert compared >= 50
-    assert refused == drawn - compared >= 6
-    assert rows > 500
+    assert compared >= drawn * 2 // 5
+    assert refused == drawn - compared >= drawn // 20
+    assert rows > 4 * drawn
     assert len(kinds) == 4
     assert min(kinds.values()) >= 3
 

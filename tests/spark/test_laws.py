@@ -32,7 +32,7 @@ from medusa_core.network import (
 )
 from pipelines.spark.execution_mode import ExecutionMode
 from tests.replaying import Digests, Replayer, coarser, digests, parquet_files
-from tests.sweeps import IS_LONG, long_but
+from tests.sweeps import IS_LONG, examples, long_but
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -209,9 +209,9 @@ def cut(
 def prepared(
     postgres_server: EmbeddedServer, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Digests:
-    """What steps give whose plan was prepared, as no Function is in it."""
+    """What steps give whose plan was prepared, as no Function is in it; one step in `make test`."""
     replayer = Replayer(postgres_server, spark, tmp_path_factory.mktemp("prepared"))
-    limits = Limits(records_per_step_max=1_100)
+    limits = Limits(records_per_step_max=examples(250_000, 1_100))
     return Case(replayer).digests(events(), network=a_network(function=None), limits=limits)
 
 

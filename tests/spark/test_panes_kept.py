@@ -141,7 +141,8 @@ class Planned(Answering):
 @pytest.fixture(scope="module")
 def planned(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Planned:
     """The network that most tests are about."""
-    return Planned(spark, tmp_path_factory.mktemp("planned"), a_network())
+    network = a_network(columns=FEW_VALUES)
+    return Planned(spark, tmp_path_factory.mktemp("planned"), network)
 
 
 @pytest.fixture
