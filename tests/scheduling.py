@@ -38,9 +38,15 @@ LONGEST = (
 )
 """Folders whose files take longest: begun last, they would keep one process while others rest."""
 
-TOGETHER = ("tests/layout/", "tests/partners/")
-"""Folders whose files one process runs: the syntax trees of all modules, and two served homes, are
-made once for them."""
+TOGETHER = {
+    "tests/layout/": "syntax trees",
+    "tests/docs/test_language.py": "syntax trees",
+    "tests/docs/test_glossary.py": "syntax trees",
+    "tests/docs/test_environment.py": "syntax trees",
+    "tests/partners/": "served homes",
+}
+"""What the files below a path share: one process runs all files that share the same, which makes
+the syntax trees of all modules, or two served homes, once for them."""
 
 CHOOSING = ("lf", "failedfirst", "newfirst", "stepwise", "collectonly")
 """Options that need the tests of all files before the first one is run."""
@@ -138,7 +144,7 @@ class SparkScheduling(LoadFileScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         scope = super()._split_scope(nodeid)
-        return next((folder for folder in TOGETHER if scope.startswith(folder)), scope)
+        return next((shared for path, shared in TOGETHER.items() if scope.startswith(path)), scope)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         if node not in self.nodes[:SPARK_PROCESSES]:
