@@ -10,7 +10,7 @@ from pathlib import Path
 from pipelines.base import settings
 from pipelines.base.settings import REPOSITORY
 from tests.docs.pages import page
-from tests.layout.rooms import tree_of
+from tests.layout.rooms import nodes_of
 
 NAME = re.compile(r"MEDUSA_[A-Z]+(?:_[A-Z]+)*")
 
@@ -21,7 +21,7 @@ def variables_of(path: Path) -> set[str]:
         return set()
     strings = (
         node.value
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     )
     return {text for text in strings if NAME.fullmatch(text)}

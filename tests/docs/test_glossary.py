@@ -12,7 +12,7 @@ import pytest
 
 from pipelines.base.settings import REPOSITORY
 from tests.docs.pages import page
-from tests.layout.rooms import tree_of
+from tests.layout.rooms import nodes_of
 
 ENTRY = re.compile(r"^\*\*([a-z -]+)\*\*( \*\(planned\)\*)? (.+)$", re.MULTILINE)
 ALSO = re.compile(r"\*Also:\* ([^.]+)\.")
@@ -23,6 +23,7 @@ def entries() -> list[tuple[str, bool, str]]:
     return [(word, bool(planned), text) for word, planned, text in ENTRY.findall(page("glossary"))]
 
 
+@cache
 def words() -> set[str]:
     """Every word that is an entry, or a form of one."""
     lists = (also for _, _, text in entries() for also in ALSO.findall(text))
@@ -30,9 +31,10 @@ def words() -> set[str]:
     return {word for word, _, _ in entries()} | forms
 
 
-def parts_of(name: str) -> list[str]:
+@cache
+def parts_of(name: str) -> tuple[str, ...]:
     """The words of a CamelCase or snake_case name."""
-    return [part.lower() for part in re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])", name)]
+    return tuple(part.lower() for part in re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])", name))
 
 
 def is_word(name: str) -> bool:
@@ -49,7 +51,7 @@ def classes() -> frozenset[str]:
     return frozenset(
         f"{path.relative_to(core).with_suffix('')}:{node.name}"
         for path in core.rglob("*.py")
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
 
@@ -77,7 +79,7 @@ def names_of_python() -> Iterator[str]:
     """Every class and function of the product."""
     for room in ("medusa_core", "pipelines"):
         for path in (REPOSITORY / room).rglob("*.py"):
-            for node in ast.walk(tree_of(path)):
+            for node in nodes_of(path):
                 if isinstance(node, ast.ClassDef | ast.FunctionDef):
                     yield node.name
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.base.settings import REPOSITORY
-from tests.layout.rooms import tree_of
+from tests.layout.rooms import nodes_of
 
 BANNED = {
     "a noun said to be none": r"(?<!there )\b(is|are) none\b",
@@ -86,7 +86,7 @@ def text_of(node: ast.expr) -> str:
 
 def python_messages(path: Path) -> Iterator[str]:
     """The message of each error that a module raises or returns."""
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.Call) and node.args:
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
             if name in ERRORS or name.endswith("Error"):

@@ -10,6 +10,7 @@ imports from its own room and from rooms on lower levels, and from nothing else 
 from __future__ import annotations
 
 import ast
+import gc
 import re
 import sys
 from collections.abc import Iterator
@@ -71,7 +72,17 @@ def modules() -> dict[str, Path]:
 @cache
 def tree_of(path: Path) -> ast.Module:
     """A module's syntax tree, read once."""
-    return ast.parse(path.read_text())
+    gc.disable()  # nothing in it is garbage, and looking for some takes as long as reading it
+    try:
+        return ast.parse(path.read_text())
+    finally:
+        gc.enable()
+
+
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """All nodes of a module's syntax tree, found once."""
+    return tuple(ast.walk(tree_of(path)))
 
 
 def imports_of(module: str, tree: ast.Module) -> Iterator[Import]:
@@ -91,7 +102,8 @@ def imports_of(module: str, tree: ast.Module) -> Iterator[Import]:
 
 
 def _imports_by_name(function: ast.expr) -> bool:
-    return ast.unparse(function).rpartition(".")[2] in ("import_module", "__import__")
+    name = getattr(function, "attr", getattr(function, "id", ""))
+    return name in ("import_module", "__import__")
 
 
 def _beginning(argument: ast.expr) -> str:

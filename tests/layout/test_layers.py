@@ -19,10 +19,10 @@ from tests.layout.rooms import (
     imports,
     imports_of,
     modules,
+    nodes_of,
     part_of,
     room_of,
     sentence_of,
-    tree_of,
     with_part,
 )
 
@@ -50,7 +50,7 @@ def core_modules() -> list[Path]:
 
 
 def imported(path: Path) -> Iterator[str]:
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -75,9 +75,7 @@ def test_the_core_imports_the_standard_library_and_itself_and_nothing_that_acts(
 
 @pytest.mark.parametrize("path", core_modules(), ids=lambda p: p.name)
 def test_the_core_asks_no_clock(path: Path) -> None:
-    calls = {
-        ast.unparse(node.func) for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call)
-    }
+    calls = {ast.unparse(node.func) for node in nodes_of(path) if isinstance(node, ast.Call)}
     assert not [c for c in calls if c.endswith((".now", ".utcnow", ".today")) or c == "open"]
 
 
@@ -124,7 +122,7 @@ def test_an_exception_that_is_not_needed_any_more_is_removed() -> None:
 def test_every_module_that_is_named_in_a_text_exists_and_lies_lower_or_is_a_program() -> None:
     named = set()
     for name, path in modules().items():
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 text = node.value
                 if re.fullmatch(r"pipelines(\.\w+)+", text):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.layout.rooms import modules, room_of, tree_of
+from tests.layout.rooms import modules, nodes_of, room_of
 
 CALLS_MAX = 15
 ARGUMENTS_MAX = 9
@@ -30,7 +30,7 @@ SERVICES = {
 
 def classes() -> Iterator[tuple[str, ast.ClassDef]]:
     for module, path in modules().items():
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.ClassDef):
                 yield module, node
 
@@ -85,7 +85,7 @@ def test_the_sum_of_the_catalogs_roles_is_named_where_it_is_defined_alone() -> N
     named = {
         module
         for module, path in modules().items()
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.ImportFrom)
         and node.module == "pipelines.catalog.interface"
         and any(alias.name == "Catalog" for alias in node.names)
@@ -97,7 +97,7 @@ def test_nothing_is_passed_off_as_another_type() -> None:
     """No `typing.cast`, and no class that answers to every name: a proxy implements its roles."""
     found = []
     for module, path in modules().items():
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.ImportFrom) and node.module == "typing":
                 found += [f"{module}: cast" for alias in node.names if alias.name == "cast"]
             is_proxy = isinstance(node, ast.FunctionDef) and node.name == "__getattr__"
