@@ -90,6 +90,18 @@ class OutputSegment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LateRow:
+    """All values of a late record that a revision is to admit, and their digest.
+
+    `row` is in the form of `pipelines.storage.late_rows`.
+    """
+
+    stime_us: int
+    row: bytes
+    digest: Digest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantinedRecord:
     """A record that could not be used: where it came from, why, and its first bytes.
 
@@ -97,7 +109,8 @@ class QuarantinedRecord:
     column or an expression. Bad bytes come in bad records: what is no text becomes U+FFFD.
     `size_bytes` and `sha256` (64 hexadecimal digits) are those of the whole record as its source
     had it, without its line end; None where it was never whole in memory. `outputs` are all outputs
-    that lack a record on which a box failed, in declared order.
+    that lack a record on which a box failed, in declared order. `late` is given when a record lands
+    that a revision is to admit; a catalog keeps it apart, and answers without it.
     """
 
     stream: StreamName
@@ -109,6 +122,7 @@ class QuarantinedRecord:
     size_bytes: int | None = None
     sha256: str | None = None
     outputs: tuple[StreamName, ...] = ()
+    late: LateRow | None = None
 
     def __post_init__(self) -> None:
         for name in ("origin", "field", "reason", "content"):
@@ -126,6 +140,7 @@ class QuarantinedRecord:
         reason: str,
         is_whole: bool = True,
         outputs: tuple[StreamName, ...] = (),
+        late: LateRow | None = None,
     ) -> QuarantinedRecord:
         """What is kept of a record: its first 1,024 bytes, the length and hash of all of them.
 
@@ -137,7 +152,7 @@ class QuarantinedRecord:
             content=_beginning(whole),
             size_bytes=len(whole) if is_whole else None,
             sha256=sha256(whole).hexdigest() if is_whole else None,
-            outputs=outputs,
+            outputs=outputs, late=late,
         )  # fmt: skip
 
     @property

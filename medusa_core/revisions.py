@@ -48,7 +48,8 @@ class RevisionRequest:
     `generation` is that of the line when its rows were read: if it has another by now, the revision
     is refused. `behind` names the streams computed from the ranges, and the first event time of
     each that may change. `needed` is from when on each fragment that computes again reads each of
-    its inputs.
+    its inputs. `late` are the numbers in quarantine of late records: if there are some, a revision
+    adds these, and changes nothing else.
     """
 
     stream: StreamName
@@ -59,6 +60,7 @@ class RevisionRequest:
     who: str
     behind: Mapping[StreamName, int] = field(default_factory=dict)
     needed: Mapping[str, Mapping[StreamName, int]] = field(default_factory=dict)
+    late: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         freeze(self, "behind", "needed")
@@ -88,6 +90,7 @@ class RevisionRequest:
         parts = [
             f"revision of {self.stream} by {self.producer} at {self.generation}",
             self.because,
+            *map(str, self.late),
             *(
                 f"{one.plan}{one.segment.range}{sorted(one.segment.buckets.items())}"
                 for one in self.segments

@@ -29,6 +29,7 @@ from medusa_core.fragments import Fragment
 from medusa_core.grid import Range
 from medusa_core.imports import ChosenRows, ImportKnowledge
 from medusa_core.knowledge import Knowledge, Limits
+from medusa_core.late_records import LateBucket, LateRecord
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version
 from medusa_core.recalls import RecallRequest, RecallResult
 from medusa_core.revisions import RevisionRequest
@@ -178,6 +179,22 @@ class Landing(Protocol):
         """As `landed_extent`, for those of the streams that have one, in one round trip."""
 
 
+class LateRecords(Protocol):
+    """Late records of this home's sources that wait for a revision (`Recalls.revise`)."""
+
+    def late_buckets(
+        self, streams: Sequence[StreamName]
+    ) -> Mapping[StreamName, tuple[LateBucket, ...]]:
+        """Those of the streams by bucket, in order; streams for which none waits are left out.
+
+        A late record waits that landed with its `LateRow`, until it has landed repaired or a
+        revision has admitted it.
+        """
+
+    def late_records(self, stream: StreamName, buckets: Sequence[int]) -> tuple[LateRecord, ...]:
+        """Those of some buckets (their beginnings), by number."""
+
+
 class LandedFiles(Protocol):
     """Landed batches, and the files that hold their records."""
 
@@ -322,15 +339,17 @@ class Recalls(Protocol):
         """
 
     def revise(self, request: RevisionRequest) -> RecallResult:
-        """Replace final buckets of named ranges of a source of this home, for its owner alone; all
-        other buckets stay as they are (S13). In this order:
+        """Replace final buckets of named ranges of a source of this home; all other buckets stay as
+        they are (S13). For the owner of the home, and with `late` for a driver too. In this order:
 
         1 the same revision made before? Its answer again · 2 may it be? Refused for a line that is
         computed or another's, and if a partner reads, or several producers write, the stream or one
         that is computed from it · 3 move back the holds of those who will read again, and hold
         `needed` · 4 lock the line; Conflict if it has another generation than the request names;
-        Refused where it is not stable, off the grid, or trimmed · 5 replace the ranges under the
-        next generation, and write down who and why.
+        Refused where it is not stable, off the grid, or trimmed; Conflict if a record of `late`
+        does not wait any more, Refused if the buckets gain anything else than these records, or
+        lose something · 5 replace the ranges under the next generation, write down who and why,
+        and that the records of `late` are admitted.
 
         What was computed from a bucket that differs is owed then: a commit with cause `correction`
         may replace a final row whose lineage reads what was revised since, and is a revision of its

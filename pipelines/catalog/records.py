@@ -193,10 +193,21 @@ class QuarantineReason:
     records: int
 
 
+BY_REVISION = "revision"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantineEntry:
-    """A record in quarantine under its number, and the batch with which it landed repaired."""
+    """A record in quarantine under its number, and the batch with which it landed repaired, or
+    `BY_REVISION` if a revision admitted it."""
 
     number: int
     record: QuarantinedRecord
     landed_as: str | None = None
+
+    @property
+    def result(self) -> str:
+        """How the record came into its stream, for people; empty: it did not."""
+        if self.landed_as is None:
+            return ""
+        return "by revision" if self.landed_as == BY_REVISION else "repaired"

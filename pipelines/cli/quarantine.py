@@ -130,6 +130,5 @@ def _shown(entry: QuarantineEntry) -> tuple[object, ...]:
     r = entry.record
     place = "" if r.position is None else str(r.position)
     size = "not known" if r.size_bytes is None else r.size_bytes
-    landed = "repaired" if entry.landed_as else ""
     return (str(entry.number), r.stream, Path(r.origin).name or r.origin, place, r.field, r.reason,
-            r.content, size, ", ".join(r.outputs), landed)  # fmt: skip
+            r.content, size, ", ".join(r.outputs), entry.result)  # fmt: skip

@@ -6,7 +6,7 @@ GRANT USAGE ON SCHEMA medusa, medusa_market, medusa_api TO :"role";
 GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON medusa.assignment, medusa.certificate,
     medusa.commit, medusa.cursor, medusa.divergence, medusa.divergence_settled, medusa.file,
     medusa.fragment, medusa.hold, medusa.home, medusa.landed_batch, medusa.landed_bucket,
-    medusa.lease, medusa.line_version, medusa.lineage, medusa.network, medusa.participant,
+    medusa.late_record, medusa.lease, medusa.line_version, medusa.lineage, medusa.network, medusa.participant,
     medusa.plan, medusa.quarantine, medusa.quarantine_retry, medusa.recall, medusa.recall_follow,
     medusa.segment, medusa.sink, medusa.source, medusa.step_metrics, medusa.stream,
     medusa.stream_view,
@@ -15,6 +15,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON medusa.assignment, medusa.cert
 GRANT SELECT ON medusa.desired_job, medusa.job, medusa.recipient_grant, medusa.schema_file,
     medusa.schema_migration, medusa.schema_version, medusa.stream_grant TO :"role";
 GRANT EXECUTE ON FUNCTION medusa.acknowledge, medusa.acquire_lease, medusa.acquire_leases,
+    medusa.admit_late,
     medusa.answer, medusa.bring_order, medusa.chain_at, medusa.check_epoch, medusa.check_files,
     medusa.check_lease, medusa.check_leases, medusa.check_reason, medusa.check_trim,
     medusa.check_writes, medusa.chosen_through, medusa.commit_choice, medusa.commit_step,

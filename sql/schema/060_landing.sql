@@ -70,8 +70,30 @@ COMMENT ON COLUMN medusa.quarantine.outputs IS
 
 CREATE TABLE medusa.quarantine_retry (
     quarantine_id bigint PRIMARY KEY REFERENCES medusa.quarantine,
-    batch_no      bigint NOT NULL REFERENCES medusa.landed_batch,
-    retried_at    timestamptz NOT NULL DEFAULT clock_timestamp()
+    batch_no      bigint REFERENCES medusa.landed_batch,
+    retried_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    commit_id     bigint REFERENCES medusa.commit,
+    CONSTRAINT quarantine_retry_is_one_act CHECK (num_nonnulls(batch_no, commit_id) = 1)
 );
 COMMENT ON TABLE medusa.quarantine_retry IS
-    'Quarantined records that were repaired and landed, each once, with a batch of their own.';
+    'Quarantined records that are in their stream after all, each once: repaired and landed with a '
+    'batch of their own, or late and admitted by a revision.';
+COMMENT ON COLUMN medusa.quarantine_retry.commit_id IS
+    'The revision that admitted it; NULL: it landed repaired, with the batch.';
+
+CREATE TABLE medusa.late_record (
+    quarantine_id bigint PRIMARY KEY REFERENCES medusa.quarantine,
+    line_id   integer NOT NULL REFERENCES medusa.stream_producer,
+    bucket_us bigint NOT NULL,
+    stime_us  bigint NOT NULL,
+    row_bytes bytea NOT NULL,
+    sum_a     numeric NOT NULL,
+    sum_b     numeric NOT NULL
+);
+COMMENT ON TABLE medusa.late_record IS
+    'Late records that wait for a revision which admits them: a row goes once its record has landed '
+    'or was admitted.';
+COMMENT ON COLUMN medusa.late_record.row_bytes IS
+    'All its values, in the form of pipelines/storage/late_rows.py.';
+CREATE INDEX late_record_buckets ON medusa.late_record (line_id, bucket_us);
+COMMENT ON INDEX medusa.late_record_buckets IS 'What waits for a bucket of a line.';

@@ -52,6 +52,10 @@ CREATE TRIGGER insert_only BEFORE DELETE OR TRUNCATE ON medusa.landed_batch
     FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
 CREATE TRIGGER guard BEFORE UPDATE ON medusa.landed_batch
     FOR EACH ROW EXECUTE FUNCTION medusa.guard_landed_batch();
+CREATE TRIGGER insert_only BEFORE UPDATE OR TRUNCATE ON medusa.late_record
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
+CREATE TRIGGER guard_removal BEFORE DELETE ON medusa.late_record
+    FOR EACH ROW EXECUTE FUNCTION medusa.guard_late_record();
 CREATE TRIGGER guard BEFORE INSERT OR UPDATE ON medusa.hold
     FOR EACH ROW EXECUTE FUNCTION medusa.guard_hold();
 CREATE TRIGGER guard BEFORE INSERT ON medusa.recall

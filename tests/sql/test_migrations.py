@@ -87,6 +87,13 @@ def baseline(tmp_path: Path) -> Path:
         edit(folder / f"grants/{grants}.sql", "medusa_market.partner, ", "")
         edit(folder / f"grants/{grants}.sql", "medusa_market.last_word, medusa_market.link",
              "medusa_market.last_word")  # fmt: skip
+    edit(folder / "grants/owner.sql", "    medusa.late_record, ", "    ")
+    triggers = folder / "triggers/010_home.sql"
+    of_late = triggers.read_text().partition("CREATE TRIGGER insert_only BEFORE UPDATE OR TRUNCATE "
+                                             "ON medusa.late_record")  # fmt: skip
+    triggers.write_text(of_late[0] + of_late[2].partition("medusa.guard_late_record();\n")[2])
+    # A function of SQL is compiled when it is made.
+    (folder / "functions/landing/keep_late_records.sql").unlink()
     # What reads a column that a migration brings had none.
     deploy = folder / "functions/networks/deploy.sql"
     edit(deploy, "f.starts_us IS DISTINCT FROM declared.starts_us", "false")

@@ -402,12 +402,21 @@ def record_files(
             raise Refused(f"file {file.path} is known with other content: write under a new name")
 
 
-def write_quarantine(transaction: Transaction, records: Iterable[QuarantinedRecord]) -> None:
-    """Write records to quarantine."""
+def write_quarantine(
+    transaction: Transaction,
+    records: Iterable[QuarantinedRecord],
+    landed_by: Producer | None = None,
+) -> None:
+    """Write records to quarantine, and keep all of a late one that a revision is to admit."""
     for record in records:
         if transaction.get(tables.STREAMS, record.stream) is None:
             raise Refused(f"quarantine names stream {record.stream}, which is not deployed here")
-        transaction.put(tables.QUARANTINE, transaction.next_number(), record)
+        number = transaction.next_number()
+        transaction.put(tables.QUARANTINE, number, replace(record, late=None))
+        if record.late is not None and landed_by is not None:
+            arrived_ms = transaction.store.clock.now_ms
+            row = tables.LateRecordRow(landed_by, record.stream, record.late, arrived_ms)
+            transaction.put(tables.LATE_RECORDS, number, row)
 
 
 def is_tentative(row: SegmentRow) -> bool:
@@ -424,3 +433,5 @@ def note_retries(transaction: Transaction, batch: LandedBatch) -> None:
         if transaction.get(tables.RETRIES, number) is not None:
             raise Refused(f"record {number} of quarantine has landed already")
         transaction.put(tables.RETRIES, number, batch.query_id)
+        if transaction.get(tables.LATE_RECORDS, number) is not None:
+            transaction.remove(tables.LATE_RECORDS, number)

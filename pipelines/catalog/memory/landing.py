@@ -39,7 +39,7 @@ def land(transaction: Transaction, lease: Lease, batch: LandedBatch) -> bool:
         commit.record_files(transaction, batch.file_of or stream, (batch.file,))
     row = BatchRow(transaction.next_number(), producer, batch.file, batch.counts, batch.state)
     transaction.put(tables.BATCHES, key, row)
-    commit.write_quarantine(transaction, batch.quarantine)
+    commit.write_quarantine(transaction, batch.quarantine, producer)
     commit.note_retries(transaction, batch)
     return True
 

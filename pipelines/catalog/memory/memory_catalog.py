@@ -29,6 +29,7 @@ from medusa_core.fragments import Fragment
 from medusa_core.grid import Range
 from medusa_core.imports import ChosenRows, ImportKnowledge
 from medusa_core.knowledge import Knowledge, Limits
+from medusa_core.late_records import LateBucket, LateRecord
 from medusa_core.loads import WINDOW_MS, LoadSample, RecordedSample
 from medusa_core.market.declared import DeclaredCost
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version, check_name
@@ -45,6 +46,7 @@ from pipelines.catalog.memory import (
     exchange,
     knowledge,
     landing,
+    late_records,
     loads,
     recalled,
     revisions,
@@ -295,6 +297,16 @@ class MemoryCatalog:
     def landed_batches(self, stream: StreamName, query_id: str) -> Mapping[int, int]:
         """See `LandedFiles.landed_batches`."""
         return self.run(lambda transaction: landing.landed_batches(transaction, stream, query_id))
+
+    def late_buckets(
+        self, streams: Sequence[StreamName]
+    ) -> Mapping[StreamName, tuple[LateBucket, ...]]:
+        """See `LateRecords.late_buckets`."""
+        return self.run(lambda transaction: late_records.late_buckets(transaction, streams))
+
+    def late_records(self, stream: StreamName, buckets: Sequence[int]) -> tuple[LateRecord, ...]:
+        """See `LateRecords.late_records`."""
+        return self.run(lambda transaction: late_records.late_records(transaction, stream, buckets))
 
     def landed_state(self, stream: StreamName, query_id: str) -> tuple[int, str | None] | None:
         """See `Landing.landed_state`."""

@@ -24,6 +24,7 @@ from pipelines.catalog.memory.commit import (
     supersede,
     width_of,
 )
+from pipelines.catalog.memory.late_records import admit_late, check_late
 from pipelines.catalog.memory.recalls import MOVED_BACK
 from pipelines.catalog.memory.store import Transaction
 from pipelines.catalog.memory.tables import CommitRow, LineRow, SegmentRow
@@ -66,6 +67,9 @@ def revise(transaction: Transaction, here: Participant, request: RevisionRequest
             lines = [row for (s, _), row in transaction.rows(tables.LINES).items() if s == stream]
             if lines and all(_is_lost(row, from_us) for row in lines):
                 raise Refused(f"{fragment} reads {stream} from {from_us} on, which is trimmed")
+
+    if request.late:
+        check_late(transaction, line, request)
 
     # 5 Replace the ranges, and no other bucket (S13).
     now_ms = transaction.store.clock.now_ms
@@ -111,6 +115,7 @@ def revise(transaction: Transaction, here: Participant, request: RevisionRequest
     text = f"{before}\n{request.key}"
     transaction.put(tables.CHAINS, (*of, line.version), sha256(text.encode()).hexdigest())
     note_version(transaction, *of, line.version)
+    admit_late(transaction, request)
     return _made(transaction, of, line.version)
 
 

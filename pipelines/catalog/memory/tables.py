@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from medusa_core.bounds import Bound
 from medusa_core.certificates import Certificate
-from medusa_core.commits import Commit, Hold, LeaseKey, QuarantinedRecord
+from medusa_core.commits import Commit, Hold, LateRow, LeaseKey, QuarantinedRecord
 from medusa_core.exchange import LineNews
 from medusa_core.grid import Range
 from medusa_core.names import NetworkName, PlanId, StreamName, Version
@@ -112,6 +112,16 @@ class BatchRow:
 
 
 @dataclass(frozen=True, slots=True)
+class LateRecordRow:
+    """A late record that waits for a revision, and when it arrived."""
+
+    producer: Producer
+    stream: StreamName
+    late: LateRow
+    arrived_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class HoldRow:
     """A hold and when it was last placed."""
 
@@ -154,6 +164,7 @@ IMPORTS: Table[str, LineNews] = Table("import")
 BATCHES: Table[tuple[StreamName, str, int], BatchRow] = Table("landed_batch")
 QUARANTINE: Table[int, QuarantinedRecord] = Table("quarantine")
 RETRIES: Table[int, str] = Table("quarantine_retry")
+LATE_RECORDS: Table[int, LateRecordRow] = Table("late_record")
 SOURCES: Table[StreamName, str] = Table("source")
 ORDERS: Table[StreamName, None] = Table("stream_order")
 """A name per stream, locked shared by whoever places a hold and alone by whoever trims."""

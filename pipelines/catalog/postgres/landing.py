@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from medusa_core.commits import LandedBatch, Lease, SourcePromise
 from medusa_core.grid import Range
+from medusa_core.late_records import LateBucket, LateRecord
 from medusa_core.names import StreamName
 from medusa_core.segments import SegmentFile
 from pipelines.catalog.postgres import many, rows
 from pipelines.catalog.postgres.home_database import HomeDatabase
-from pipelines.catalog.processing_roles import LandedFiles, Landing
+from pipelines.catalog.processing_roles import LandedFiles, Landing, LateRecords
 
 
-class PostgresLanding(HomeDatabase, Landing, LandedFiles):
-    """Sources, landed batches and their files."""
+class PostgresLanding(HomeDatabase, Landing, LateRecords, LandedFiles):
+    """Sources, landed batches and their files, and late records that wait."""
 
     def declare_source(self, stream: StreamName, document: str) -> None:
         """See `Landing.declare_source`."""
@@ -70,6 +71,26 @@ class PostgresLanding(HomeDatabase, Landing, LandedFiles):
         """See `Landing.landed_extents`."""
         found = self._rows("landed_extents", streams=list(streams))
         return {row["stream"]: (row["first_us"], row["last_us"]) for row in found}
+
+    def late_buckets(
+        self, streams: Sequence[StreamName]
+    ) -> Mapping[StreamName, tuple[LateBucket, ...]]:
+        """See `LateRecords.late_buckets`."""
+        found: dict[StreamName, list[LateBucket]] = {}
+        for row in self._rows("late_buckets", streams=list(streams)):
+            bucket = LateBucket(
+                at_us=row["bucket_us"], records=row["records"], arrived_ms=row["arrived_ms"]
+            )
+            found.setdefault(StreamName(row["stream"]), []).append(bucket)
+        return {stream: tuple(buckets) for stream, buckets in found.items()}
+
+    def late_records(self, stream: StreamName, buckets: Sequence[int]) -> tuple[LateRecord, ...]:
+        """See `LateRecords.late_records`."""
+        found = self._rows("late_records", stream=stream, buckets=list(buckets))
+        return tuple(
+            LateRecord(number=row["number"], stime_us=row["stime_us"], row=bytes(row["row"]))
+            for row in found
+        )
 
     def landed_files(self, stream: StreamName, part: Range) -> tuple[SegmentFile, ...]:
         """See `LandedFiles.landed_files`."""

@@ -49,6 +49,7 @@ def revision_document(request: RevisionRequest) -> str:
             ],
             "behind": dict(request.behind),
             "needed": {fragment: dict(inputs) for fragment, inputs in request.needed.items()},
+            "late": list(request.late),
         }
     )
 
@@ -81,7 +82,8 @@ class PostgresRecalls(HomeDatabase, Recalls):
 
     def revise(self, request: RevisionRequest) -> RecallResult:
         """See `Recalls.revise`."""
-        return recalled_of(self._value("revise", request=revision_document(request)))
+        query = "admit_late" if request.late else "revise"
+        return recalled_of(self._value(query, request=revision_document(request)))
 
     def recalls(self, stream: StreamName | None = None) -> tuple[RecallResult, ...]:
         """See `Recalls.recalls`."""

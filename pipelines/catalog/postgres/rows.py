@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from medusa_core.commits import (
     Commit,
     LandedBatch,
     Lane,
+    LateRow,
     Lease,
     LeaseKey,
     OutputSegment,
@@ -202,9 +204,21 @@ def _quarantine(records: Iterable[QuarantinedRecord]) -> list[dict[str, Any]]:
             "size_bytes": r.size_bytes,
             "sha256": r.sha256,
             "outputs": list(r.outputs),
+            **_late(r.late),
         }
         for r in records
     ]
+
+
+def _late(late: LateRow | None) -> dict[str, Any]:
+    if late is None:
+        return {}
+    return {
+        "late_us": late.stime_us,
+        "late_row": b64encode(late.row).decode(),
+        "late_a": late.digest.sum_a,
+        "late_b": late.digest.sum_b,
+    }
 
 
 def quarantine_entry_of(row: Row) -> QuarantineEntry:

@@ -19,6 +19,9 @@ BEGIN
     END IF;
     INSERT INTO medusa.quarantine_retry (quarantine_id, batch_no)
     SELECT n, note_retries.batch_no FROM unnest(retried) AS n;
+    IF cardinality(retried) > 0 THEN
+        DELETE FROM medusa.late_record AS l WHERE l.quarantine_id = ANY (retried);
+    END IF;
 END $$;
 COMMENT ON FUNCTION medusa.note_retries(text, bigint[], bigint) IS
     'Note which quarantined records land repaired with a batch, each once.';

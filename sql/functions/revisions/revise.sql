@@ -12,7 +12,7 @@ DECLARE
 BEGIN
     SELECT * INTO args FROM jsonb_to_record(request) AS w (key text, stream text,
         participant text, replica integer, generation integer, because text, who text,
-        parts jsonb, behind jsonb, needed jsonb, fragment text);
+        parts jsonb, behind jsonb, needed jsonb, fragment text, late bigint[]);
 
     -- 1 The same revision made before? Its answer again.
     SELECT * INTO made FROM medusa.commit AS c WHERE c.key = args.key;
@@ -117,6 +117,10 @@ BEGIN
         END IF;
     END LOOP;
 
+    IF cardinality(args.late) > 0 THEN
+        PERFORM medusa.check_late(line.line_id, named, args.parts, args.late);
+    END IF;
+
     -- 5 Replace the ranges, and no other bucket (S13).
     INSERT INTO medusa.commit (key, fragment, partition, participant, replica, lane, epoch, plan,
         cause, from_us, to_us, versions, committed_at)
@@ -126,6 +130,9 @@ BEGIN
     RETURNING * INTO made;
     PERFORM medusa.revise_line(line.line_id, line.last_version + 1, args.parts, args.because,
         args.who);
+    INSERT INTO medusa.quarantine_retry (quarantine_id, commit_id)
+    SELECT n, made.commit_id FROM unnest(args.late) AS n;
+    DELETE FROM medusa.late_record AS l WHERE l.quarantine_id = ANY (args.late);
     PERFORM medusa.supersede(t.segment_id, line.last_version + 1, args.parts)
     FROM medusa.segment AS t
     WHERE t.line_id = line.line_id AND t.end_version IS NULL
