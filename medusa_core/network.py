@@ -52,6 +52,9 @@ WINDOWS_PER_RECORD_MAX = 10_000
 _NO_DISORDER = "0s"
 """The disorder of a source whose records come in the order of event time: no duration else."""
 
+QUARANTINE_LATE, REVISE_LATE = "quarantine", "revise"
+"""What `late` of a source can be."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
@@ -60,8 +63,9 @@ class Source:
     Of what is landed, `time` is the column with event time; `time_unit` is s, ms, us, ns or None:
     recognised from the column's name, type and values. `time_zone` (`UTC`, `+01:00`,
     `Europe/Berlin`) is that of all times which are written without one; without it such times do
-    not fit. `disorder` is how far behind its running maximum a live record may be. `key` names the
-    columns that make a record unique, if any.
+    not fit. `disorder` is how far behind its running maximum a live record may be. Records that are
+    further behind stay in quarantine, or with `late` = `revise` are admitted together, once in a
+    period of `late_every`. `key` names the columns that make a record unique, if any.
 
     `stream` names a stream that exists: `"suspects"`, or `"alpha/suspects"` with the participant
     that writes it. Its records have their event time already; `time` is for files replayed in its
@@ -74,6 +78,8 @@ class Source:
     time_unit: str | None = None
     time_zone: str | None = None
     disorder: str = _NO_DISORDER
+    late: str = QUARANTINE_LATE
+    late_every: str | None = None
     key: tuple[str, ...] = ()
     stream: str | None = None
 
@@ -84,6 +90,14 @@ class Source:
     def disorder_us(self) -> int:
         """The disorder in microseconds; Refused if it is no duration."""
         return 0 if self.disorder == _NO_DISORDER else parse_duration_us(self.disorder)
+
+    @property
+    def late_every_us(self) -> int | None:
+        """The period of revisions by late records in microseconds; None if they stay in
+        quarantine. Refused if it is not a duration."""
+        if self.late != REVISE_LATE or self.late_every is None:
+            return None
+        return parse_duration_us(self.late_every)
 
     @property
     def is_landed(self) -> bool:
@@ -465,6 +479,31 @@ def check_source(source: Source, where: str) -> None:
         _ = source.disorder_us
     except Refused as error:
         raise Refused(f"disorder of source {source.name!r} {where}: {error}") from None
+    check_late(source, where)
+
+
+def check_late(source: Source, where: str) -> None:
+    """Refuse a source that does not say whether late records are admitted, or how often."""
+    if source.late not in (QUARANTINE_LATE, REVISE_LATE):
+        near = did_you_mean(source.late, (QUARANTINE_LATE, REVISE_LATE))
+        raise Refused(
+            f"late of source {source.name!r} {where} is {source.late!r}: write 'quarantine' or "
+            f"'revise'{near and '; '}{near}"
+        )
+    if source.late == REVISE_LATE and source.late_every is None:
+        raise Refused(
+            f"source {source.name!r} {where} has late='revise' and no period: write how often late "
+            "records are admitted, such as late_every='1h'"
+        )
+    if source.late == QUARANTINE_LATE and source.late_every is not None:
+        raise Refused(
+            f"source {source.name!r} {where} has late_every, but its late records stay in "
+            "quarantine: write late='revise', or leave late_every out"
+        )
+    try:
+        _ = source.late_every_us
+    except Refused as error:
+        raise Refused(f"late_every of source {source.name!r} {where}: {error}") from None
 
 
 def check_names(network: Network) -> None:
@@ -506,8 +545,9 @@ def check_stream(source: Source, where: str) -> None:
     if "/" in source.stream:
         check_name(f"participant {owner}", source.stream.rpartition("/")[0])
     check_name(f"stream {owner}", source.stream_name)
-    if source.key or source.disorder != _NO_DISORDER:
-        given = "key" if source.key else "disorder"
+    is_late_given = source.late != QUARANTINE_LATE or source.late_every is not None
+    if source.key or source.disorder != _NO_DISORDER or is_late_given:
+        given = "key" if source.key else "late" if is_late_given else "disorder"
         raise Refused(
             f"source {source.name!r} {where} reads stream {source.stream}, whose records have "
             f"landed already: leave {given} out"

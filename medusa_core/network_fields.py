@@ -12,7 +12,9 @@ from medusa_core.errors import Refused
 
 _NAMES = ("name", "fragment")
 _CHECKED_APART = ("keys",)
-_DURATIONS = ("size", "advance", "disorder", "within", "max_age", "step", "gap", "length_max")
+_DURATIONS = (
+    "size", "advance", "disorder", "late_every", "within", "max_age", "step", "gap", "length_max",
+)  # fmt: skip
 """These are checked by the rules for names, keys and durations, which name the value."""
 
 

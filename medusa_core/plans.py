@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from medusa_core.frozen import freeze
 from medusa_core.names import PlanId, StreamName
 from medusa_core.network import (
+    QUARANTINE_LATE,
     Aggregate,
     Box,
     Deduplicate,
@@ -46,6 +47,7 @@ _KINDS: Mapping[str, type[Any]] = {
 
 _CALENDAR = ("every", "zone", "zone_offsets")
 _EMPTY = ("empty", "keys")
+_LATE = ("late", "late_every")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +106,8 @@ def _document(value: object) -> dict[str, object]:
         item = getattr(value, one.name)
         if isinstance(value, Source) and one.name in ("stream", "time_zone") and item is None:
             continue  # Plans from before sources had these fields keep their fingerprints.
+        if isinstance(value, Source) and one.name in _LATE and value.late == QUARANTINE_LATE:
+            continue  # So do those from before late records could be admitted.
         if isinstance(value, Aggregate) and one.name in _CALENDAR and item is None:
             continue  # So do those from before calendar windows.
         if isinstance(value, Aggregate) and one.name in _EMPTY and not value.emits_empty:

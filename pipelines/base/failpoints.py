@@ -40,6 +40,9 @@ POINTS = (
 )
 """Every point, in the order in which a record passes them."""
 
+LATE_POINTS = ("late.decided", "late.written", "late.admitted")
+"""Those of a revision by late records, in homes with a source that declares it."""
+
 DELIVERY_POINTS = (
     "sink.prepared",
     "sink.decided",

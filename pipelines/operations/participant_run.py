@@ -197,7 +197,10 @@ def _run(
         def is_done() -> bool:
             progress.write_due()
             return has_corrected or (
-                options.until_ended and has_ended(home_session) and loop.has_delivered_all()
+                options.until_ended
+                and has_ended(home_session)
+                and loop.has_admitted_all()
+                and loop.has_delivered_all()
             )
 
         exempt_loaded_objects()

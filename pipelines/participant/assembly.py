@@ -35,6 +35,7 @@ from pipelines.participant.assigned_plans import (
 from pipelines.participant.driver import Driver
 from pipelines.participant.home_session import HomeSession
 from pipelines.participant.housekeeper import Housekeeper
+from pipelines.participant.late_admission import LateAdmission
 from pipelines.participant.loop import Inputs, LoopObserver, ParticipantLoop, Workers
 from pipelines.participant.market_door import MarketDoor, MarketTicker
 from pipelines.participant.notification_queue import NotificationQueue
@@ -157,6 +158,7 @@ def loop_of(
                 else None
             ),
             sources=sources_of(home_session, assigned_plans, leases, session),
+            late=late_records_of(home_session, assigned_plans, observer),
         ),
         leases=leases,
         observer=observer,
@@ -269,6 +271,23 @@ def sources_of(
         base=home.directory,
     )
     return open_sources(declared, place)
+
+
+def late_records_of(
+    home_session: HomeSession, assigned_plans: tuple[AssignedPlan, ...], observer: LoopObserver
+) -> LateAdmission | None:
+    """The late records of sources that are landed here and declared with `late="revise"`; None if
+    there is no such source."""
+    home = home_session.home
+    assigned = {a.fragment for a in newest_assignments(home.catalog, home.participant)}
+    every_us = {
+        StreamName(source.name): source.late_every_us
+        for assigned_plan in assigned_plans
+        for source in assigned_plan.plan.network.sources
+        if source.is_landed and landing_fragment(StreamName(source.name)) in assigned
+    }
+    revising = {stream: us for stream, us in every_us.items() if us is not None}
+    return LateAdmission(home, revising, observer) if revising else None
 
 
 def load_assigned_plans(home_session: HomeSession) -> tuple[AssignedPlan, ...]:

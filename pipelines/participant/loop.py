@@ -63,30 +63,43 @@ class Deliveries(Protocol):
     def close(self) -> None: ...
 
 
+class LateRecords(Protocol):
+    """The late records of this home's sources (`participant.late_admission`)."""
+
+    def tick(self) -> int: ...
+    def has_admitted_all(self) -> bool: ...
+
+
 @dataclass(frozen=True, slots=True)
 class LoopTick:
-    """What one tick did; `away` is the first thing that kept a step from being made."""
+    """What one tick did; `revised` counts revisions by late records, `away` is the first thing
+    that kept a step from being made."""
 
     steps: int = 0
     closed: int = 0
     imported: int = 0
     landed: int = 0
     chosen: int = 0
+    revised: int = 0
     away: Unavailable | None = None
 
     @property
     def is_idle(self) -> bool:
         """Whether there was nothing to do."""
-        return not (self.steps or self.closed or self.imported or self.landed or self.chosen)
+        return not (
+            self.steps or self.closed or self.imported or self.landed or self.chosen or self.revised
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What a loop takes in: partners' lines, the choice among their producers, live sources."""
+    """What a loop takes in: partners' lines, the choice among their producers, live sources, and
+    late records of these."""
 
     importer: Importer | NoImports
     chooser: Chooser | None = None
     sources: Mapping[StreamName, LiveSource] = field(default_factory=dict)
+    late: LateRecords | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +138,8 @@ class ParticipantLoop:
         self._importer = inputs.importer
         self._chooser = inputs.chooser
         self._sources = inputs.sources
+        self._late = inputs.late
+        self._is_settled = False
         self._leases = leases
         self._observer = observer
         self._assignments = assignments
@@ -178,6 +193,7 @@ class ParticipantLoop:
         """
         began_s = self._now_s()
         self._landed = 0
+        self._is_settled = False
         tick_ms = self._last_tick_ms(began_s)
         if newest_assignments(self._catalog, self._catalog.participant) != self._assignments:
             raise AssignmentsChanged
@@ -195,6 +211,7 @@ class ParticipantLoop:
             its_tick = driver.attempt(lead_ms, tick_ms)
             applied += its_tick.applied
             away = away or its_tick.away
+        revised = 0 if self._late is None else self._late.tick()
         self._importer.set_paths(
             {stream: ms for driver in self._drivers for stream, ms in driver.paths_ms.items()}
         )
@@ -205,14 +222,17 @@ class ParticipantLoop:
         self._observer.headroom([found for driver in self._drivers for found in driver.headrooms])
         self.meter.did(kind=ActivityKind.DECIDING)
         steps = sum(isinstance(done.decision, ComputeStep) for done in applied)
-        return LoopTick(
+        ticked = LoopTick(
             steps=steps,
             closed=len(applied) - steps,
             imported=imported,
             landed=self._landed,
             chosen=chosen,
+            revised=revised,
             away=away,
         )
+        self._is_settled = ticked.is_idle and away is None
+        return ticked
 
     def _last_tick_ms(self, now_s: float) -> float:
         """How long the last tick took; another one begins now."""
@@ -341,6 +361,13 @@ class ParticipantLoop:
     def has_delivered_all(self) -> bool:
         """Whether every sink has come to the end of its stream; raises what keeps one from it."""
         return self._deliveries is None or self._deliveries.has_delivered_all()
+
+    def has_admitted_all(self) -> bool:
+        """Whether no late record is to be admitted, and what was computed from one is final.
+
+        Only a tick that found nothing to do shows the latter.
+        """
+        return self._late is None or (self._is_settled and self._late.has_admitted_all())
 
     def close(self) -> None:
         """Close sources, sinks and the market."""

@@ -20,7 +20,7 @@ from pipelines.language.sql.statements import (
 
 OPTIONS: Mapping[str, tuple[str, ...]] = {
     "NETWORK": ("bucket",),
-    "SOURCE": ("time", "time_unit", "time_zone", "disorder", "key", "stream"),
+    "SOURCE": ("time", "time_unit", "time_zone", "disorder", "late", "late_every", "key", "stream"),
     "STREAM": ("fragment",),
     "VIEW": ("fragment",),
 }

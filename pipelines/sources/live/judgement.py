@@ -6,14 +6,14 @@ A function of the state behind the batch before and of the records in their orde
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from medusa_core.commits import QuarantinedRecord
+from medusa_core.commits import LateRow, QuarantinedRecord
 from medusa_core.grid import BEGINNING_US
 from medusa_core.lateness import LatenessRule, LatenessState, Verdict, end_of_sequence
 from medusa_core.names import StreamName
@@ -21,7 +21,8 @@ from medusa_core.network import Source
 from pipelines.sources.arrow_lateness import Int64s, Verdicts, judge_column
 from pipelines.sources.live.source_state import HeldRecord, LiveState
 from pipelines.sources.recorded.parquet_rows import record_text
-from pipelines.storage.arrow_schema import STIME
+from pipelines.storage.arrow_schema import STIME, columns_of
+from pipelines.storage.late_rows import late_rows_of
 
 UNCONFIRMED = (
     "is dated far ahead of the records before it, or beyond the clock, and the next one does not "
@@ -121,6 +122,7 @@ def _refused(
     )
     found = []
     taken = records.drop_columns([STIME]).take(pa.array(rows))
+    late = _late_rows(source, records, rows[verdicts[rows] == Verdict.LATE])
     for number, row in enumerate(rows.tolist()):
         reason = UNCONFIRMED
         if verdicts[row] == Verdict.LATE:
@@ -136,6 +138,16 @@ def _refused(
                 position=position,
                 field=source.time,
                 reason=reason,
+                late=late.get(row),
             )
         )
     return found
+
+
+def _late_rows(source: Source, records: pa.Table, rows: Int64s) -> Mapping[int, LateRow]:
+    """Row -> what is kept of a late record; nothing if they stay in quarantine."""
+    if source.late_every_us is None or not len(rows):
+        return {}
+    columns = columns_of(f"source {source.name!r}", source.columns)
+    kept = late_rows_of(records.take(pa.array(rows)), columns)
+    return dict(zip(rows.tolist(), kept, strict=True))

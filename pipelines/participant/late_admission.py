@@ -1,0 +1,191 @@
+"""Late records admitted: once a period as one revision of their source, by the participant's loop.
+
+`medusa_core.late_records` decides. A revision that cannot be made (a partner reads the stream, or
+it has several producers) is an alarm and is tried again a period later; meanwhile the records wait,
+and the loop goes on. All progress is in the catalog: killed anywhere, a participant decides again,
+and a record that was admitted does not wait any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from medusa_core.errors import Conflict, Refused, Unavailable
+from medusa_core.grid import Range
+from medusa_core.late_records import (
+    AdmitLate,
+    KeepLate,
+    LateBucket,
+    LateKnowledge,
+    decide_late,
+)
+from medusa_core.names import StreamName
+from medusa_core.recalls import RecallResult
+from medusa_core.revisions import RevisionRequest
+from medusa_core.segments import Producer
+from pipelines.base.failpoints import reached
+from pipelines.base.time_text import iso
+from pipelines.catalog.records import LineStatus
+from pipelines.homes.home import Home
+from pipelines.participant.revising import (
+    RevisionAction,
+    RevisionReach,
+    reach_of,
+    revised_rows,
+    write_revised,
+)
+from pipelines.storage.late_rows import late_records_of
+from pipelines.storage.segment_rows import columns_of
+
+LOOK_AGAIN_MS = 1_000
+"""How often the catalog is read for which late records wait."""
+TRY_AGAIN_MS = 60_000
+"""How long a revision that was refused is put off, at least."""
+
+
+class LateObserver(Protocol):
+    """Observes revisions by late records; an alarm without a reason has ended."""
+
+    def alarm(self, of: str, because: str | None) -> None: ...
+
+
+class LateAdmission:
+    """Admits the late records of a participant's sources; `every_us` has the period of each."""
+
+    def __init__(
+        self, home: Home, every_us: Mapping[StreamName, int], observer: LateObserver
+    ) -> None:
+        self._home = home
+        self._every_us = every_us
+        self._observer = observer
+        self._look_ms = 0
+        self._put_off_ms: dict[StreamName, int] = {}
+
+    def tick(self) -> int:
+        """Make the revisions that are due; how many."""
+        now_ms = self._home.catalog.read_clock_ms()
+        if 0 < self._look_ms - now_ms <= LOOK_AGAIN_MS:
+            return 0
+        self._look_ms = now_ms + LOOK_AGAIN_MS
+        made = 0
+        for line, decision in self._decisions(now_ms):
+            if isinstance(decision, KeepLate):
+                continue
+            stream = decision.stream
+            later_ms = now_ms + max(self._every_us[stream] // 1_000, TRY_AGAIN_MS)
+            because: str | None = None
+            try:
+                if self._admit(line, decision) is None:
+                    self._put_off_ms[stream] = later_ms
+                else:
+                    made += 1
+                    self._look_ms = now_ms
+            except Conflict as error:
+                self._put_off_ms[stream], because = now_ms + LOOK_AGAIN_MS, str(error)
+            except (Refused, Unavailable) as error:
+                self._put_off_ms[stream], because = later_ms, str(error)
+            self._observer.alarm(alarm_of(stream), because)
+        return made
+
+    def has_admitted_all(self) -> bool:
+        """Whether nothing is due now, but for what was refused."""
+        decisions = self._decisions(self._home.catalog.read_clock_ms())
+        return not any(isinstance(decision, AdmitLate) for _, decision in decisions)
+
+    def _decisions(self, now_ms: int) -> list[tuple[LineStatus, AdmitLate | KeepLate]]:
+        """What is decided about each source for which late records wait."""
+        streams = [s for s in self._every_us if self._put_off_ms.get(s, 0) <= now_ms]
+        waiting = self._home.catalog.late_buckets(streams) if streams else {}
+        found: list[tuple[LineStatus, AdmitLate | KeepLate]] = []
+        for stream, buckets in waiting.items():
+            for line in self._home.catalog.lines(stream):
+                if line.producer == Producer(self._home.participant, line.producer.replica):
+                    decision = decide_late(self._knowledge(line, buckets), now_ms)
+                    found.append((line, decision))
+        return found
+
+    def _knowledge(self, line: LineStatus, buckets: tuple[LateBucket, ...]) -> LateKnowledge:
+        stream, here = line.stream.name, self._home.participant
+        admitted = [
+            done.recalled_at_ms
+            for done in self._home.catalog.recalls(stream)
+            if done.who == here and done.producer == line.producer and done.ranges
+        ]
+        return LateKnowledge(
+            stream=stream,
+            every_us=self._every_us[stream],
+            from_us=line.kept_from_us,
+            through_us=line.stable_through_us,
+            has_ended=line.has_ended,
+            admitted_ms=max(admitted, default=None),
+            buckets=buckets,
+        )
+
+    def _admit(self, line: LineStatus, decision: AdmitLate) -> RecallResult | None:
+        """Write the buckets with their late records, and revise, in one transaction.
+
+        None: nothing is changed, because all of them need what is trimmed.
+        """
+        home, stream = self._home, decision.stream
+        reached("late.decided")
+        within = self._within_reach(line, decision.buckets)
+        if within is None:
+            return None
+        buckets, reach = within
+        columns = columns_of(line.stream)
+        records = home.catalog.late_records(stream, buckets)
+        given = late_records_of(stream, [record.row for record in records], columns)
+        rows = revised_rows(home, line, columns, given, RevisionAction.ADD)
+        segments = write_revised(home, line, columns, rows)
+        reached("late.written")
+        because = decision.because
+        if len(buckets) < len(decision.buckets):
+            because += f"; those before {iso(buckets[0])} stay, because what they need is trimmed"
+        done = home.catalog.revise(
+            RevisionRequest(
+                stream=stream,
+                producer=line.producer,
+                generation=line.generation,
+                segments=segments,
+                because=because,
+                who=home.participant,
+                behind={one.stream: one.from_us for one in reach.streams},
+                needed=reach.needed,
+                late=tuple(record.number for record in records),
+            )
+        )
+        reached("late.admitted")
+        return done
+
+    def _within_reach(
+        self, line: LineStatus, buckets: Sequence[int]
+    ) -> tuple[Sequence[int], RevisionReach] | None:
+        """The last of the buckets for which all that is read again is kept, and what is; None if it
+        is trimmed for the newest one too.
+
+        A window reaches back from its bucket, so that what an older bucket needs is trimmed first.
+        """
+        found = self._reach(line, buckets)
+        lost, kept = -1 if found else 0, 0 if found else len(buckets)
+        while kept - lost > 1:
+            middle = (lost + kept) // 2
+            reach = self._reach(line, buckets[middle:])
+            if reach is None:
+                lost = middle
+            else:
+                found, kept = reach, middle
+        return None if found is None else (buckets[kept:], found)
+
+    def _reach(self, line: LineStatus, buckets: Sequence[int]) -> RevisionReach | None:
+        """What is computed again if these buckets change; None if it would read what is trimmed."""
+        width_us = line.stream.width_us
+        try:
+            return reach_of(self._home, line, [Range(at, at + width_us) for at in buckets])
+        except Refused:
+            return None
+
+
+def alarm_of(stream: StreamName) -> str:
+    """What an alarm about late records that cannot be admitted is of."""
+    return f"late records of {stream}"
