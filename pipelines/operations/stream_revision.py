@@ -23,6 +23,7 @@ from pipelines.participant.revising import (
     RevisedRows,
     RevisionAction,
     RevisionReach,
+    make_revision,
     reach_of,
     records_of_file,
     revised_rows,
@@ -90,7 +91,8 @@ class PreparedRevision:
         """Write the rows and revise, in one transaction; what needs them is owed from then on."""
         plan = self.plan
         segments = write_revised(self._home, self._line, self._columns, self._rows)
-        done = self._home.catalog.revise(
+        done = make_revision(
+            self._home,
             RevisionRequest(
                 stream=plan.stream,
                 producer=self._line.producer,
@@ -100,7 +102,7 @@ class PreparedRevision:
                 who=plan.who,
                 behind={one.stream: one.from_us for one in plan.behind.streams},
                 needed=plan.behind.needed,
-            )
+            ),
         )
         return StreamRevisionResult(
             participant=plan.participant, stream=plan.stream, because=plan.because, who=plan.who,

@@ -31,6 +31,7 @@ from pipelines.homes.home import Home
 from pipelines.participant.revising import (
     RevisionAction,
     RevisionReach,
+    make_revision,
     reach_of,
     revised_rows,
     write_revised,
@@ -142,7 +143,8 @@ class LateAdmission:
         because = decision.because
         if len(buckets) < len(decision.buckets):
             because += f"; those before {iso(buckets[0])} stay, because what they need is trimmed"
-        done = home.catalog.revise(
+        done = make_revision(
+            home,
             RevisionRequest(
                 stream=stream,
                 producer=line.producer,
@@ -153,7 +155,7 @@ class LateAdmission:
                 behind={one.stream: one.from_us for one in reach.streams},
                 needed=reach.needed,
                 late=tuple(record.number for record in records),
-            )
+            ),
         )
         reached("late.admitted")
         return done

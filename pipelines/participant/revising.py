@@ -19,12 +19,13 @@ import pyarrow as pa
 
 from medusa_core.columns import Column
 from medusa_core.commits import OutputSegment
-from medusa_core.errors import Refused
+from medusa_core.errors import Conflict, Refused
 from medusa_core.fragments import Fragment
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import StreamName
 from medusa_core.network import Source
-from medusa_core.revisions import RANGES_MAX, RevisedSegment, touched
+from medusa_core.recalls import RecallResult
+from medusa_core.revisions import RANGES_MAX, RevisedSegment, RevisionRequest, touched
 from medusa_core.segments import Segment, SegmentFile, Stability
 from pipelines.base.time_text import iso
 from pipelines.catalog.records import LineStatus
@@ -33,6 +34,7 @@ from pipelines.participant.trimming import shapes_here
 from pipelines.sources.recorded.reader import read_recorded_file
 from pipelines.storage.arrow_digests import digests_by_bucket, row_hashes
 from pipelines.storage.arrow_schema import STIME, columns_of, file_schema, record_schema
+from pipelines.storage.orphans import remove_file
 from pipelines.storage.segment_files import new_attempt, sync_folders, write_file
 from pipelines.storage.segment_rows import read_segments
 
@@ -216,6 +218,16 @@ def write_revised(
         )
         found.append(RevisedSegment(segment=segment, plan=of.plan))
     return tuple(found)
+
+
+def make_revision(home: Home, request: RevisionRequest) -> RecallResult:
+    """Make a revision whose rows are written; those of one that is refused are removed."""
+    try:
+        return home.catalog.revise(request)
+    except (Refused, Conflict):
+        for path in {file.path for one in request.segments for file in one.segment.files}:
+            remove_file(home.storage, path)
+        raise
 
 
 def reach_of(home: Home, line: LineStatus, ranges: Sequence[Range]) -> RevisionReach:

@@ -20,6 +20,7 @@ from pipelines.base.failpoints import LATE_POINTS, visited_by
 from pipelines.homes.home import open_home
 from pipelines.language.load import load_network
 from pipelines.storage.csv_export import export_stream
+from pipelines.storage.orphans import find_orphans
 from tests.federation.building import rounds_until, seated
 from tests.federation.processes import installation
 from tests.replaying import SECOND_US, Digests, Replayer, digests
@@ -172,6 +173,8 @@ def test_late_records_wait_while_a_partner_reads_and_stay_where_their_windows_ar
         waits = ending_of(settings, tmp_path / "contracts/late.py")
         assert (waits.admissions, waits.waiting) == ([], len(late))
         with open_home(settings, HERE) as home:
+            # The rows of a revision that is refused are removed again.
+            assert find_orphans(home.storage, home.catalog.named_files, 2.0**62, 0) == ()
             home.catalog.release_hold(COUNTS, "beta", "import")
             at_us = trimmed_s * SECOND_US
             (line,) = home.catalog.lines(CALLS)
