@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 HELP = "what changed of a stream since a version, row by row"
 ROWS_PER_TABLE = 1_000
-MARKS = ("_change_type", "_stability", "_stream_version", "_bucket")
+MARKS = ("_change_type", "_stability", "_stream_version", "_revision", "_bucket")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -115,24 +115,25 @@ def documents(changes: StreamChanges) -> Iterator[Mapping[str, Any]]:
         if row.values is not None and row.stime_us is not None:
             words = (iso(row.stime_us), *map(json_value, row.values))
             values = dict(zip(names, words, strict=True))
-        yield dict(zip(MARKS, _marks(row), strict=True)) | values
+        yield dict(zip(MARKS, _marks(row, changes), strict=True)) | values
 
 
-def _marks(row: RowChange) -> tuple[str, str, int, int]:
-    return (row.type.value, row.stability.value, row.version, row.bucket_us)
+def _marks(row: RowChange, changes: StreamChanges) -> tuple[str, str, int, int | None, int]:
+    revision = changes.revisions.get(row.version)
+    return (row.type.value, row.stability.value, row.version, revision, row.bucket_us)
 
 
 def _print_text(request: ChangesRequest, changes: StreamChanges) -> None:
     from pipelines.storage.stable_rows import EVENT_TIME
 
     answer = changes.answer
-    names = ("change", "stability", "version", "bucket", EVENT_TIME)
+    names = ("change", "stability", "version", "revision", "bucket", EVENT_TIME)
     heading = (*names, *(c.name for c in answer.columns))
     count = 0
     rows = changes.rows()
     while block := list(itertools.islice(rows, ROWS_PER_TABLE)):
         count += len(block)
-        print(table(heading, (_cells(row, len(answer.columns)) for row in block)), end="\n\n")
+        print(table(heading, (_cells(row, changes) for row in block)), end="\n\n")
     stream, version = answer.line.stream.name, answer.until.version
     more = f"; there is more behind version {version}" if answer.has_more else ""
     print(f"{count:,} changes of {stream} from version {answer.since.version} to {version}{more}")
@@ -140,10 +141,11 @@ def _print_text(request: ChangesRequest, changes: StreamChanges) -> None:
         print(f"applied: medusa cursor move {stream} {request.cursor} --to {version}")
 
 
-def _cells(row: RowChange, columns: int) -> tuple[object, ...]:
+def _cells(row: RowChange, changes: StreamChanges) -> tuple[object, ...]:
     from pipelines.storage.stable_rows import plain
 
-    marks = (row.type.value, row.stability.value, str(row.version), iso(row.bucket_us))
+    type_, stability, version, revision, bucket_us = _marks(row, changes)
+    marks = (type_, stability, str(version), str(revision or ""), iso(bucket_us))
     if row.values is None or row.stime_us is None:
-        return (*marks, *[None] * (columns + 1))
+        return (*marks, *[None] * (len(changes.answer.columns) + 1))
     return (*marks, iso(row.stime_us), *map(plain, row.values))

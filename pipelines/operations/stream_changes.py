@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,11 +48,15 @@ class ChangesRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamChanges:
-    """The changes of a stream between two versions; rows are read from files as they are used."""
+    """The changes of a stream between two versions; rows are read from files as they are used.
+
+    `revisions`: of each version that revised the line, the generation that it began.
+    """
 
     participant: Participant
     answer: Answer
     storage: Path
+    revisions: Mapping[Version, int]
 
     def rows(self) -> Iterator[RowChange]:
         """Each changed row, in the order of versions."""
@@ -71,7 +75,18 @@ def open_changes(settings: Settings, request: ChangesRequest) -> Iterator[Stream
         answer = (
             _behind_cursor(home, request) if request.cursor is not None else _between(home, request)
         )
-        yield StreamChanges(participant=home.participant, answer=answer, storage=home.storage)
+        line = answer.line
+        revisions = {
+            done.version: done.generation
+            for done in home.catalog.recalls(line.stream.name)
+            if done.is_revision and done.producer == line.producer
+        }
+        yield StreamChanges(
+            participant=home.participant,
+            answer=answer,
+            storage=home.storage,
+            revisions=revisions,
+        )
 
 
 def _behind_cursor(home: Home, request: ChangesRequest) -> Answer:

@@ -37,7 +37,8 @@ def test_changes_are_one_document_that_names_the_position_to_go_on_behind(
         ("update_postimage", "stable", 3),
     ]
     assert answer["changes"][0] == {
-        "_change_type": "promote", "_stability": "stable", "_stream_version": 2, "_bucket": 0,
+        "_change_type": "promote", "_stability": "stable", "_stream_version": 2, "_revision": None,
+        "_bucket": 0,
     }  # fmt: skip
     assert [c["n"] for c in answer["changes"][1:]] == [2, 3]
     assert answer["changes"][1]["_bucket"] == WIDTH_US

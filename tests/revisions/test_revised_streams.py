@@ -80,6 +80,19 @@ class RevisedHome:
         self.monkeypatch.setenv("MEDUSA_CATALOG_URL", str(self.settings.catalog_url))
         return main(["revise", "calls", *words])
 
+    def changes(self, stream: str, capsys: CAPTURED) -> list[dict[str, Any]]:
+        """What `medusa changes` says of a stream from its beginning to the present."""
+        capsys.readouterr()
+        documents = []
+        since = "0"
+        while True:
+            assert main(["changes", stream, "--since", since, "--limit", "1", "--json"]) == 0
+            answer = json.loads(capsys.readouterr().out)
+            documents += answer["changes"]
+            since = answer["position"]
+            if not answer["has_more"]:
+                return documents
+
     def digests(self) -> Digests:
         """Of all outputs, by bucket."""
         return digests(self.home, NETWORK)
@@ -123,7 +136,7 @@ ACTIONS = {
 
 @pytest.mark.parametrize("action", long_but(1, ACTIONS))
 def test_a_revised_home_holds_what_a_replay_of_the_right_records_computes(
-    action: str, revised: RevisedHome, tmp_path: Path
+    action: str, revised: RevisedHome, tmp_path: Path, capsys: CAPTURED
 ) -> None:
     option, rows, whole = ACTIONS[action]
     before = revised.digests()
@@ -136,6 +149,11 @@ def test_a_revised_home_holds_what_a_replay_of_the_right_records_computes(
     counted = [part for part in revised.corrected() if part[0] == COUNTS]
     assert counted == [(COUNTS, 80, 100)]
     assert all(80 <= begin < end <= 110 for _, begin, end in revised.corrected())
+    # Changes name the revision to which they belong, of the source and of what is computed from it.
+    for stream, seconds in ((CALLS, {80}), (COUNTS, {80, 90})):
+        found = revised.changes(stream, capsys)
+        assert {c["_bucket"] // SECOND_US for c in found if c["_revision"] is not None} == seconds
+        assert {c["_revision"] for c in found} == {None, 2}
 
 
 def test_the_plan_names_what_may_change_and_changes_nothing(
