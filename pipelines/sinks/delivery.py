@@ -31,7 +31,14 @@ from pipelines.sinks.delivered_line import line_of
 from pipelines.sinks.folder_target import FolderTarget
 from pipelines.sinks.marks import with_marks
 from pipelines.sinks.run_rows import read_run
-from pipelines.sinks.sink_declaration import FolderSink, check_sink, declaration_of, key_of
+from pipelines.sinks.sink_declaration import (
+    STOP,
+    FolderSink,
+    TableSink,
+    check_sink,
+    declaration_of,
+    key_of,
+)
 from pipelines.sinks.table_target import NO_OVERLAY, TableTarget
 from pipelines.sinks.target import Overlay, Owner, TargetRecord
 from pipelines.storage.segment_rows import columns_of
@@ -94,6 +101,10 @@ class Delivering:
     def takes_tentative(self) -> bool:
         """Whether it delivers tentative rows too."""
         return not isinstance(self._declared, FolderSink) and self._declared.takes_tentative
+
+    @property
+    def _stops_at_revisions(self) -> bool:
+        return isinstance(self._declared, TableSink) and self._declared.on_revision == STOP
 
     @property
     def sign_s(self) -> float:
@@ -321,7 +332,8 @@ class Delivering:
         if not since:
             return
         from_us = min(recall.from_us for recall in since)
-        if isinstance(target, TableTarget) and target.replaces_rows:
+        stops = any(recall.is_revision for recall in since) and self._stops_at_revisions
+        if isinstance(target, TableTarget) and target.replaces_rows and not stops:
             target.go_back(from_us)
             return
         taken_back = "revised" if since[-1].is_revision else "recalled"

@@ -27,6 +27,7 @@ ORIGIN, NOW = "origin", "now"
 FINAL, ALL = "final", "all"
 KEEP, GUARD = "keep", "guard"
 REFUSE, REPLACE = "refuse", "replace"
+APPLY, STOP = "apply", "stop"
 HOLD_US = 7 * 86_400_000_000
 HOLD_US_MAX = 31 * 86_400_000_000
 ROWS_MAX = 250_000
@@ -73,6 +74,8 @@ class TableSink:
 
     `key` None is that of the stream. `stability` all: tentative rows too, until they are corrected.
     `nul` says whether U+0000 in a text, which Postgres does not hold, is refused or replaced.
+    `on_revision` says whether revised rows replace those that were delivered, or the sink stops
+    (None: as far as the table has a key).
     """
 
     url: str
@@ -82,6 +85,7 @@ class TableSink:
     stability: str
     nul: str
     pace: Pace
+    on_revision: str | None = None
 
     @property
     def kind(self) -> str:
@@ -113,12 +117,15 @@ class SinkFields(Fields):
         return Refused(f"the sink of {self._stream} has {field} {value!r}: write {expected}")
 
     def choice(self, field: str, words: tuple[str, ...]) -> str:
+        """One of some words, the first of them by default."""
+        return self.optional_choice(field, words) or words[0]
+
+    def optional_choice(self, field: str, words: tuple[str, ...]) -> str | None:
+        """One of some words; None if the field is not there."""
         value = self.take(field)
-        if value is None:
-            return words[0]
-        if value not in words:
+        if value is not None and value not in words:
             raise self.refused(field, value, " or ".join(words))
-        return str(value)
+        return None if value is None else str(value)
 
     def check_all_known(self) -> None:
         for field in self._left:
@@ -195,6 +202,11 @@ def check_sink(
         if name not in columns:
             hint = did_you_mean(name, columns, f"it has {', '.join(columns)}")
             raise Refused(f"the sink of {stream} has key {name!r}, which is no column: {hint}")
+    if declaration.on_revision == APPLY and not key_of(declaration, key):
+        raise Refused(
+            f"the sink of {stream} is to apply revisions, but has no key by which rows could be "
+            "replaced: write key: [COLUMN, …] or on_revision: stop"
+        )
     if declaration.takes_tentative and not key_of(declaration, key):
         raise Refused(
             f"the sink of {stream} is to take tentative rows, but has no key by which they could "
@@ -234,6 +246,7 @@ def same_target(one: SinkDeclaration, other: SinkDeclaration) -> bool:
 def _folder(kind: str, fields: SinkFields) -> FolderSink:
     path = fields.path("path", fields.take("path"))
     formulas = fields.choice("formulas", (KEEP, GUARD)) if kind == "csv" else KEEP
+    fields.choice("on_revision", (STOP,))  # a file never changes
     pace = fields.pace()
     fields.check_all_known()
     return FolderSink(kind=kind, path=path, formulas=formulas, pace=pace)
@@ -259,11 +272,13 @@ def _table(kind: str, fields: SinkFields) -> TableSink:
         key = tuple(_column(fields, name) for name in key)
     stability = fields.choice("stability", (FINAL, ALL))
     nul = fields.choice("nul", (REFUSE, REPLACE))
+    on_revision = fields.optional_choice("on_revision", (APPLY, STOP))
     pace = fields.pace()
     fields.check_all_known()
     return TableSink(
-        url=url, schema=schema, table=table, key=key, stability=stability, nul=nul, pace=pace
-    )
+        url=url, schema=schema, table=table, key=key, stability=stability, nul=nul, pace=pace,
+        on_revision=on_revision,
+    )  # fmt: skip
 
 
 def _column(fields: SinkFields, name: object) -> str:

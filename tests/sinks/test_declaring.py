@@ -104,6 +104,8 @@ def test_a_folder_and_a_table_are_read_with_their_defaults() -> None:
         ({**REPORTS, "key": [["id"]]}, "the name of a column"),
         ({**REPORTS, "stability": "stable"}, "write final or all"),
         ({**REPORTS, "nul": "keep"}, "write refuse or replace"),
+        ({**REPORTS, "on_revision": "ignore"}, "write apply or stop"),
+        ({**LAKE, "on_revision": "apply"}, "write stop"),
         ({**REPORTS, "path": "/x"}, "'path' that is not known"),
     ],
 )

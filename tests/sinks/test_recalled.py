@@ -120,3 +120,23 @@ def test_revised_rows_replace_those_of_their_key_and_a_removed_one_stays(
     home.deliver()
     names = {row["id"]: row["name"] for row in database.rows()}
     assert names == {1: "n1", 2: "right", 3: "n3", 4: "n4"}
+
+
+@pytest.mark.long
+def test_a_table_that_is_to_stop_at_revisions_gets_nothing_more(
+    home: SinkHome, database: Database
+) -> None:
+    home.declare_table(READINGS, on_revision="stop")
+    home.write(READINGS, 0, 3, [a_row(1, 0), a_row(2, 1, name="wrong"), a_row(3, 2)])
+    home.deliver()
+    home.revise(READINGS, 1, 2, [a_row(2, 1, name="right")])
+    assert "holds what was revised" in str(home.problem())
+    assert [row["name"] for row in database.rows()] == ["n1", "wrong", "n3"]
+    home.declare_table(READINGS, on_revision="apply")
+    home.deliver()
+    assert {row["name"] for row in database.rows()} == {"n1", "right", "n3"}
+
+
+def test_a_table_without_a_key_cannot_apply_revisions(home: SinkHome) -> None:
+    with pytest.raises(Refused, match="write key: .* or on_revision: stop"):
+        home.declare_table(COPIES, on_revision="apply")
