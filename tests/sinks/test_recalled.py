@@ -138,5 +138,5 @@ def test_a_table_that_is_to_stop_at_revisions_gets_nothing_more(
 
 
 def test_a_table_without_a_key_cannot_apply_revisions(home: SinkHome) -> None:
-    with pytest.raises(Refused, match="write key: .* or on_revision: stop"):
+    with pytest.raises(Refused, match=r"write key: .* or on_revision: stop"):
         home.declare_table(COPIES, on_revision="apply")
