@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from medusa_core.names import StreamName
 from medusa_core.revisions import RANGES_MAX
 
-RECORDS_MAX = 1_000_000
+RECORDS_MAX = 100_000
 """How many late records one revision admits, if they lie in more than one bucket; their rows are
 held in memory."""
 
@@ -61,12 +61,21 @@ class LateKnowledge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmitLate:
-    """Admit the late records of these buckets (their beginnings, in order), now."""
+    """Admit the late records of these buckets (their beginnings, in order), now.
+
+    `waited` says why now, and what is left.
+    """
 
     stream: StreamName
     buckets: tuple[int, ...]
     records: int
-    because: str
+    waited: str
+
+    @property
+    def because(self) -> str:
+        """The reason in figures."""
+        buckets = _counted(len(self.buckets), "bucket")
+        return f"{_counted(self.records, 'late record')} of {buckets}: {self.waited}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +124,7 @@ def decide_late(known: LateKnowledge, now_ms: int) -> AdmitLate | KeepLate:
         stream=known.stream,
         buckets=chosen,
         records=records,
-        because=f"{_counted(records, 'late record')} of {_counted(len(chosen), 'bucket')}: "
-        f"{waited}{rest}",
+        waited=f"{waited}{rest}",
     )
 
 

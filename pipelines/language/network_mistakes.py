@@ -21,7 +21,7 @@ _VALUES = {
     "name": "'…'", "input": "'…'", "left": "'…'", "right": "'…'", "table": "'…'",
     "columns": "{'…': '…'}", "cases": "{'…': '…'}", "inputs": "('…', '…')", "on": "('…',)",
     "by": "('…',)", "order": "('… desc',)", "within": "'1d'", "max_age": "'1h'", "gap": "'10m'",
-    "length_max": "'1d'", "size": "'1m'", "step": "'1m'", "n": "10", "k": "10", "time": "'…'",
+    "length_max": "'1d'", "size": "'1m'", "step": "'1m'", "n": "10", "time": "'…'",
 }  # fmt: skip
 """What may be written for a field that is required."""
 
@@ -54,7 +54,8 @@ def mistake_in_a_network(error: BaseException) -> str | None:
     if (found := _UNKNOWN_FIELD.match(text)) and found[1] in _KINDS:
         known = [field.name for field in fields(_KINDS[found[1]]) if field.init]
         word = _OTHER_WORDS.get(found[2], "")
-        word = word if word in known else found[2]
+        if word not in known:
+            word = "group_by" if word == "by" and "group_by" in known else found[2]
         hint = did_you_mean(word, known, f"its fields are {', '.join(known)}")
         return f"{found[1]} has no field {found[2]}: {hint}"
     if (found := _MISSING_FIELDS.match(text)) and found[1] in _KINDS:

@@ -1,18 +1,21 @@
 """Late records admitted: once a period as one revision of their source, by the participant's loop.
 
 `medusa_core.late_records` decides. A revision that cannot be made (a partner reads the stream, or
-it has several producers) is an alarm and is tried again a period later; meanwhile the records wait,
-and the loop goes on. All progress is in the catalog: killed anywhere, a participant decides again,
-and a record that was admitted does not wait any more.
+it has several producers) is an alarm and is tried again a period later, and one for which something
+is away a second later; meanwhile the records wait, and the loop goes on. All progress is in the
+catalog: killed anywhere, a participant decides again, and a record that was admitted does not wait
+any more.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from medusa_core.errors import Conflict, Refused, Unavailable
-from medusa_core.grid import Range
+from medusa_core.grid import Range, merged_ranges
 from medusa_core.late_records import (
     AdmitLate,
     KeepLate,
@@ -21,7 +24,6 @@ from medusa_core.late_records import (
     decide_late,
 )
 from medusa_core.names import StreamName
-from medusa_core.recalls import RecallResult
 from medusa_core.revisions import RevisionRequest
 from medusa_core.segments import Producer
 from pipelines.base.failpoints import reached
@@ -41,8 +43,12 @@ from pipelines.storage.segment_rows import columns_of
 
 LOOK_AGAIN_MS = 1_000
 """How often the catalog is read for which late records wait."""
-TRY_AGAIN_MS = 60_000
-"""How long a revision that was refused is put off, at least."""
+RETRY_MS = 1_000
+"""How long after one that could not be made because something is away."""
+PUT_OFF_MS = 60_000
+"""How long a revision that was refused is put off, at least; else for a period."""
+ROWS_MAX = 1_000_000
+"""How many rows the buckets of one revision have, if they are several."""
 
 
 class LateObserver(Protocol):
@@ -61,7 +67,10 @@ class LateAdmission:
         self._every_us = every_us
         self._observer = observer
         self._look_ms = 0
-        self._put_off_ms: dict[StreamName, int] = {}
+        self._refused_until_ms: dict[StreamName, int] = {}
+        self._retry_ms: dict[StreamName, int] = {}
+        self._reach_from_us: dict[StreamName, int] = {}
+        self._alarmed: set[StreamName] = set()
 
     def tick(self) -> int:
         """Make the revisions that are due; how many."""
@@ -70,23 +79,31 @@ class LateAdmission:
             return 0
         self._look_ms = now_ms + LOOK_AGAIN_MS
         made = 0
+        failing = {s for s, until_ms in self._refused_until_ms.items() if until_ms > now_ms}
         for line, decision in self._decisions(now_ms):
+            stream = decision.stream
             if isinstance(decision, KeepLate):
                 continue
-            stream = decision.stream
-            later_ms = now_ms + max(self._every_us[stream] // 1_000, TRY_AGAIN_MS)
-            because: str | None = None
+            if self._retry_ms.get(stream, 0) > now_ms:
+                failing.add(stream)
+                continue
             try:
-                if self._admit(line, decision) is None:
-                    self._put_off_ms[stream] = later_ms
-                else:
-                    made += 1
-                    self._look_ms = now_ms
-            except Conflict as error:
-                self._put_off_ms[stream], because = now_ms + LOOK_AGAIN_MS, str(error)
-            except (Refused, Unavailable) as error:
-                self._put_off_ms[stream], because = later_ms, str(error)
-            self._observer.alarm(alarm_of(stream), because)
+                made += self._admit(line, decision)
+                self._look_ms = now_ms
+            except Conflict:
+                pass  # somebody changed the line meanwhile: decided again at the next look
+            except Unavailable as error:
+                self._retry_ms[stream] = now_ms + RETRY_MS
+                self._alarm(stream, str(error))
+                failing.add(stream)
+            except Refused as error:
+                put_off_ms = max(self._every_us[stream] // 1_000, PUT_OFF_MS)
+                self._refused_until_ms[stream] = now_ms + put_off_ms
+                self._alarm(stream, str(error))
+                failing.add(stream)
+        for stream in self._alarmed - failing:
+            self._observer.alarm(alarm_of(stream), None)
+        self._alarmed &= failing
         return made
 
     def has_admitted_all(self) -> bool:
@@ -94,9 +111,13 @@ class LateAdmission:
         decisions = self._decisions(self._home.catalog.read_clock_ms())
         return not any(isinstance(decision, AdmitLate) for _, decision in decisions)
 
+    def _alarm(self, stream: StreamName, because: str) -> None:
+        self._alarmed.add(stream)
+        self._observer.alarm(alarm_of(stream), because)
+
     def _decisions(self, now_ms: int) -> list[tuple[LineStatus, AdmitLate | KeepLate]]:
         """What is decided about each source for which late records wait."""
-        streams = [s for s in self._every_us if self._put_off_ms.get(s, 0) <= now_ms]
+        streams = [s for s in self._every_us if self._refused_until_ms.get(s, 0) <= now_ms]
         waiting = self._home.catalog.late_buckets(streams) if streams else {}
         found: list[tuple[LineStatus, AdmitLate | KeepLate]] = []
         for stream, buckets in waiting.items():
@@ -113,44 +134,50 @@ class LateAdmission:
             for done in self._home.catalog.recalls(stream)
             if done.who == here and done.producer == line.producer and done.ranges
         ]
+        from_us = line.kept_from_us
+        if from_us is not None:
+            from_us = max(from_us, self._reach_from_us.get(stream, from_us))
         return LateKnowledge(
             stream=stream,
             every_us=self._every_us[stream],
-            from_us=line.kept_from_us,
+            from_us=from_us,
             through_us=line.stable_through_us,
             has_ended=line.has_ended,
             admitted_ms=max(admitted, default=None),
             buckets=buckets,
         )
 
-    def _admit(self, line: LineStatus, decision: AdmitLate) -> RecallResult | None:
-        """Write the buckets with their late records, and revise, in one transaction.
-
-        None: nothing is changed, because all of them need what is trimmed.
+    def _admit(self, line: LineStatus, decision: AdmitLate) -> int:
+        """Write the buckets with their late records, and revise, in one transaction; how many
+        revisions were made: none if all of the buckets need what is trimmed.
         """
         home, stream = self._home, decision.stream
         reached("late.decided")
         within = self._within_reach(line, decision.buckets)
         if within is None:
-            return None
+            self._reach_from_us[stream] = decision.buckets[-1] + line.stream.width_us
+            return 0
         buckets, reach = within
+        waited = decision.waited
+        if len(buckets) < len(decision.buckets):
+            self._reach_from_us[stream] = buckets[0]
+            waited += f"; those before {iso(buckets[0])} stay, because what they need is trimmed"
+        buckets = self._that_fit(line, buckets)
         columns = columns_of(line.stream)
         records = home.catalog.late_records(stream, buckets)
         given = late_records_of(stream, [record.row for record in records], columns)
         rows = revised_rows(home, line, columns, given, RevisionAction.ADD)
         segments = write_revised(home, line, columns, rows)
         reached("late.written")
-        because = decision.because
-        if len(buckets) < len(decision.buckets):
-            because += f"; those before {iso(buckets[0])} stay, because what they need is trimmed"
-        done = make_revision(
+        done = replace(decision, buckets=tuple(buckets), records=len(records), waited=waited)
+        make_revision(
             home,
             RevisionRequest(
                 stream=stream,
                 producer=line.producer,
                 generation=line.generation,
                 segments=segments,
-                because=because,
+                because=done.because,
                 who=home.participant,
                 behind={one.stream: one.from_us for one in reach.streams},
                 needed=reach.needed,
@@ -158,7 +185,7 @@ class LateAdmission:
             ),
         )
         reached("late.admitted")
-        return done
+        return 1
 
     def _within_reach(
         self, line: LineStatus, buckets: Sequence[int]
@@ -182,10 +209,24 @@ class LateAdmission:
     def _reach(self, line: LineStatus, buckets: Sequence[int]) -> RevisionReach | None:
         """What is computed again if these buckets change; None if it would read what is trimmed."""
         width_us = line.stream.width_us
+        ranges = merged_ranges(Range(at, at + width_us) for at in buckets)
         try:
-            return reach_of(self._home, line, [Range(at, at + width_us) for at in buckets])
+            return reach_of(self._home, line, ranges)
         except Refused:
             return None
+
+    def _that_fit(self, line: LineStatus, buckets: Sequence[int]) -> Sequence[int]:
+        """The first buckets whose rows, which are held in memory, are few enough; at least one."""
+        part = Range(buckets[0], buckets[-1] + line.stream.width_us)
+        held: Counter[int] = Counter()
+        for one in self._home.catalog.segments(line.stream.name, part, producer=line.producer):
+            held.update({at: digest.rows for at, digest in one.buckets.items()})
+        rows = 0
+        for number, at_us in enumerate(buckets):
+            rows += held[at_us]
+            if number and rows > ROWS_MAX:
+                return buckets[:number]
+        return buckets
 
 
 def alarm_of(stream: StreamName) -> str:

@@ -336,11 +336,14 @@ class Delivering:
         if isinstance(target, TableTarget) and target.replaces_rows and not stops:
             target.go_back(from_us)
             return
+        advice = "empty it or give the sink another target, and it delivers again"
+        if stops:
+            advice = f"declare on_revision: apply, or {advice}"
         taken_back = "revised" if since[-1].is_revision else "recalled"
         raise Refused(
             f"{self._declared.target} of sink {self._sink.name} holds what was {taken_back} of "
             f"{self._sink.stream} from {iso(from_us)} on (generation {since[-1].generation}: "
-            f"{since[-1].because}): empty it or give the sink another target, and it delivers again"
+            f"{since[-1].because}): {advice}"
         )
 
     def _check_last(self, line: LineStatus, record: TargetRecord) -> None:

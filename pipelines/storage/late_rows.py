@@ -25,12 +25,10 @@ def late_rows_of(records: pa.Table, columns: Sequence[Column]) -> list[LateRow]:
     firsts, seconds = row_hashes(table, columns)
     stimes: list[int] = table[STIME].to_pylist()
     found: list[LateRow] = []
-    for at, (stime_us, a, b) in enumerate(
-        zip(stimes, firsts.tolist(), seconds.tolist(), strict=True)
-    ):
-        # A slice keeps the buffers of its table: taking the row copies it alone.
-        (batch,) = table.take(pa.array([at])).combine_chunks().to_batches()
-        row = batch.serialize().to_pybytes()
+    batches = table.to_batches()
+    rows = (batch.slice(at, 1) for batch in batches for at in range(batch.num_rows))
+    for one, stime_us, a, b in zip(rows, stimes, firsts.tolist(), seconds.tolist(), strict=True):
+        row = one.serialize().to_pybytes()
         found.append(LateRow(stime_us=stime_us, row=row, digest=Digest(1, a, b)))
     return found
 
@@ -42,8 +40,10 @@ def late_records_of(
     schema = record_schema(columns)
     try:
         batches = [pa.ipc.read_record_batch(pa.py_buffer(row), schema) for row in rows]
-        return pa.Table.from_batches(batches, schema)
-    except (pa.ArrowInvalid, OSError) as error:
+        table = pa.Table.from_batches(batches, schema)
+        table.validate(full=True)
+    except (pa.ArrowException, EOFError, OSError) as error:
         raise Unavailable(
             f"a late record of {stream} cannot be read ({error}): restore the catalog"
         ) from error
+    return table

@@ -6,7 +6,10 @@ CREATE TABLE medusa.late_record (
     stime_us  bigint NOT NULL,
     row_bytes bytea NOT NULL,
     sum_a     numeric NOT NULL,
-    sum_b     numeric NOT NULL
+    sum_b     numeric NOT NULL,
+    CONSTRAINT late_record_is_one_record CHECK (octet_length(row_bytes) > 0
+        AND sum_a >= 0 AND sum_a <= 18446744073709551616
+        AND sum_b >= 0 AND sum_b <= 18446744073709551616)
 );
 COMMENT ON TABLE medusa.late_record IS
     'Late records that wait for a revision which admits them: a row goes once its record has landed '

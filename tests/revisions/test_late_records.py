@@ -15,11 +15,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from medusa_core.columns import Column
 from medusa_core.commits import Hold
+from medusa_core.errors import Conflict, MedusaError, Unavailable
 from pipelines.base.failpoints import LATE_POINTS, visited_by
 from pipelines.homes.home import open_home
 from pipelines.language.load import load_network
+from pipelines.participant import late_admission, revising
 from pipelines.storage.csv_export import export_stream
+from pipelines.storage.late_rows import late_records_of
 from pipelines.storage.orphans import find_orphans
 from tests.federation.building import rounds_until, seated
 from tests.federation.processes import installation
@@ -49,8 +53,11 @@ from tests.sweeps import each_of_part
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from medusa_core.recalls import RecallResult
+    from medusa_core.revisions import RevisionRequest
     from pipelines.base.settings import Settings
     from pipelines.catalog.server.embedded_server import EmbeddedServer
+    from pipelines.homes.home import Home
 
 Row = tuple[int, str, int, int, int]
 POINTS = ("land.written", "land.logged", *LATE_POINTS, "step.committed:2")
@@ -153,6 +160,44 @@ def test_drawn_late_records_end_where_a_replay_in_order_ends(
     assert found.admissions == [admission(late)]
     assert (found.results, found.waiting) == (["by revision"] * len(late), 0)
     assert sorted(found.corrected[COUNTS]) == sorted(windows_of(late))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("error", [Unavailable, Conflict])
+def test_late_records_are_admitted_once_what_was_away_is_back(
+    error: type[MedusaError],
+    spark: SparkSession,
+    postgres_server: EmbeddedServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    arrived = calls(seed=7, seconds=100)
+    late = late_of(arrived)
+    failures = [error("the database is away"), error("it is still away")]
+
+    def revise(home: Home, request: RevisionRequest) -> RecallResult:
+        if failures:
+            raise failures.pop()
+        return revising.make_revision(home, request)
+
+    monkeypatch.setattr(late_admission, "make_revision", revise)
+    with applied(postgres_server, tmp_path, arrived, COUNTED) as settings:
+        with seated(settings, HERE, lambda: spark) as running:
+            rounds_until([running], lambda: is_done(running))
+            # A conflict is nobody's to mend; an alarm ends with its reason.
+            told = [because for _, because in running.heard.alarms]
+            assert told[-1:] == ([None] if error is Unavailable else [])
+        found = ending_of(settings, tmp_path / "contracts/late.py")
+    assert failures == []
+    assert found.admissions == [admission(late)]
+    assert (found.results, found.waiting) == (["by revision"] * len(late), 0)
+
+
+def test_kept_bytes_that_are_no_row_are_refused_in_a_sentence() -> None:
+    columns = (Column("at_s", "bigint"), Column("line", "string"))
+    for row in (b"", b"no row", b"\xff" * 64):
+        with pytest.raises(Unavailable, match="a late record of calls cannot be read"):
+            late_records_of(CALLS, [row], columns)
 
 
 @pytest.mark.long

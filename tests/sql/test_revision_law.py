@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -117,6 +118,16 @@ def test_only_the_owner_revises(role: str, closed: PostgresCatalog, log_in: LogI
     with log_in(role).cursor() as cursor, pytest.raises(psycopg2.Error) as refused:
         cursor.execute("SELECT medusa.revise(%s)", (request(),))
     assert refused.value.pgcode == NO_RIGHT
+    assert closed.recalls() == ()
+
+
+@pytest.mark.parametrize("late", [None, [], [[]], [[], []], {}, "{}"])
+def test_a_driver_revises_by_late_records_alone(
+    late: object, closed: PostgresCatalog, log_in: LogIn
+) -> None:
+    written = json.loads(request()) | {"late": late}
+    with log_in("job").cursor() as cursor, pytest.raises(psycopg2.Error):
+        cursor.execute("SELECT medusa.admit_late(%s)", (json.dumps(written),))
     assert closed.recalls() == ()
 
 
