@@ -13,7 +13,10 @@ the source has ended no other late record can come, and what is there is admitte
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from medusa_core.names import StreamName
 from medusa_core.revisions import RANGES_MAX
@@ -21,6 +24,9 @@ from medusa_core.revisions import RANGES_MAX
 RECORDS_MAX = 100_000
 """How many late records one revision admits, if they lie in more than one bucket; their rows are
 held in memory."""
+
+ROWS_MAX = 1_000_000
+"""How many rows the buckets of one revision have, if they are several; they are held too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +119,8 @@ def decide_late(known: LateKnowledge, now_ms: int) -> AdmitLate | KeepLate:
             f"{(due_ms - now_ms) / 1e3:g} s, once in {every_ms / 1e3:g} s{rest}"
         )
         return KeepLate(stream=known.stream, until_ms=due_ms, because=because)
-    chosen, records = _that_fit(ready)
+    chosen = ready[:RANGES_MAX]
+    chosen = chosen[: first_that_fit([b.records for b in chosen], RECORDS_MAX)]
     waited = (
         "the source has ended"
         if known.has_ended
@@ -122,8 +129,8 @@ def decide_late(known: LateKnowledge, now_ms: int) -> AdmitLate | KeepLate:
     )
     return AdmitLate(
         stream=known.stream,
-        buckets=chosen,
-        records=records,
+        buckets=tuple(b.at_us for b in chosen),
+        records=_records(chosen),
         waited=f"{waited}{rest}",
     )
 
@@ -136,13 +143,7 @@ def _records(buckets: list[LateBucket]) -> int:
     return sum(bucket.records for bucket in buckets)
 
 
-def _that_fit(ready: list[LateBucket]) -> tuple[tuple[int, ...], int]:
-    """The first buckets whose records one revision can admit; at least one."""
-    chosen: list[int] = []
-    records = 0
-    for bucket in ready[:RANGES_MAX]:
-        if chosen and records + bucket.records > RECORDS_MAX:
-            break
-        chosen.append(bucket.at_us)
-        records += bucket.records
-    return tuple(chosen), records
+def first_that_fit(counts: Sequence[int], most: int) -> int:
+    """How many of some counts, from the first one on, are not more together; at least one."""
+    sums = list(accumulate(counts))
+    return max(bisect_right(sums, most), 1)

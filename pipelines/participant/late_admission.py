@@ -17,11 +17,13 @@ from typing import Protocol
 from medusa_core.errors import Conflict, Refused, Unavailable
 from medusa_core.grid import Range, merged_ranges
 from medusa_core.late_records import (
+    ROWS_MAX,
     AdmitLate,
     KeepLate,
     LateBucket,
     LateKnowledge,
     decide_late,
+    first_that_fit,
 )
 from medusa_core.names import StreamName
 from medusa_core.revisions import RevisionRequest
@@ -47,8 +49,6 @@ RETRY_MS = 1_000
 """How long after one that could not be made because something is away."""
 PUT_OFF_MS = 60_000
 """How long a revision that was refused is put off, at least; else for a period."""
-ROWS_MAX = 1_000_000
-"""How many rows the buckets of one revision have, if they are several."""
 
 
 class LateObserver(Protocol):
@@ -221,12 +221,7 @@ class LateAdmission:
         held: Counter[int] = Counter()
         for one in self._home.catalog.segments(line.stream.name, part, producer=line.producer):
             held.update({at: digest.rows for at, digest in one.buckets.items()})
-        rows = 0
-        for number, at_us in enumerate(buckets):
-            rows += held[at_us]
-            if number and rows > ROWS_MAX:
-                return buckets[:number]
-        return buckets
+        return buckets[: first_that_fit([held[at_us] for at_us in buckets], ROWS_MAX)]
 
 
 def alarm_of(stream: StreamName) -> str:
