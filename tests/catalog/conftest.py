@@ -72,3 +72,13 @@ def catalog(home: HomeUnderTest) -> Catalog:
     for fragment in (LANDING, MAIN, TAIL):
         home.catalog.acquire_lease(a_key(fragment), FIRST, "me", HOUR_MS)
     return home.catalog
+
+
+@pytest.fixture
+def owner(home: HomeUnderTest, request: pytest.FixtureRequest) -> Iterator[Catalog]:
+    """The catalog of the home as its owner logs in."""
+    if isinstance(home, MemoryHome):
+        yield home.catalog
+        return
+    with closing(PostgresCatalog(request.getfixturevalue("home_urls").owner, ALPHA)) as catalog:
+        yield catalog

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -20,10 +19,9 @@ from medusa_core.recalls import RecallRequest
 from medusa_core.segments import Producer
 from medusa_core.wait_budget import WaitBudget
 from pipelines.catalog.interface import Catalog
-from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.records import Assignment
 from tests.catalog import building as a
-from tests.catalog.homes_under_test import HomeUnderTest, MemoryHome
+from tests.catalog.homes_under_test import HomeUnderTest
 from tests.catalog.producing import (
     BETA,
     CHOSEN,
@@ -39,16 +37,6 @@ from tests.catalog.producing import (
     T,
     replicated,
 )
-
-
-@pytest.fixture
-def owner(home: HomeUnderTest, request: pytest.FixtureRequest) -> Iterator[Catalog]:
-    if isinstance(home, MemoryHome):
-        yield home.catalog
-        return
-    catalog = PostgresCatalog(request.getfixturevalue("home_urls").owner, a.ALPHA)
-    yield catalog
-    catalog.close()
 
 
 def reading_of_three(home: HomeUnderTest, verify: int = 2) -> Reading:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,9 +14,7 @@ from medusa_core.errors import Conflict, Refused
 from medusa_core.late_records import LateBucket
 from medusa_core.revisions import RevisedSegment, RevisionRequest
 from pipelines.catalog.interface import Catalog
-from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from tests.catalog import building as a
-from tests.catalog.homes_under_test import HomeUnderTest, MemoryHome
 
 LEASE = a.a_lease(a.LANDING)
 WIDTH = a.WIDTH_US
@@ -139,17 +137,6 @@ def test_a_late_record_that_lands_repaired_does_not_wait_any_more(landed: Catalo
     assert waiting(landed) == {1: 2, 2: 1}
     with pytest.raises(Conflict, match="does not wait"):
         landed.revise(admission((number, *numbers(landed, 2)), {2: 2}))
-
-
-@pytest.fixture
-def owner(home: HomeUnderTest, request: pytest.FixtureRequest) -> Iterator[Catalog]:
-    """The home as its owner logs in."""
-    if isinstance(home, MemoryHome):
-        yield home.catalog
-        return
-    catalog = PostgresCatalog(request.getfixturevalue("home_urls").owner, a.ALPHA)
-    yield catalog
-    catalog.close()
 
 
 def test_a_revision_of_the_owner_leaves_late_records_waiting(

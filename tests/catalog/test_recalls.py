@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -22,10 +21,9 @@ from medusa_core.segments import Producer, Stability
 from pipelines.catalog.interface import Catalog
 from pipelines.catalog.memory.memory_catalog import MemoryCatalog
 from pipelines.catalog.memory.store import ManualClock
-from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.records import Deployment, LineStatus
 from tests.catalog import building as a
-from tests.catalog.homes_under_test import HomeUnderTest, MemoryHome
+from tests.catalog.homes_under_test import HomeUnderTest
 from tests.sweeps import long_but
 
 STABLE, TENTATIVE = Stability.STABLE, Stability.TENTATIVE
@@ -34,17 +32,6 @@ BETA = Participant("beta")
 THEIRS = Producer(BETA)
 IMPORT = import_fragment(a.SUMS)
 WHY = "the sensor was upside down"
-
-
-@pytest.fixture
-def owner(home: HomeUnderTest, request: pytest.FixtureRequest) -> Iterator[Catalog]:
-    """The home as its owner logs in."""
-    if isinstance(home, MemoryHome):
-        yield home.catalog
-        return
-    catalog = PostgresCatalog(request.getfixturevalue("home_urls").owner, a.ALPHA)
-    yield catalog
-    catalog.close()
 
 
 def expected(

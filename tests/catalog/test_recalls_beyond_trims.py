@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -14,9 +13,8 @@ from medusa_core.segments import Producer
 from pipelines.catalog.interface import Catalog
 from pipelines.catalog.memory.memory_catalog import MemoryCatalog
 from pipelines.catalog.memory.store import ManualClock
-from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from tests.catalog import building as a
-from tests.catalog.homes_under_test import HomeUnderTest, MemoryHome
+from tests.catalog.homes_under_test import HomeUnderTest
 from tests.catalog.test_recalls import (
     BETA,
     IMPORT,
@@ -34,16 +32,6 @@ from tests.catalog.test_recalls import (
     write,
 )
 from tests.sweeps import long_but
-
-
-@pytest.fixture
-def owner(home: HomeUnderTest, request: pytest.FixtureRequest) -> Iterator[Catalog]:
-    if isinstance(home, MemoryHome):
-        yield home.catalog
-        return
-    catalog = PostgresCatalog(request.getfixturevalue("home_urls").owner, a.ALPHA)
-    yield catalog
-    catalog.close()
 
 
 @pytest.fixture

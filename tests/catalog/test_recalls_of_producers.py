@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from medusa_core.errors import Refused
@@ -11,22 +9,11 @@ from medusa_core.names import Version
 from medusa_core.recalls import RecallRequest
 from medusa_core.segments import Producer
 from pipelines.catalog.interface import Catalog
-from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from tests.catalog import building as a
-from tests.catalog.homes_under_test import HomeUnderTest, MemoryHome
+from tests.catalog.homes_under_test import HomeUnderTest
 from tests.catalog.producing import BETA, CHOSEN, GAMMA, Reading
 
 WRONG = {0: 2, 1: 7, 2: 2}
-
-
-@pytest.fixture
-def owner(home: HomeUnderTest, request: pytest.FixtureRequest) -> Iterator[Catalog]:
-    if isinstance(home, MemoryHome):
-        yield home.catalog
-        return
-    catalog = PostgresCatalog(request.getfixturevalue("home_urls").owner, a.ALPHA)
-    yield catalog
-    catalog.close()
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,6 @@ from medusa_core.recalls import RecallRequest, RecallResult
 from medusa_core.revisions import RevisedSegment, RevisionRequest
 from medusa_core.segments import Producer, Stability
 from pipelines.catalog.interface import Catalog
-from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.participant.trimming import needs_of
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import HomeUnderTest, MemoryHome
@@ -29,17 +28,6 @@ WIDTH = a.WIDTH_US
 WHY = "a feed was read twice"
 BUCKETS = 8
 ALL = Limits()
-
-
-@pytest.fixture
-def owner(home: HomeUnderTest, request: pytest.FixtureRequest) -> Iterator[Catalog]:
-    """The home as its owner logs in."""
-    if isinstance(home, MemoryHome):
-        yield home.catalog
-        return
-    catalog = PostgresCatalog(request.getfixturevalue("home_urls").owner, a.ALPHA)
-    yield catalog
-    catalog.close()
 
 
 @pytest.fixture
