@@ -20,6 +20,7 @@ from itertools import accumulate
 
 from medusa_core.names import StreamName
 from medusa_core.revisions import RANGES_MAX
+from medusa_core.suggest import counted
 
 RECORDS_MAX = 100_000
 """How many late records one revision admits, if they lie in more than one bucket; their rows are
@@ -80,8 +81,8 @@ class AdmitLate:
     @property
     def because(self) -> str:
         """The reason in figures."""
-        buckets = _counted(len(self.buckets), "bucket")
-        return f"{_counted(self.records, 'late record')} of {buckets}: {self.waited}"
+        buckets = counted(len(self.buckets), "bucket")
+        return f"{counted(self.records, 'late record')} of {buckets}: {self.waited}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +116,7 @@ def decide_late(known: LateKnowledge, now_ms: int) -> AdmitLate | KeepLate:
     due_ms = since_ms + every_ms
     if now_ms < due_ms and not known.has_ended:
         because = (
-            f"{_counted(_records(ready), 'late record')} of {known.stream} to admit in "
+            f"{counted(_records(ready), 'late record')} of {known.stream} to admit in "
             f"{(due_ms - now_ms) / 1e3:g} s, once in {every_ms / 1e3:g} s{rest}"
         )
         return KeepLate(stream=known.stream, until_ms=due_ms, because=because)
@@ -133,10 +134,6 @@ def decide_late(known: LateKnowledge, now_ms: int) -> AdmitLate | KeepLate:
         records=_records(chosen),
         waited=f"{waited}{rest}",
     )
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _records(buckets: list[LateBucket]) -> int:

@@ -65,3 +65,8 @@ def shown(value: object) -> str:
 
 def _plain(name: str) -> str:
     return name.casefold().replace("-", "_")
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun, in the plural unless it is one."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")

@@ -84,8 +84,3 @@ def size_of(size_bytes: int) -> str:
         if value < 1_000:
             return f"{value:.3g} {unit}"
     return f"{value / 1_000:.3g} TB"
-
-
-def counted(number: int, noun: str) -> str:
-    """A number with its noun, in the plural unless it is one."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")

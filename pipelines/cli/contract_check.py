@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medusa_core.errors import Refused
+from medusa_core.suggest import counted
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import table
-from pipelines.base.time_text import counted, iso
+from pipelines.base.time_text import iso
 from pipelines.cli.arguments import add_contracts, add_json
 
 if TYPE_CHECKING:

@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, Any
 from medusa_core.grid import parse_duration_us
 from medusa_core.knowledge import Limits
 from medusa_core.names import StreamName
+from medusa_core.suggest import counted
 from pipelines.base import clock
 from pipelines.base.exit_codes import INTERRUPTED
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import facts, table
-from pipelines.base.time_text import counted, duration
+from pipelines.base.time_text import duration
 from pipelines.cli.arguments import positive
 from pipelines.cli.terminal_progress import Progress
 

@@ -17,9 +17,10 @@ from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import StreamName
 from medusa_core.segments import Producer
 from medusa_core.states import State
+from medusa_core.suggest import counted
 from pipelines.base import clock
 from pipelines.base.settings import Settings
-from pipelines.base.time_text import counted, time_of_day
+from pipelines.base.time_text import time_of_day
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.records import LineStatus
 from pipelines.cli.demo_federation import (

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from medusa_core.divergence import Divergence, Side
 from medusa_core.errors import Diverged
 from medusa_core.names import Participant, StreamName
+from medusa_core.suggest import counted
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import facts, table
-from pipelines.base.time_text import counted, iso
+from pipelines.base.time_text import iso
 
 if TYPE_CHECKING:
     from pipelines.changes.diverged_rows import Explained

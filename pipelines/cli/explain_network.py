@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from medusa_core.explanation import ExplainedBox, Explanation, explain
+from medusa_core.suggest import counted
 from pipelines.base.text_table import table
-from pipelines.base.time_text import counted, duration
+from pipelines.base.time_text import duration
 from pipelines.language.check import check_network, fallible_boxes, fragments_for
 from pipelines.language.load import load_network
 

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from medusa_core.certificates import Suite
 from medusa_core.errors import CheckFailed
+from medusa_core.suggest import counted
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import table
-from pipelines.base.time_text import counted, iso, parse_time_us
+from pipelines.base.time_text import iso, parse_time_us
 from pipelines.cli.arguments import add_home, add_json
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from medusa_core.errors import Refused
+from medusa_core.suggest import counted
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import table
-from pipelines.base.time_text import counted, iso
+from pipelines.base.time_text import iso
 from pipelines.cli import quarantine
 from pipelines.cli.arguments import add_home, add_json, event_times, positive
 

@@ -10,9 +10,10 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from medusa_core.suggest import counted
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import table
-from pipelines.base.time_text import counted, iso, parse_time_us
+from pipelines.base.time_text import iso, parse_time_us
 from pipelines.cli.agreement import is_agreed
 from pipelines.cli.arguments import add_home, add_json
 

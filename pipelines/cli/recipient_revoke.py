@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from medusa_core.suggest import counted
 from pipelines.base.settings import Settings
-from pipelines.base.time_text import counted
 from pipelines.cli.arguments import add_home
 
 HELP = "end the tokens of a recipient now, or one of them"

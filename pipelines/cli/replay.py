@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medusa_core.errors import Refused
+from medusa_core.suggest import counted
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import table
-from pipelines.base.time_text import counted
 from pipelines.cli.arguments import add_home, add_json, event_times, positive
 from pipelines.cli.terminal_progress import Progress
 

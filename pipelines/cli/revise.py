@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from medusa_core.suggest import counted
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import table
-from pipelines.base.time_text import counted, iso
+from pipelines.base.time_text import iso
 from pipelines.cli.agreement import is_agreed
 from pipelines.cli.arguments import add_home, add_json
 

@@ -6,8 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from medusa_core.suggest import counted
 from pipelines.base.settings import Settings
-from pipelines.base.time_text import counted
 from pipelines.cli.arguments import add_running
 from pipelines.cli.closed_output import discard_output
 

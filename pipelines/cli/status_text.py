@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from medusa_core.grid import BEGINNING_US, FOREVER_US, floor_us
+from medusa_core.suggest import counted
 from pipelines.base.text_table import facts, printable
-from pipelines.base.time_text import counted, duration, iso, size_of
+from pipelines.base.time_text import duration, iso, size_of
 
 WIDTH = 100
 SECOND_US = 1_000_000

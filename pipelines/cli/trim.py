@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from medusa_core.grid import parse_duration_us
+from medusa_core.suggest import counted
 from medusa_core.trims import TrimLimit
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import facts, table
-from pipelines.base.time_text import counted, duration, iso, parse_time_us, size_of
+from pipelines.base.time_text import duration, iso, parse_time_us, size_of
 from pipelines.cli.arguments import add_home, add_json
 
 if TYPE_CHECKING:

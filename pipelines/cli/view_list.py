@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from medusa_core.grid import BEGINNING_US
+from medusa_core.suggest import counted
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import table
-from pipelines.base.time_text import counted, duration, iso
+from pipelines.base.time_text import duration, iso
 from pipelines.cli.arguments import add_home, add_json
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from medusa_core.market.documents import fields_of
 from medusa_core.market.outcomes import ContractOutcome, LargestChange, Outcome
 from medusa_core.market.terms import ContractName, Movement, Terms, plain
 from medusa_core.names import Participant
+from medusa_core.suggest import counted
 from pipelines.base.text_table import table
-from pipelines.base.time_text import counted, duration, iso
+from pipelines.base.time_text import duration, iso
 from pipelines.market.what_if.analysis import Estimated, WhatIf
 
 COLUMNS = ("", "before", "after", "difference")

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from medusa_core.names import Participant, StreamName
-from pipelines.base.time_text import counted, duration
+from medusa_core.suggest import counted
+from pipelines.base.time_text import duration
 from pipelines.contracts.fields import listing
 from pipelines.contracts.placed_network import PlacedNetwork
 from pipelines.contracts.streams import StreamContract

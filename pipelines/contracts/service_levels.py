@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from medusa_core.market.terms import Content, Terms
-from pipelines.base.time_text import counted
+from medusa_core.suggest import counted
 from pipelines.contracts.stream_bounds import Promise
 
 

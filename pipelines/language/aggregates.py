@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from medusa_core.columns import Column, decimal_shape
+from medusa_core.suggest import counted
 from pipelines.language import coercion
 from pipelines.language.calls import Scalars
 from pipelines.language.compiled_terms import Term, both, first_in_order
@@ -31,7 +32,7 @@ from pipelines.language.functions import AGGREGATES, TOLERANCE_ONLY
 from pipelines.language.inexact_values import inexact_values
 from pipelines.language.leaves import fits
 from pipelines.language.parsing import parse
-from pipelines.language.scope import Scope, argument_count, article, finished
+from pipelines.language.scope import Scope, article, finished
 
 EVENT_TIME = "`_stime`"
 DECIMAL_DIGITS_MAX = 28
@@ -274,7 +275,7 @@ class Aggregates(Scalars):
             least, most = 2, 3
         if not least <= len(terms) <= most:
             takes = str(least) if least == most else f"{least} to {most}"
-            given = argument_count(len(terms))
+            given = counted(len(terms), "argument")
             hint = "; write count(*) for the number of records" if name == "count" else ""
             raise self.scope.refused(f"gives {name} {given}, but it takes {takes}{hint}")
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from medusa_core.suggest import counted
 from pipelines.language import coercion
 from pipelines.language.compiled_terms import Term, strict
 from pipelines.language.constants import complaint, groups_of, not_a_replacement
@@ -21,7 +22,7 @@ from pipelines.language.functions import (
     suggestion,
 )
 from pipelines.language.leaves import fits
-from pipelines.language.scope import argument_count, article
+from pipelines.language.scope import article
 from pipelines.language.sql_operators import Operators
 
 _TRIED = {
@@ -87,7 +88,7 @@ class Scalars(Operators):
             most = "or more" if repeats else f"to {len(kinds)}" if len(kinds) > least else ""
             expected = " ".join(part for part in (str(least), most) if part)
             raise self.scope.refused(
-                f"gives {function.name} {argument_count(given)}, but it takes {expected}"
+                f"gives {function.name} {counted(given, 'argument')}, but it takes {expected}"
             )
         return kinds[:given]
 
@@ -174,7 +175,7 @@ class Scalars(Operators):
         }  # fmt: skip
         if name in _TRIED:
             if len(arguments) != 2:
-                given = argument_count(len(arguments))
+                given = counted(len(arguments), "argument")
                 raise self.scope.refused(f"gives {name} {given}, but it takes 2")
             left, right = (self.term(node) for node in arguments)
             return self.arithmetic((_TRIED[name], name), left, right, tried=True)
@@ -182,7 +183,7 @@ class Scalars(Operators):
         if not least <= len(arguments) <= most:
             takes = str(least) if least == most else f"{least} to {most}"
             raise self.scope.refused(
-                f"gives {name} {argument_count(len(arguments))}, but it takes {takes}"
+                f"gives {name} {counted(len(arguments), 'argument')}, but it takes {takes}"
             )
         return rule(arguments)
 

@@ -39,11 +39,6 @@ def finished(scope: Scope, term: Term) -> Compiled:
     )
 
 
-def argument_count(number: int) -> str:
-    """So many arguments, for sentences."""
-    return f"{number} argument{'' if number == 1 else 's'}"
-
-
 def article(type_: str) -> str:
     """A type with its article, for sentences."""
     if type_ == coercion.VOID:

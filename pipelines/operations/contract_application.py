@@ -14,9 +14,9 @@ from typing import Any
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
-from medusa_core.suggest import did_you_mean
+from medusa_core.suggest import counted, did_you_mean
 from pipelines.base.settings import Settings
-from pipelines.base.time_text import counted, parse_time_us
+from pipelines.base.time_text import parse_time_us
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.postgres.recipients import Recipients
 from pipelines.catalog.postgres.stream_grants import StreamGrants

@@ -15,9 +15,10 @@ from urllib.parse import urlsplit
 from medusa_core.errors import MedusaError, Unavailable
 from medusa_core.names import Participant
 from medusa_core.protocol.assertions import CLOCK_SKEW_S
+from medusa_core.suggest import counted
 from pipelines.base import clock
 from pipelines.base.settings import Settings
-from pipelines.base.time_text import counted, duration, iso
+from pipelines.base.time_text import duration, iso
 from pipelines.exchange.client.partner_link import PartnerAddress
 from pipelines.homes.home import known_homes
 from pipelines.homes.missing_partners import JOIN, missing_partners, missing_sentence

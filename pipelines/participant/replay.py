@@ -29,11 +29,10 @@ from medusa_core.network import Network, Source
 from medusa_core.plans import Plan
 from medusa_core.segments import Producer
 from medusa_core.states import Transition
-from medusa_core.suggest import did_you_mean
+from medusa_core.suggest import counted, did_you_mean
 from pipelines.base import clock
 from pipelines.base.files import write_atomically
 from pipelines.base.foreign_documents import parse_json
-from pipelines.base.time_text import counted
 from pipelines.catalog.processing_roles import LandedFiles, Landing
 from pipelines.catalog.reading_roles import Lines, Quarantine, StepHistory
 from pipelines.homes.home import Home

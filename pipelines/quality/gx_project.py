@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from medusa_core.errors import Unavailable
+from medusa_core.suggest import counted
 from pipelines.base.files import FileLock
-from pipelines.base.time_text import counted, iso
+from pipelines.base.time_text import iso
 from pipelines.quality.offline import make_offline
 from pipelines.quality.suites import TITLES, Examination, Expected, Table
 

@@ -25,7 +25,7 @@ from medusa_core.grid import Range, ceil_us, floor_us
 from medusa_core.names import PlanId, StreamName
 from medusa_core.network import Network, Port, inputs_of
 from medusa_core.segments import Segment
-from pipelines.base.time_text import counted
+from medusa_core.suggest import counted
 from pipelines.homes.home import Home
 from pipelines.quality.differences import differences, differing_columns
 from pipelines.quality.ranges import merged, needed_parts, reaches_us

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from medusa_core.first_outputs import FirstOutput
-from pipelines.base.time_text import counted, duration, iso, time_of_day
+from medusa_core.suggest import counted
+from pipelines.base.time_text import duration, iso, time_of_day
 from pipelines.report.answer_axis import (
     LEFT_PX,
     RIGHT_PX,

@@ -8,7 +8,8 @@ from itertools import pairwise
 
 from medusa_core.certificates import LineEvent
 from medusa_core.first_outputs import FirstOutput, computations_max
-from pipelines.base.time_text import counted, duration
+from medusa_core.suggest import counted
+from pipelines.base.time_text import duration
 
 COMPUTATIONS_MAX = 2
 

@@ -11,7 +11,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pipelines.base.time_text import counted, duration, iso, time_of_day
+from medusa_core.suggest import counted
+from pipelines.base.time_text import duration, iso, time_of_day
 from pipelines.homes.headroom_file import headroom_sentence
 from pipelines.homes.home import Home
 from pipelines.report.answer_charts import ANSWERS_MAX, draw_band, draw_delays

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from pipelines.base.time_text import counted, duration, iso
+from medusa_core.suggest import counted
+from pipelines.base.time_text import duration, iso
 from pipelines.report.drawing import svg
 from pipelines.report.markup import Markup, join, tag
 from pipelines.report.time_axis import CUT_PX, LABEL_PX, TimeAxis, axis_over

@@ -14,7 +14,8 @@ from medusa_core.fragments import Fragment
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from medusa_core.segments import Segment, digest_over
-from pipelines.base.time_text import counted, iso, size_of, time_of_day
+from medusa_core.suggest import counted
+from pipelines.base.time_text import iso, size_of, time_of_day
 from pipelines.catalog.records import StepRecord
 from pipelines.homes.home import Home
 from pipelines.language.check import check_network, fragments_for

@@ -12,7 +12,8 @@ from typing import Any
 
 from medusa_core.mermaid import draw as draw_mermaid
 from medusa_core.network import Network
-from pipelines.base.time_text import counted, duration, iso
+from medusa_core.suggest import counted
+from pipelines.base.time_text import duration, iso
 from pipelines.homes.home import Home
 from pipelines.report.charts import (
     Panel,

@@ -14,9 +14,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from medusa_core.segments import Stability
+from medusa_core.suggest import counted
 from pipelines.base import clock
 from pipelines.base.text_table import printable
-from pipelines.base.time_text import counted, iso
+from pipelines.base.time_text import iso
 
 LINES_APART_S = 1.0
 STREAMS_MAX = 3
