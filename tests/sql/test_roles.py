@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 import psycopg2.errors
 import pytest
@@ -25,6 +26,7 @@ from tests.earlier_homes import make_reader
 from tests.home_pool import PASSWORDS
 from tests.sql.conftest import LogIn
 from tests.sweeps import long_but
+from tests.waiting import until
 
 OTHERS = ("job", "airflow", "analyst", "exchange")
 AGREED = {"contract", "contract_history", "contract_in_force", "contract_notices", "rounds",
@@ -293,37 +295,104 @@ def test_views_run_as_who_asks_and_functions_find_only_what_is_named(session_of:
     """) == [(f"medusa_market.{name}",) for name in WAIT_LONGER]  # fmt: skip
 
 
-@pytest.mark.long(quick=True)
-def test_a_creator_need_not_be_a_superuser(postgres_server: EmbeddedServer) -> None:
-    superuser = psycopg2.connect(postgres_server.superuser_url().replace("+psycopg2", ""))
-    superuser.autocommit = True
-    with superuser.cursor() as cursor:
+@pytest.fixture
+def creator_url(postgres_server: EmbeddedServer) -> Iterator[str]:
+    """A login that may create databases and roles, and is no superuser."""
+    with _superuser(postgres_server) as cursor:
         cursor.execute("CREATE ROLE medusa_creator LOGIN CREATEDB CREATEROLE PASSWORD 'secret'")
         cursor.execute("CREATE DATABASE medusa_creators")
         try:
-            creator_url = postgres_server.url("medusa_creators", "medusa_creator", "secret")
-            urls = create_home(creator_url, a.ALPHA, "medusa_created")
-            again = create_home(creator_url, a.ALPHA, "medusa_created")
-            assert again != urls, "other passwords"
-            reader = make_reader(creator_url, "medusa_created", "secret")
-            psycopg2.connect(reader.replace("+psycopg2", "")).close()
-            in_home = postgres_server.url("medusa_created", "medusa_creator", "secret")
-            urls = create_home(in_home, a.ALPHA, "medusa_created")
-            cursor.execute("SELECT FROM pg_roles WHERE rolname = 'medusa_created_reader'")
-            assert cursor.fetchall() == []
-            make_reader(creator_url, "medusa_created", "secret")  # drop_home drops it, too
-            PostgresCatalog(urls.job, a.ALPHA).close()
-            with closing(psycopg2.connect(urls.job.replace("+psycopg2", ""))) as left_open:
-                drop_home(creator_url, "medusa_created")
-                with pytest.raises(psycopg2.OperationalError), left_open.cursor() as of_job:
-                    of_job.execute("SELECT 1")
-            cursor.execute("SELECT FROM pg_roles WHERE rolname LIKE 'medusa\\_created%'")
-            assert cursor.fetchall() == []
+            yield postgres_server.url("medusa_creators", "medusa_creator", "secret")
         finally:
             drop_home(postgres_server.superuser_url(), "medusa_created")
             cursor.execute("DROP DATABASE medusa_creators WITH (FORCE)")
             cursor.execute("DROP ROLE medusa_creator")
-    superuser.close()
+
+
+@pytest.mark.long(quick=True)
+def test_a_creator_need_not_be_a_superuser(
+    postgres_server: EmbeddedServer, creator_url: str
+) -> None:
+    urls = create_home(creator_url, a.ALPHA, "medusa_created")
+    again = create_home(creator_url, a.ALPHA, "medusa_created")
+    assert again != urls, "other passwords"
+    reader = make_reader(creator_url, "medusa_created", "secret")
+    psycopg2.connect(reader.replace("+psycopg2", "")).close()
+    in_home = postgres_server.url("medusa_created", "medusa_creator", "secret")
+    urls = create_home(in_home, a.ALPHA, "medusa_created")
+    with _superuser(postgres_server) as cursor:
+        cursor.execute("SELECT FROM pg_roles WHERE rolname = 'medusa_created_reader'")
+        assert cursor.fetchall() == []
+    make_reader(creator_url, "medusa_created", "secret")  # drop_home drops it, too
+    PostgresCatalog(urls.job, a.ALPHA).close()
+    with closing(psycopg2.connect(urls.job.replace("+psycopg2", ""))) as left_open:
+        drop_home(creator_url, "medusa_created")
+        with pytest.raises(psycopg2.OperationalError), left_open.cursor() as of_job:
+            of_job.execute("SELECT 1")
+    with _superuser(postgres_server) as cursor:
+        cursor.execute("SELECT FROM pg_roles WHERE rolname LIKE 'medusa\\_created%'")
+        assert cursor.fetchall() == []
+
+
+@pytest.mark.long
+def test_a_creator_drops_a_home_that_is_being_vacuumed(
+    postgres_server: EmbeddedServer, creator_url: str
+) -> None:
+    """Nobody but a superuser may end a worker of autovacuum, which comes to any database."""
+    urls = create_home(creator_url, a.ALPHA, "medusa_created")
+    with _superuser(postgres_server) as cursor, _vacuumed_slowly(cursor):
+        with _superuser(postgres_server, "medusa_created") as in_home:
+            in_home.execute(
+                "CREATE TABLE public.dead WITH (autovacuum_vacuum_threshold = 1) AS"
+                " SELECT repeat('x', 1000) FROM generate_series(1, 20000)"
+            )
+            in_home.execute("DELETE FROM public.dead")
+        with closing(psycopg2.connect(urls.job.replace("+psycopg2", ""))):
+            until(lambda: _workers_in(cursor, "medusa_created") > 0, "a worker of autovacuum")
+            drop_home(creator_url, "medusa_created")
+        cursor.execute("SELECT FROM pg_database WHERE datname = 'medusa_created'")
+        assert cursor.fetchall() == []
+
+
+@contextmanager
+def _superuser(
+    server: EmbeddedServer, database: str | None = None
+) -> Iterator[psycopg2.extensions.cursor]:
+    url = make_url(server.superuser_url()).set(drivername="postgresql")
+    url = url.set(database=database or url.database)
+    with closing(psycopg2.connect(url.render_as_string(hide_password=False))) as connection:
+        connection.autocommit = True
+        with connection.cursor() as cursor:
+            yield cursor
+
+
+@contextmanager
+def _vacuumed_slowly(cursor: psycopg2.extensions.cursor) -> Iterator[None]:
+    """Workers of autovacuum begin each second and take minutes."""
+    settings = {
+        "autovacuum_naptime": "1s",
+        "autovacuum_vacuum_cost_delay": "100ms",
+        "autovacuum_vacuum_cost_limit": "1",
+    }
+    try:
+        for name, value in settings.items():
+            cursor.execute(f"ALTER SYSTEM SET {name} = '{value}'")
+        cursor.execute("SELECT pg_reload_conf()")
+        yield
+    finally:
+        for name in settings:
+            cursor.execute(f"ALTER SYSTEM RESET {name}")
+        cursor.execute("SELECT pg_reload_conf()")
+
+
+def _workers_in(cursor: psycopg2.extensions.cursor, database: str) -> int:
+    cursor.execute(
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = %s AND backend_type = 'autovacuum worker'",
+        [database],
+    )
+    (count,) = cursor.fetchone() or (0,)
+    return int(count)
 
 
 def test_a_home_belongs_to_one_participant(

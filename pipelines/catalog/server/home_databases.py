@@ -12,12 +12,13 @@ password. Creating a home again sets the passwords that are given.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 
 import psycopg2.extensions
+from psycopg2.errors import InsufficientPrivilege
 from psycopg2.sql import SQL, Identifier
 from sqlalchemy import create_engine
 from sqlalchemy.engine import URL
@@ -151,9 +152,25 @@ def drop_home(admin_url: str, database: str) -> None:
         for role in roles:
             if role_exists(connection, role):
                 join(connection, role)
-        run(connection, SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)"), Identifier(database))
+        _drop_database(connection, database, roles)
         for role in roles:
             run(connection, SQL("DROP ROLE IF EXISTS {}"), Identifier(role))
+
+
+def _drop_database(
+    connection: psycopg2.extensions.connection, database: str, roles: Iterable[str]
+) -> None:
+    """Drop a database, if it is there, and end the sessions that these roles have in it.
+
+    FORCE needs the right to end each process that is in the database. Only a superuser may end a
+    worker of autovacuum; without FORCE Postgres ends the worker by itself.
+    """
+    try:
+        run(connection, SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)"), Identifier(database))
+    except InsufficientPrivilege:
+        for role in roles:
+            end_sessions(connection, role)
+        run(connection, SQL("DROP DATABASE IF EXISTS {}"), Identifier(database))
 
 
 def _admit(connection: psycopg2.extensions.connection, database: str) -> None:
