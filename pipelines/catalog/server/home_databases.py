@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 import psycopg2.extensions
-from psycopg2.errors import InsufficientPrivilege
 from psycopg2.sql import SQL, Identifier
 from sqlalchemy import create_engine
 from sqlalchemy.engine import URL
 
+from medusa_core.errors import Refused
 from medusa_core.names import NAME_LENGTH_MAX, Participant, check_name
 from pipelines.catalog.postgres.database_errors import errors_of_catalog
 from pipelines.catalog.postgres.home_database import catalog_url
@@ -166,8 +166,9 @@ def _drop_database(
     worker of autovacuum; without FORCE Postgres ends the worker by itself.
     """
     try:
-        run(connection, SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)"), Identifier(database))
-    except InsufficientPrivilege:
+        with errors_of_catalog():
+            run(connection, SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)"), Identifier(database))
+    except Refused:
         for role in roles:
             end_sessions(connection, role)
         run(connection, SQL("DROP DATABASE IF EXISTS {}"), Identifier(database))
