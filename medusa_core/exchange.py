@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from medusa_core.errors import Diverged, Refused
-from medusa_core.grid import FOREVER_US
+from medusa_core.grid import FOREVER_US, Range
+from medusa_core.line_revisions import LineRevision
 from medusa_core.names import Epoch, NetworkName, PlanId, StreamName, Version
 from medusa_core.recalls import LineRecall, begins_again_us, check_recalls
 from medusa_core.segments import Producer, Segment
@@ -115,7 +116,9 @@ class LineNews:
     read its home. `requested_at_ms` is when the news was requested, by the reader's clock, which
     the reader notes; `read_after_ms` is a lower bound of the time from the request to that moment.
     `recalls` are all that the line went through after `after`, oldest first: of what one behind
-    `version` takes back nothing is reported.
+    `version` takes back nothing is reported. `revision` is the first one behind `after` (None:
+    there is none). The news and its `recalls` end before it, or the news is of the version that the
+    revision made, and of no other. The first news of a copy has all revisions in it.
     """
 
     stream: StreamName
@@ -133,6 +136,7 @@ class LineNews:
     read_after_ms: int = field(default=0, compare=False)
     made_ago_ms: int | None = field(default=None, compare=False)
     recalls: tuple[LineRecall, ...] = ()
+    revision: LineRevision | None = None
 
     def __post_init__(self) -> None:
         if self.version < self.after:
@@ -150,6 +154,22 @@ class LineNews:
         check_recalls(self.recalls)
         if any(recall.version <= self.after for recall in self.recalls):
             raise Refused(f"news of {self.stream} by {self.producer} names other recalls")
+        if self.revision is not None:
+            at = self.revision.version
+            if at <= self.after or (
+                at <= self.version and (self.after + 1, at) != (at, self.version)
+            ):
+                raise Refused(
+                    f"news of {self.stream} by {self.producer} after {self.after} reaches over the "
+                    f"revision of version {at}"
+                )
+
+    @property
+    def replaced(self) -> tuple[Range, ...]:
+        """The ranges that the revision replaces if this is its news; else none."""
+        revision = self.revision
+        is_its = revision is not None and revision.version == self.version
+        return revision.ranges if revision is not None and is_its else ()
 
     @property
     def begins_again_us(self) -> int | None:

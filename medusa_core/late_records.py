@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from medusa_core.line_revisions import RANGES_MAX
 from medusa_core.names import StreamName
-from medusa_core.revisions import RANGES_MAX
 from medusa_core.suggest import counted
 
 RECORDS_MAX = 100_000

@@ -21,12 +21,10 @@ from medusa_core.fragments import Fragment
 from medusa_core.frozen import freeze
 from medusa_core.grid import Range, floor_us
 from medusa_core.knowledge import FragmentKnowledge, RevisedKnowledge
+from medusa_core.line_revisions import RANGES_MAX
 from medusa_core.names import PlanId, StreamName
 from medusa_core.recalls import BECAUSE_CHARACTERS_MAX, WHO_CHARACTERS_MAX, check_text
 from medusa_core.segments import Producer, Stability
-
-RANGES_MAX = 10_000
-"""How many ranges one revision may name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,13 +7,15 @@ are durations: no partner decides by another's clock.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
 from medusa_core.digest import MASK, Digest
 from medusa_core.exchange import LineNews, PublishedPlan, PublishedSegment
-from medusa_core.grid import TIME_US_MAX, TIME_US_MIN, Range
+from medusa_core.grid import TIME_US_MAX, TIME_US_MIN, Range, merged_ranges
+from medusa_core.line_revisions import RANGES_MAX, LineRevision
 from medusa_core.names import (
     NAME_LENGTH_MAX,
     NAME_PATTERN,
@@ -120,6 +122,20 @@ NEWS = Document(
                 ),
                 RECALLS_PER_NEWS_MAX,
             ),
+            "revision": NullableField(
+                RecordField(
+                    {
+                        "generation": IntegerField(2, GENERATION_MAX),
+                        "last_generation": IntegerField(2, GENERATION_MAX),
+                        "from_us": TIME_US,
+                        "version": IntegerField(1, INT64_MAX),
+                        "because": TextField(BECAUSE_CHARACTERS_MAX),
+                        "ranges": ListField(
+                            RecordField({"from_us": TIME_US, "to_us": TIME_US}), RANGES_MAX
+                        ),
+                    }
+                )
+            ),
         }
     ),
     NEWS_BYTES_MAX,
@@ -173,6 +189,7 @@ def news_fields(news: LineNews) -> Mapping[str, Any]:
         "segments": [_segment_fields(published) for published in news.segments],
         "plans": [plan_fields(plan) for plan in news.plans],
         "recalls": [recall_fields(recall) for recall in news.recalls],
+        "revision": None if news.revision is None else revision_fields(news.revision),
     }
 
 
@@ -194,6 +211,7 @@ def news_from(fields: Mapping[str, Any]) -> LineNews:
         segments=tuple(_segment_from(row, stream, producer) for row in fields["segments"]),
         plans=tuple(map(plan_from, fields["plans"])),
         recalls=tuple(map(recall_from, fields["recalls"])),
+        revision=None if fields["revision"] is None else revision_from(fields["revision"]),
     )
 
 
@@ -228,6 +246,30 @@ def recall_from(fields: Mapping[str, Any]) -> LineRecall:
         from_us=fields["from_us"],
         version=Version(fields["version"]),
         because=fields["because"],
+    )
+
+
+def revision_fields(revision: LineRevision) -> dict[str, Any]:
+    """The fields of a revision, as documents and the catalog have them."""
+    return {
+        "generation": revision.generation,
+        "last_generation": revision.last_generation,
+        "from_us": revision.from_us,
+        "version": revision.version,
+        "because": revision.because,
+        "ranges": [{"from_us": r.from_us, "to_us": r.to_us} for r in revision.ranges],
+    }
+
+
+def revision_from(fields: Mapping[str, Any]) -> LineRevision:
+    """The revision with these fields."""
+    return LineRevision(
+        generation=fields["generation"],
+        last_generation=fields["last_generation"],
+        from_us=fields["from_us"],
+        version=Version(fields["version"]),
+        because=fields["because"],
+        ranges=tuple(Range(part["from_us"], part["to_us"]) for part in fields["ranges"]),
     )
 
 
@@ -311,10 +353,47 @@ def check_news(news: LineNews) -> None:
     for one, next_ in pairwise(live):
         if one.overlaps(next_):
             raise NEWS.refusal(f"two live segments of {news.stream} overlap at {next_.from_us}")
+    if news.replaced:
+        _check_revision(news)
+
+
+def _check_revision(news: LineNews) -> None:
+    """Raise Refused unless a revision's news holds final rows of all its ranges, and of no others.
+
+    What is left of the segments that it replaces in part has an earlier version.
+    """
+    ends = [part.to_us for part in news.replaced]
+    new: list[Range] = []
+    for segment in (p.segment for p in news.segments if p.end_version is None):
+        at = bisect_right(ends, segment.range.from_us)
+        named = news.replaced[at] if at < len(ends) else None
+        is_new = segment.version == news.version
+        if is_new and (named is None or not named.covers(segment.range)):
+            problem = "is of a revision, and in no range that it names"
+        elif is_new and segment.stability is not Stability.STABLE:
+            problem = f"is of a revision, and {segment.stability.value}"
+        elif not is_new and named is not None and named.overlaps(segment.range):
+            problem = "is in a range that is revised, and not of the revision"
+        else:
+            new += [segment.range] if is_new else []
+            continue
+        raise NEWS.refusal(f"the segment {segment.range} of {news.stream} {problem}")
+    gone_us = TIME_US_MIN if news.trimmed_us is None else news.trimmed_us
+    held = merged_ranges(new)
+    begins = [part.from_us for part in held]
+    for part in news.replaced:
+        inside = held[bisect_left(begins, part.from_us) : bisect_left(begins, part.to_us)]
+        if any(rest.to_us > gone_us for rest in part.without(inside)):
+            raise NEWS.refusal(f"the revision of {news.stream} has no rows for a part of {part}")
 
 
 def check_page(news: LineNews, segments_max: int) -> None:
-    """Raise Refused for more segments than were requested, unless one version has so many."""
+    """Raise Refused for more segments than were requested, unless one version has so many.
+
+    The first news of a line that was revised is not divided.
+    """
+    if news.after == 0:
+        return
     begun = [p.begin_version for p in news.segments if p.begin_version > news.after]
     if len(begun) > segments_max and len(set(begun)) > 1:
         raise NEWS.refusal(

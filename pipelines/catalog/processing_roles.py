@@ -30,6 +30,7 @@ from medusa_core.grid import Range
 from medusa_core.imports import ChosenRows, ImportKnowledge
 from medusa_core.knowledge import Knowledge, Limits
 from medusa_core.late_records import LateBucket, LateRecord
+from medusa_core.line_revisions import NO_REACH, RevisionAgreement, RevisionReach
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version
 from medusa_core.recalls import RecallRequest, RecallResult
 from medusa_core.revisions import RevisionRequest
@@ -99,6 +100,16 @@ class Guarantees(Protocol):
 
     def verifies(self) -> Mapping[StreamName, int]:
         """The streams of which more than one producer must agree, by name, and how many must."""
+
+    def declare_following(self, stream: StreamName, follows: bool) -> None:
+        """Whether revisions of a partner's line of a stream are followed here without asking the
+        operator (before it is declared: no). The same again is nothing.
+
+        Refused if the stream is not deployed here.
+        """
+
+    def followings(self) -> tuple[StreamName, ...]:
+        """The streams whose revisions are followed, by name."""
 
 
 class ContractPresence(Protocol):
@@ -246,16 +257,21 @@ class Imports(Protocol):
     def imports(self) -> tuple[ImportStatus, ...]:
         """The partners' lines that this home imports, by stream and producer."""
 
-    def import_line(self, lease: Lease, news: LineNews, plan: PlanId) -> bool:
+    def import_line(self, lease: Lease, news: LineNews, plan: PlanId,
+                    reach: RevisionReach = NO_REACH) -> bool:  # fmt: skip
         """Bring news into this home's copy of a partner's line, in this order:
 
         1 the same news brought before? False · 2 lock the lease, which is of the stream's import;
-        Conflict unless holder and epoch are right and clock < expires_at (S8) · 3 lock the line;
-        Conflict unless it is at `news.after`, Refused if it is this home's own, or if
-        the partner recalled what was read and this home's operator has not agreed · 4 end what was
-        superseded, write what is live; the laws hold as for any row (S2, S3) · 5 what lies before
-        `news.trimmed_us` and is not final here is lost for this home: a gap takes its place · 6
-        move version and boundary (S1). `plan` is the one under which the import is assigned.
+        Conflict unless holder and epoch are right and clock < expires_at (S8); if the news is of a
+        revision, move back the holds of those who will read again, and hold what `reach` says is
+        needed · 3 lock the line; Conflict unless it is at `news.after`, Refused if it is this
+        home's own, or if the partner recalled or revised what was read and this home's operator
+        has not agreed (nor, to a revision, the contract of the stream), and for a revision if the
+        stream has several producers here or what it names is not final here · 4 end what was
+        superseded, by a revision the rows that its ranges overlap and no others (S13), write what
+        is live; the laws hold as for any row (S2, S3) · 5 what lies before `news.trimmed_us` and
+        is not final here is lost for this home: a gap takes its place · 6 move version and
+        boundary (S1). `plan` is the one under which the import is assigned.
         """
 
     def read_imports(self, limits: Limits) -> tuple[ImportKnowledge, ...]:
@@ -343,17 +359,24 @@ class Recalls(Protocol):
         they are (S13). For the owner of the home, and with `late` for a driver too. In this order:
 
         1 the same revision made before? Its answer again · 2 may it be? Refused for a line that is
-        computed or another's, and if a partner reads, or several producers write, the stream or one
-        that is computed from it · 3 move back the holds of those who will read again, and hold
-        `needed` · 4 lock the line; Conflict if it has another generation than the request names;
-        Refused where it is not stable, off the grid, or trimmed; Conflict if a record of `late`
-        does not wait any more, Refused if the buckets gain anything else than these records, or
-        lose something · 5 replace the ranges under the next generation, write down who and why,
-        and that the records of `late` are admitted.
+        computed or another's, and if several producers write the stream or one that is computed
+        from it · 3 move back the holds of those who will read again, and hold `needed` · 4 lock the
+        line; Conflict if it has another generation than the request names; Refused where it is not
+        stable, off the grid, or trimmed; Conflict if a record of `late` does not wait any more,
+        Refused if the buckets gain anything else than these records, or lose something, or if the
+        plan in force does not say that the source revises · 5 replace the ranges under the next
+        generation, write down who and why, and that the records of `late` are admitted.
 
         What was computed from a bucket that differs is owed then: a commit with cause `correction`
         may replace a final row whose lineage reads what was revised since, and is a revision of its
         own line.
+        """
+
+    def agree_to_revisions(self, agreement: RevisionAgreement) -> None:
+        """Agree to follow the revisions of a partner's line up to a generation, none of which
+        begins before `from_us`; for the owner of the home. They are followed when the news comes.
+
+        Refused for a line of this home, and for a generation that is followed already.
         """
 
     def recalls(self, stream: StreamName | None = None) -> tuple[RecallResult, ...]:

@@ -1,8 +1,9 @@
-"""The message of a home about a partner's recall that it has not followed yet."""
+"""The message of a home about a partner's recall or revision that it has not followed yet."""
 
 from __future__ import annotations
 
 from medusa_core.exchange import LineNews
+from medusa_core.suggest import counted
 from pipelines.base.time_text import iso
 
 
@@ -19,4 +20,19 @@ def recall_sentence(news: LineNews) -> str | None:
         f"partner {partner} recalled {news.stream} from {iso(from_us)} on (generation "
         f"{last.generation}: {last.because}); what was read up to there stays; "
         f"`medusa recall {news.stream} --from {iso(from_us)} --follow {partner}` goes on"
+    )
+
+
+def revision_sentence(news: LineNews) -> str | None:
+    """Why a revision is not brought in before an operator agrees, and how; None for other news."""
+    revision = news.revision
+    if revision is None or not news.replaced:
+        return None
+    partner, later = news.producer.participant, revision.last_generation > revision.generation
+    return (
+        f"partner {partner} revised {news.stream} in {counted(len(revision.ranges), 'range')} from "
+        f"{iso(revision.ranges[0].from_us)} on (generation {revision.generation}"
+        f"{f' of {revision.last_generation}' if later else ''}: {revision.because}); nothing is "
+        f"imported before `medusa revise {news.stream} --follow {partner}` agrees, or the stream's "
+        "contract says on_revision: follow"
     )

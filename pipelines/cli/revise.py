@@ -1,4 +1,5 @@
-"""`medusa revise`: add, remove or replace final records of a source, and nothing else.
+"""`medusa revise`: add, remove or replace final records of a source, and nothing else; or follow
+the revisions that a partner has made of a stream.
 
 The plan is printed first. Without --yes the command asks; where there is no terminal it refuses.
 """
@@ -19,6 +20,8 @@ from pipelines.cli.agreement import is_agreed
 from pipelines.cli.arguments import add_home, add_json
 
 if TYPE_CHECKING:
+    from medusa_core.line_revisions import RevisionReach
+    from pipelines.operations.revision_following import RevisionFollowResult
     from pipelines.operations.stream_revision import StreamRevisionResult
 
 HELP = "add, remove or replace final records of a source, and compute what needs them again"
@@ -32,6 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     action.add_argument("--remove", metavar="FILE", help="remove the records of this file")
     replace = "let the records of this file be all that the buckets hold which they lie in"
     action.add_argument("--replace", metavar="FILE", help=replace)
+    partner = "agree to what this partner has revised, and take it over"
+    action.add_argument("--follow", metavar="P", help=partner)
     why = "the reason, in a sentence; it is kept and shown to the readers of the stream"
     parser.add_argument("--because", metavar="TEXT", help=why)
     parser.add_argument("--yes", action="store_true", help="do not ask")
@@ -43,6 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
     """Revise, or with --explain print the plan."""
+    if options.follow is not None:
+        return _follow(options, settings)
     from pipelines.operations.stream_revision import StreamRevisionRequest, prepare_revision
     from pipelines.participant.revising import RevisionAction
 
@@ -68,6 +75,72 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
+def _follow(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.operations.revision_following import RevisionFollowRequest, prepare_following
+
+    request = RevisionFollowRequest(
+        participant=options.participant,
+        stream=options.stream,
+        follow=options.follow,
+        because=options.because,
+    )
+    with prepare_following(settings, request) as prepared:
+        result = prepared.plan
+        if not options.explain:
+            effect = f"following {result.partner} replaces rows of {result.stream} that were final"
+            if not options.yes and not is_agreed(_lines_followed(result), "follow it?", effect):
+                print("nothing was changed")
+                return 0
+            result = prepared.carry_out()
+    if options.json:
+        print(json.dumps(document_followed(result), indent=1, allow_nan=False))
+    else:
+        last = (
+            f"agreed up to generation {result.generation}: the copy is revised when the partner's "
+            "news arrives"
+        )
+        print(_lines_followed(result))
+        print(f"\n{last if result.is_done else 'nothing was changed'}")
+    return 0
+
+
+def document_followed(result: RevisionFollowResult) -> Mapping[str, Any]:
+    """The agreement for JSON."""
+    return {
+        "participant": result.participant,
+        "partner": result.partner,
+        "stream": result.stream,
+        "explained": not result.is_done,
+        "because": result.because,
+        "who": result.who,
+        "follows": result.generation,
+        "ranges": [{"from": iso(p.from_us), "to": iso(p.to_us)} for p in result.ranges],
+        "behind": _behind(result.behind),
+    }
+
+
+def _lines_followed(result: RevisionFollowResult) -> str:
+    ranges = counted(len(result.ranges), "range")
+    what = f"revised by {result.partner}: {result.because}"
+    rows = [(str(result.stream), iso(result.ranges[0].from_us), ranges, what)]
+    return table(("stream", "from", "size", "what"), [*rows, *_rows_behind(result.behind)])
+
+
+def _behind(reach: RevisionReach) -> list[Mapping[str, Any]]:
+    return [
+        {"stream": one.stream, "from": iso(one.from_us), "buckets": one.buckets}
+        for one in reach.streams
+    ]
+
+
+def _rows_behind(reach: RevisionReach) -> list[tuple[str, str, str, str]]:
+    again = "may be computed again"
+    return [
+        (one.stream, iso(one.from_us), counted(one.buckets, "bucket"), again)
+        for one in reach.streams
+    ]
+
+
 def _is_agreed(plan: StreamRevisionResult) -> bool:
     rows = counted(plan.rows_before, "row")
     effect = f"revising {plan.stream} replaces {rows} that were final"
@@ -88,10 +161,7 @@ def document(result: StreamRevisionResult) -> Mapping[str, Any]:
         "ranges": [{"from": iso(p.from_us), "to": iso(p.to_us)} for p in result.ranges],
         "rows_before": result.rows_before,
         "rows_after": result.rows_after,
-        "behind": [
-            {"stream": one.stream, "from": iso(one.from_us), "buckets": one.buckets}
-            for one in result.behind.streams
-        ],
+        "behind": _behind(result.behind),
     }
 
 
@@ -106,11 +176,6 @@ def render(result: StreamRevisionResult) -> str:
 
 def _lines(result: StreamRevisionResult) -> str:
     own = f"{counted(result.rows_before, 'row')} before, {counted(result.rows_after, 'row')} after"
-    rows = [
-        (result.stream, iso(result.ranges[0].from_us), counted(len(result.ranges), "range"), own),
-        *(
-            (one.stream, iso(one.from_us), counted(one.buckets, "bucket"), "may be computed again")
-            for one in result.behind.streams
-        ),
-    ]
-    return table(("stream", "from", "size", "what"), rows)
+    ranges = counted(len(result.ranges), "range")
+    rows = [(str(result.stream), iso(result.ranges[0].from_us), ranges, own)]
+    return table(("stream", "from", "size", "what"), [*rows, *_rows_behind(result.behind)])

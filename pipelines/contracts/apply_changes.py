@@ -18,6 +18,7 @@ from pipelines.contracts.assignments import PlanStart, planned_logs
 from pipelines.contracts.comparison_rows import (
     Change,
     Mark,
+    following_shown,
     is_wired,
     network_shown,
     promise_shown,
@@ -43,7 +44,8 @@ class HomeChanges:
     """What a home lacks: deployments in order (the last under the newest plan), sources as JSON.
 
     `retentions` are those to declare, in ms (None: for good), `promises` the bounds and lags,
-    `verified` how many producers must agree; `sinks` are those to declare, as JSON (None: to
+    `verified` how many producers must agree, `followings` whether revisions of a partner's stream
+    are followed; `sinks` are those to declare, as JSON (None: to
     withdraw), by stream and name; `reach` is from when on the lines that are new read the streams
     of this home, by network; `readers` are all partners that may read a stream for a reason, by
     stream and reason, where they change; so are `recipients` of Delta Sharing, by stream.
@@ -56,6 +58,7 @@ class HomeChanges:
     retentions: Mapping[StreamName, int | None]
     promises: Mapping[StreamName, Promise]
     verified: Mapping[StreamName, int]
+    followings: Mapping[StreamName, bool]
     sinks: Mapping[tuple[StreamName, str], str | None]
     reach: Mapping[str, Mapping[StreamName, int]]
     readers: Mapping[tuple[StreamName, str], frozenset[Participant]]
@@ -63,7 +66,7 @@ class HomeChanges:
 
     def __post_init__(self) -> None:
         freeze(self, "sources", "retentions", "promises", "verified", "sinks", "reach", "readers")
-        freeze(self, "recipients")
+        freeze(self, "followings", "recipients")
 
     @property
     def is_same(self) -> bool:
@@ -143,6 +146,7 @@ def _home(
     retentions: dict[StreamName, int | None] = {}
     promises: dict[StreamName, Promise] = {}
     verified: dict[StreamName, int] = {}
+    followings: dict[StreamName, bool] = {}
     sinks: dict[tuple[StreamName, str], str | None] = {}
     reach: dict[str, Mapping[StreamName, int]] = {}
     granted = federation.grants_of(home)
@@ -171,6 +175,10 @@ def _home(
             changes += retention_shown(stream, declared_ms, snapshot)
             if snapshot.retentions.get(stream) != declared_ms:
                 retentions[stream] = declared_ms
+            follows = contract is not None and contract.follows_revisions
+            changes += following_shown(stream, follows, snapshot)
+            if (stream in snapshot.followings) != follows:
+                followings[stream] = follows
             promise = network.promises.get(stream, NOTHING)
             changes += promise_shown(stream, promise, snapshot)
             if snapshot.promises.get(stream, NOTHING) != promise:
@@ -209,6 +217,7 @@ def _home(
         retentions=retentions,
         promises=promises,
         verified=verified,
+        followings=followings,
         sinks=sinks,
         reach=reach,
         readers=readers,

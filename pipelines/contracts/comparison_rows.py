@@ -170,6 +170,16 @@ def verify_shown(
     yield Change(mark=mark, what="verify", name=stream, detail=detail)
 
 
+def following_shown(stream: StreamName, follows: bool, snapshot: HomeSnapshot) -> Iterator[Change]:
+    """Nothing to tell of a stream whose revisions an operator is asked about, and was."""
+    current = stream in snapshot.followings
+    if not follows and not current:
+        return
+    mark = Mark.SAME if current == follows else Mark.NEW if follows else Mark.CHANGED
+    detail = "follow" if follows else "follow -> stop"
+    yield Change(mark=mark, what="on_revision", name=stream, detail=detail)
+
+
 def readers_shown(stream: StreamName, shall_be: Set[Grant], is_now: Set[Grant]) -> Iterator[Change]:
     """Who may read a stream by the contracts; no line if nobody may and nobody might.
 

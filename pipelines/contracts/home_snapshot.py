@@ -83,7 +83,8 @@ class HomeSnapshot:
     A home that has not been made is one where nothing stands. `sources` maps a stream to the JSON
     text of what feeds it, `retentions` to for how many ms it is kept, if not for good, `sinks`
     (with a name) to the JSON text of where it is delivered, `promises` to the bound it is held to;
-    `verified` to how many of its producers must agree, if that is more than one; `costs` are those
+    `verified` to how many of its producers must agree, if that is more than one; `followings` are
+    the streams whose revisions by a partner are followed; `costs` are those
     of the fragments that run here; `grants` are the streams that partners may read, `shared`
     those that recipients may read by the contracts (*: every recipient); `lineage` is what imported
     streams are computed from; `clock_ms` is the catalog's clock.
@@ -99,6 +100,7 @@ class HomeSnapshot:
     retentions: Mapping[StreamName, int] = field(default_factory=dict)
     promises: Mapping[StreamName, Promise] = field(default_factory=dict)
     verified: Mapping[StreamName, int] = field(default_factory=dict)
+    followings: frozenset[StreamName] = frozenset()
     costs: Mapping[str, Cost] = field(default_factory=dict)
     sinks: Mapping[tuple[StreamName, str], str] = field(default_factory=dict)
     grants: frozenset[Grant] = frozenset()
@@ -177,6 +179,7 @@ def _snapshot_of(connection: Connection, participant: Participant) -> HomeSnapsh
         retentions={row.stream: row.retention_ms for row in rows("retentions")},
         promises={row.stream: Promise(*promise_of(row._mapping)) for row in rows("bounds")},
         verified={row.stream: row.verify_count for row in rows("verifies")},
+        followings=frozenset(row.stream for row in rows("followings")),
         costs=step_costs_of(connection, participant),
         sinks={(row.stream, row.name): row.document for row in rows("sinks")},
         grants=frozenset(

@@ -26,7 +26,7 @@ from pipelines.sinks.sink_declaration import SinkDeclaration, document_of, parse
 from pipelines.sources.live.source_declaration import parse_declaration
 
 OPTIONAL = ("source", "retention", "sinks", "replicas", "verify", "readers", "recipients", "public",
-            *BOUND_FIELDS)  # fmt: skip
+            "on_revision", *BOUND_FIELDS)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +54,7 @@ class StreamContract:
     participants compute it at least, and `verify` how many of them must agree, if it is declared.
     `readers` are the partners that may read it, besides those that buy it or whose fragments here
     read it. `recipients` may read it through Delta Sharing; so may every recipient if it is public.
+    `follows_revisions` of a partner's stream: its revisions are followed without asking.
     """
 
     stream: StreamName
@@ -69,6 +70,7 @@ class StreamContract:
     readers: tuple[Named, ...]
     recipients: tuple[Named, ...] = ()
     is_public: bool = False
+    follows_revisions: bool = False
     at: Value
 
 
@@ -96,8 +98,15 @@ def _stream(directory: Path, document: Value, name: StreamName, at: Value) -> St
         readers=names_of("participant", fields["readers"]) if "readers" in fields else (),
         recipients=names_of("recipient", fields["recipients"]) if "recipients" in fields else (),
         is_public="public" in fields and truth_of(fields["public"]),
+        follows_revisions="on_revision" in fields and _follows(fields["on_revision"]),
         at=at,
     )
+
+
+def _follows(value: Value) -> bool:
+    if plain(value) not in ("follow", "stop"):
+        raise value.refused("must be follow or stop: what a revision by a partner does to the copy")
+    return plain(value) == "follow"
 
 
 def _source(directory: Path, stream: StreamName, value: Value) -> str:

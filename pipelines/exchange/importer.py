@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
@@ -26,7 +26,8 @@ from medusa_core.exchange import (
     PublishedSegment,
     import_fragment,
 )
-from medusa_core.grid import BEGINNING_US
+from medusa_core.grid import BEGINNING_US, Range
+from medusa_core.line_revisions import NO_REACH, RevisionReach
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer, SegmentFile
 from pipelines.base import clock
@@ -65,6 +66,9 @@ Marks = Mapping[tuple[StreamName, int], str]
 """Of the lines of a partner by stream and replica: each changes when the line's news do."""
 
 Line = tuple[StreamName, Producer]
+
+FindReach = Callable[[StreamName, Sequence[Range]], RevisionReach]
+"""What of a home is computed from some ranges of a stream."""
 
 IMPORTED = "imported"
 SUFFIX = ".parquet"
@@ -127,6 +131,7 @@ class Importer:
         self._segments_max = segments_max
         self._line_marks = line_marks
         self._now_s = now_s
+        self._reach_of: FindReach = lambda stream, ranges: NO_REACH
         self._seen: dict[Line, tuple[str, Version]] = {}
         self._acknowledged: dict[Line, tuple[int, float]] = {}
         self._failed: set[Line] = set()
@@ -142,6 +147,10 @@ class Importer:
     def set_paths(self, paths_ms: Mapping[StreamName, int]) -> None:
         """Set what the path behind each imported stream costs here; acks carry it."""
         self._paths_ms = paths_ms
+
+    def set_reach(self, find: FindReach) -> None:
+        """Set how what is computed here from revised ranges is found, which is held for it."""
+        self._reach_of = find
 
     def set_headroom(self, headroom_ms: int | None) -> None:
         """How long from now until something must be answered (None: nothing must): the news of a
@@ -188,7 +197,7 @@ class Importer:
                     self._failed.add(_line_of(status))
                     on_import(_imported(status, 0, str(error)))
                 # What is to be read again once a recall is followed is not safe here.
-                if news is not None and news.recalls:
+                if news is not None and (news.recalls or news.revision is not None):
                     stopped.add(_line_of(status))
                 # A partner that sent news is not away: its other lines may have what this lacks.
                 if isinstance(error, Unavailable) and news is None:
@@ -196,7 +205,7 @@ class Importer:
                 continue
             self._note_seen(status, news, mark)
             segments = len(news.segments) if news is not None and is_new else 0
-            if news is not None and news.recalls:
+            if news is not None and (news.recalls or news.revision is not None):
                 recalled.add(_line_of(status))
             if news is not None and is_new:
                 moved += 1
@@ -291,7 +300,8 @@ class Importer:
         """All that happened up to the mark is here, unless a page was full."""
         line = _line_of(status)
         is_full = news is not None and len(news.segments) >= SEGMENTS_MIN
-        if mark is None or is_full:
+        has_more = news is not None and news.revision is not None
+        if mark is None or is_full or has_more:
             self._seen.pop(line, None)
         else:
             self._seen[line] = mark, status.version if news is None else news.version
@@ -379,7 +389,9 @@ class Importer:
         lease = self._leases.lease(
             LeaseKey(fragment=import_fragment(status.stream), producer=status.reader)
         )
-        is_new = self._catalog.import_line(lease, replace(news, segments=segments), status.plan)
+        news = replace(news, segments=segments)
+        reach = self._reach_of(status.stream, news.replaced) if news.replaced else NO_REACH
+        is_new = self._catalog.import_line(lease, news, status.plan, reach)
         reached("import.committed")
         return is_new
 
@@ -420,11 +432,13 @@ def _line_of(status: ImportStatus) -> Line:
 
 
 def _after(status: ImportStatus, news: LineNews) -> ImportStatus | None:
-    """The line once the news is here; None if that is to be read: it begins, ends or was recalled.
+    """The line once the news is here; None if that is to be read: it begins, ends, or was
+    recalled or revised.
 
     How far it is final is of before: the next look at the own home knows.
     """
-    is_plain = status.boundary_us is not None and news.end_us is None and not news.recalls
+    is_plain = status.boundary_us is not None and news.end_us is None
+    is_plain = is_plain and not news.recalls and news.revision is None
     return replace(status, version=news.version, chain=news.chain) if is_plain else None
 
 

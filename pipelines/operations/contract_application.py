@@ -281,6 +281,8 @@ def _apply_home(homes: Homes, changes: HomeChanges, root: StorageRoot) -> None:
         home.catalog.declare_source(stream, source)
     for stream, retention_ms in changes.retentions.items():
         home.catalog.declare_retention(stream, retention_ms)
+    for stream, follows in changes.followings.items():
+        home.catalog.declare_following(stream, follows)
     for stream, promise in changes.promises.items():
         home.catalog.declare_bound(stream, promise.bound, promise.lag_ms)
     # Withdrawn sinks first: another sink may take over a target.

@@ -10,9 +10,11 @@ from pathlib import Path
 from medusa_core.columns import Column
 from medusa_core.errors import Refused
 from medusa_core.grid import Range
+from medusa_core.line_revisions import RevisionReach
 from medusa_core.names import Participant, StreamName
 from medusa_core.recalls import BECAUSE_CHARACTERS_MAX, RecallResult, check_text
 from medusa_core.revisions import RevisionRequest
+from pipelines.base.failpoints import reached
 from pipelines.base.settings import Settings
 from pipelines.catalog.records import LineStatus
 from pipelines.homes.home import Home, chosen_participant, open_home
@@ -22,7 +24,6 @@ from pipelines.participant.repairs_export import source_of
 from pipelines.participant.revising import (
     RevisedRows,
     RevisionAction,
-    RevisionReach,
     make_revision,
     reach_of,
     records_of_file,
@@ -90,7 +91,9 @@ class PreparedRevision:
     def carry_out(self) -> StreamRevisionResult:
         """Write the rows and revise, in one transaction; what needs them is owed from then on."""
         plan = self.plan
+        reached("revise.decided")
         segments = write_revised(self._home, self._line, self._columns, self._rows)
+        reached("revise.written")
         done = make_revision(
             self._home,
             RevisionRequest(
@@ -100,10 +103,11 @@ class PreparedRevision:
                 segments=segments,
                 because=plan.because,
                 who=plan.who,
-                behind={one.stream: one.from_us for one in plan.behind.streams},
+                behind=plan.behind.behind,
                 needed=plan.behind.needed,
             ),
         )
+        reached("revise.made")
         return StreamRevisionResult(
             participant=plan.participant, stream=plan.stream, because=plan.because, who=plan.who,
             ranges=plan.ranges, rows_before=plan.rows_before, rows_after=plan.rows_after,

@@ -39,6 +39,7 @@ from pipelines.participant.late_admission import LateAdmission
 from pipelines.participant.loop import Inputs, LoopObserver, ParticipantLoop, Workers
 from pipelines.participant.market_door import MarketDoor, MarketTicker
 from pipelines.participant.notification_queue import NotificationQueue
+from pipelines.participant.revising import reach_of_import
 from pipelines.platform.drills.fault_injected_exchange import FaultInjectedExchange
 from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
 from pipelines.sinks.delivery_workers import Deliveries
@@ -206,7 +207,7 @@ def importer_of(
         is_heard = links.carries_notification(partner)
         return home_session.exchange.line_marks(partner) if is_heard else None
 
-    return Importer(
+    importer = Importer(
         home.catalog,
         FileCopies(home.storage),
         exchange,
@@ -215,6 +216,8 @@ def importer_of(
         line_marks=line_marks,
         on_delay=home_session.exchange.links.note_delay,
     )
+    importer.set_reach(partial(reach_of_import, home.catalog))
+    return importer
 
 
 def market_of(home_session: HomeSession, observer: LoopObserver) -> MarketDoor:

@@ -25,6 +25,7 @@ from medusa_core.late_records import (
     decide_late,
     first_that_fit,
 )
+from medusa_core.line_revisions import RevisionReach
 from medusa_core.names import StreamName
 from medusa_core.revisions import RevisionRequest
 from medusa_core.segments import Producer
@@ -34,7 +35,6 @@ from pipelines.catalog.records import LineStatus
 from pipelines.homes.home import Home
 from pipelines.participant.revising import (
     RevisionAction,
-    RevisionReach,
     make_revision,
     reach_of,
     revised_rows,
@@ -179,7 +179,7 @@ class LateAdmission:
                 segments=segments,
                 because=done.because,
                 who=home.participant,
-                behind={one.stream: one.from_us for one in reach.streams},
+                behind=reach.behind,
                 needed=reach.needed,
                 late=tuple(record.number for record in records),
             ),

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,12 +23,16 @@ from medusa_core.commits import OutputSegment
 from medusa_core.errors import Conflict, Refused
 from medusa_core.fragments import Fragment
 from medusa_core.grid import FOREVER_US, Range
+from medusa_core.line_revisions import RANGES_MAX, RevisedStream, RevisionReach
 from medusa_core.names import StreamName
 from medusa_core.network import Source
 from medusa_core.recalls import RecallResult
-from medusa_core.revisions import RANGES_MAX, RevisedSegment, RevisionRequest, touched
+from medusa_core.revisions import RevisedSegment, RevisionRequest, touched
 from medusa_core.segments import Segment, SegmentFile, Stability
 from pipelines.base.time_text import iso
+from pipelines.catalog.lines_read import lines_read
+from pipelines.catalog.processing_roles import Deployments
+from pipelines.catalog.reading_roles import Lines
 from pipelines.catalog.records import LineStatus
 from pipelines.homes.home import Home
 from pipelines.participant.trimming import shapes_here
@@ -37,6 +42,11 @@ from pipelines.storage.arrow_schema import STIME, columns_of, file_schema, recor
 from pipelines.storage.orphans import remove_file
 from pipelines.storage.segment_files import new_attempt, sync_folders, write_file
 from pipelines.storage.segment_rows import read_segments
+
+
+class RevisedHome(Deployments, Lines, Protocol):
+    """Where it is looked up what is computed from a partner's line."""
+
 
 Int64s = npt.NDArray[np.int64]
 RowKey = tuple[int, int, int]
@@ -60,23 +70,6 @@ class RevisedRows:
     table: pa.Table
     before: int
     after: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RevisedStream:
-    """What a revision may change of a stream that is computed from it: so many buckets."""
-
-    stream: StreamName
-    from_us: int
-    buckets: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RevisionReach:
-    """The streams behind a revision, and from when on each fragment reads each input for them."""
-
-    streams: tuple[RevisedStream, ...]
-    needed: Mapping[str, Mapping[StreamName, int]]
 
 
 def records_of_file(source: Source, file: Path) -> pa.Table:
@@ -236,9 +229,38 @@ def reach_of(home: Home, line: LineStatus, ranges: Sequence[Range]) -> RevisionR
     Refused if what a fragment would read again is trimmed.
     """
     lines = {s.stream.name: s for s in home.catalog.lines() if s.producer == line.producer}
-    changed: dict[StreamName, tuple[Range, ...]] = {line.stream.name: tuple(ranges)}
+    changed, needed = _reached(shapes_here(home.catalog), lines, line.stream.name, ranges)
+    for name, inputs in needed.items():
+        for stream, from_us in inputs.items():
+            its = lines.get(stream)
+            is_trimmed = its is not None and its.trimmed_us not in (None, its.origin_us)
+            if its is not None and is_trimmed and from_us < (its.trimmed_us or from_us):
+                raise Refused(
+                    f"{name} cannot compute again what is revised, because it reads {stream} from "
+                    f"{iso(from_us)} on, which is trimmed before {iso(its.trimmed_us or from_us)}"
+                )
+    return _reach(changed, needed)
+
+
+def reach_of_import(
+    catalog: RevisedHome, stream: StreamName, ranges: Sequence[Range]
+) -> RevisionReach:
+    """What of this home's streams is computed from some ranges of a partner's line.
+
+    A partner does not ask what is trimmed here: what cannot be computed again stays as it is.
+    """
+    lines = lines_read(catalog.lines(), catalog.participant)
+    return _reach(*_reached(shapes_here(catalog), lines, stream, ranges))
+
+
+def _reached(
+    shapes: Mapping[str, Sequence[Fragment]], lines: Mapping[StreamName, LineStatus],
+    root: StreamName, ranges: Sequence[Range],
+) -> tuple[dict[StreamName, tuple[Range, ...]], dict[str, dict[StreamName, int]]]:  # fmt: skip
+    """The buckets of each stream behind some ranges of one, and what fragments read for them."""
+    changed: dict[StreamName, tuple[Range, ...]] = {root: tuple(ranges)}
     needed: dict[str, dict[StreamName, int]] = {}
-    for name, shape in _in_order(shapes_here(home.catalog), line.stream.name):
+    for name, shape in _in_order(shapes, root):
         for output in shape.outputs:
             its = lines.get(output)
             whole = None if its is None else _kept(its)
@@ -251,16 +273,13 @@ def reach_of(home: Home, line: LineStatus, ranges: Sequence[Range]) -> RevisionR
                 for stream, part in shape.needed(output, bucket).items():
                     of = needed.setdefault(name, {})
                     of[stream] = min(of.get(stream, FOREVER_US), part.from_us)
-    for name, inputs in needed.items():
-        for stream, from_us in inputs.items():
-            its = lines.get(stream)
-            is_trimmed = its is not None and its.trimmed_us not in (None, its.origin_us)
-            if its is not None and is_trimmed and from_us < (its.trimmed_us or from_us):
-                raise Refused(
-                    f"{name} cannot compute again what is revised, because it reads {stream} from "
-                    f"{iso(from_us)} on, which is trimmed before {iso(its.trimmed_us or from_us)}"
-                )
-    del changed[line.stream.name]
+    del changed[root]
+    return changed, needed
+
+
+def _reach(
+    changed: Mapping[StreamName, tuple[Range, ...]], needed: Mapping[str, Mapping[StreamName, int]]
+) -> RevisionReach:
     streams = tuple(
         RevisedStream(stream=stream, from_us=parts[0].from_us, buckets=len(parts))
         for stream, parts in sorted(changed.items())

@@ -7,7 +7,7 @@ GRANT EXECUTE ON FUNCTION medusa.acknowledge, medusa.acquire_lease, medusa.acqui
     medusa.close_view, medusa.is_held, medusa.make_view, medusa.open_view, medusa.read_line,
     medusa.remove_view, medusa.view_begins,
     medusa.commit_choice, medusa.commit_step, medusa.commit_steps, medusa.compact_line,
-    medusa.declare_bound, medusa.declare_retention, medusa.declare_sink, medusa.declare_source,
+    medusa.declare_bound, medusa.declare_following, medusa.declare_retention, medusa.declare_sink, medusa.declare_source,
     medusa.declare_verify, medusa.deploy, medusa.desire_job, medusa.drop_cursor,
     medusa.end_job, medusa.import_line, medusa.intend_job, medusa.land, medusa.land_many,
     medusa.line_news, medusa.move_cursor, medusa.place_cursor, medusa.place_hold, medusa.promise,

@@ -19,7 +19,7 @@ GRANT EXECUTE ON FUNCTION medusa.acknowledge, medusa.acquire_lease, medusa.acqui
     medusa.answer, medusa.bring_order, medusa.chain_at, medusa.check_epoch, medusa.check_files,
     medusa.check_lease, medusa.check_leases, medusa.check_reason, medusa.check_trim,
     medusa.check_writes, medusa.chosen_through, medusa.commit_choice, medusa.commit_step,
-    medusa.commit_steps, medusa.compact_line, medusa.declare_bound, medusa.declare_retention,
+    medusa.commit_steps, medusa.compact_line, medusa.agree_to_revisions, medusa.declare_following, medusa.declare_bound, medusa.declare_retention,
     medusa.close_view, medusa.make_view, medusa.open_view, medusa.read_line, medusa.remove_view,
     medusa.view_begins, medusa.declare_sink, medusa.declare_source, medusa.declare_verify, medusa.deploy,
     medusa.desire_job, medusa.drop_cursor, medusa.end_job, medusa.follow_recalls, medusa.hold_again,

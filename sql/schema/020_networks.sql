@@ -31,6 +31,7 @@ CREATE TABLE medusa.stream_promise (
     failure_ms_max       bigint,
     lag_ms       bigint NOT NULL DEFAULT 0,
     verify_count integer NOT NULL DEFAULT 1,
+    follows_revisions boolean NOT NULL DEFAULT false,
     CONSTRAINT retention_is_above_zero CHECK (retention_ms > 0),
     CONSTRAINT bound_is_above_zero CHECK (bound_ms > 0),
     CONSTRAINT policies_are_known CHECK (
@@ -59,6 +60,8 @@ COMMENT ON COLUMN medusa.stream_promise.lag_ms IS
     'How long after the event time of a bucket it is due; only differences are used.';
 COMMENT ON COLUMN medusa.stream_promise.verify_count IS
     'How many producers must have equal rows before they are final for readers here.';
+COMMENT ON COLUMN medusa.stream_promise.follows_revisions IS
+    'Whether revisions of a partner''s line are followed here without asking the operator.';
 
 CREATE TABLE medusa.network (
     name        text COLLATE "C" PRIMARY KEY,

@@ -95,7 +95,7 @@ CREATE TABLE medusa.late_record (
 );
 COMMENT ON TABLE medusa.late_record IS
     'Late records that wait for a revision which admits them: a row goes once its record has landed '
-    'or was admitted.';
+    'or was admitted, or its bucket is trimmed.';
 COMMENT ON COLUMN medusa.late_record.row_bytes IS
     'All its values, in the form of pipelines/storage/late_rows.py.';
 CREATE INDEX late_record_buckets ON medusa.late_record (line_id, bucket_us);

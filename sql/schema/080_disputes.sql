@@ -45,18 +45,21 @@ CREATE TABLE medusa.recall_follow (
     who        text NOT NULL,
     agreed_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     stays      jsonb NOT NULL DEFAULT '{}',
+    is_revision boolean NOT NULL DEFAULT false,
     CONSTRAINT recall_follow_says_why CHECK (
         char_length(because) BETWEEN 1 AND 1000 AND char_length(who) BETWEEN 1 AND 200)
 );
 COMMENT ON TABLE medusa.recall_follow IS
-    'Partners'' recalls that the operator of this home agreed to follow; insert-only.';
+    'Partners'' recalls and revisions that the operator of this home agreed to follow; insert-only.';
 COMMENT ON COLUMN medusa.recall_follow.generation IS
-    'Of the partner''s line, after the recall.';
+    'Of the partner''s line, after the recall; of revisions the last that is agreed to.';
 COMMENT ON COLUMN medusa.recall_follow.from_us IS
-    'The recall may take back nothing before it.';
+    'The recall or the revisions may take back nothing before it.';
 COMMENT ON COLUMN medusa.recall_follow.stays IS
     'Stream -> the bucket before which results computed from it here remain: its inputs are '
     'trimmed there.';
+COMMENT ON COLUMN medusa.recall_follow.is_revision IS
+    'Whether revisions are agreed to, and not a recall.';
 
 CREATE TABLE medusa.certificate (
     certificate_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -335,13 +335,16 @@ def test_what_is_computed_is_revised_by_its_sources_alone(
         owner.revise(request)
 
 
-@pytest.mark.parametrize("stream", [a.SRC, a.BIG])
-def test_a_stream_that_a_partner_reads_is_not_revised(
-    computed: Catalog, owner: Catalog, stream: StreamName
+def test_what_a_partner_reads_is_held_for_it_from_the_first_revised_bucket(
+    computed: Catalog, owner: Catalog
 ) -> None:
-    computed.place_hold(Hold(stream=stream, holder="beta", purpose="import", from_us=0))
-    with pytest.raises(Refused, match="beta"):
-        owner.revise(revised((2, {2: 5})))
+    for stream in (a.SRC, a.BIG):
+        computed.place_hold(
+            Hold(stream=stream, holder="beta", purpose="import", from_us=BUCKETS * WIDTH)
+        )
+    owner.revise(revised((2, {2: 5}), behind={a.BIG: 3 * WIDTH}))
+    assert [h.from_us // WIDTH for h in computed.holds(a.SRC)] == [2]
+    assert [h.from_us // WIDTH for h in computed.holds(a.BIG)] == [3]
 
 
 def test_a_source_is_not_recalled_over_what_was_revised(computed: Catalog, owner: Catalog) -> None:

@@ -487,6 +487,31 @@ def test_retentions_come_into_every_home_that_holds_the_stream(
     assert set(apply().marks) == {"="}
 
 
+@pytest.mark.usefixtures("made")
+@pytest.mark.long(quick=True)
+def test_a_contract_says_whether_revisions_of_a_partner_are_followed(
+    apply: Apply, settings: Settings
+) -> None:
+    def declared() -> list[tuple[StreamName, ...]]:
+        found = []
+        for name in ("alpha", "beta"):
+            with open_home(settings, Participant(name)) as home:
+                found.append(home.catalog.followings())
+        return found
+
+    follow = {**FILES, "streams/large.yaml": "stream: large\non_revision: follow\n"}
+    first = apply(files=follow)
+    assert re.search(r"\+ +beta +on_revision +large +follow", first.out)
+    assert declared() == [("large",), ("large",)]
+    assert set(apply(files=follow).marks) == {"="}
+    stop = apply(files={**FILES, "streams/large.yaml": "stream: large\non_revision: stop\n"})
+    assert re.search(r"~ +beta +on_revision +large +follow -> stop", stop.out)
+    assert declared() == [(), ()]
+    assert set(apply().marks) == {"="}
+    wrong = apply(files={**FILES, "streams/large.yaml": "stream: large\non_revision: yes\n"})
+    assert (wrong.code, "must be follow or stop" in wrong.err) == (2, True)
+
+
 @pytest.mark.long
 @pytest.mark.usefixtures("made")
 def test_a_plan_that_reads_what_is_trimmed_is_refused(apply: Apply, settings: Settings) -> None:

@@ -15,10 +15,10 @@ from medusa_core.late_records import (
     LateKnowledge,
     decide_late,
 )
+from medusa_core.line_revisions import RANGES_MAX
 from medusa_core.names import StreamName
 from medusa_core.network import Filter, Network, Output, Source
 from medusa_core.plans import network_document
-from medusa_core.revisions import RANGES_MAX
 
 HOUR_MS = 3_600_000
 CALLS = StreamName("calls")

@@ -14,6 +14,7 @@ from medusa_core.digest import Digest
 from medusa_core.errors import Diverged, Refused
 from medusa_core.exchange import LineNews, PublishedSegment
 from medusa_core.grid import FOREVER_US, Range
+from medusa_core.line_revisions import LineRevision
 from medusa_core.names import StreamName, Version
 from medusa_core.protocol.news_documents import checked_news, path_of, read_news, write_news
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
@@ -198,3 +199,97 @@ def test_a_field_that_a_newer_partner_adds_is_ignored() -> None:
     document = json.loads(write_news(NEWS))
     document["later"] = document["segments"][0]["later"] = {"x": [1]}
     assert read_news(json.dumps(document).encode()) == NEWS
+
+
+# Revisions
+
+REVISION = LineRevision(
+    generation=2,
+    last_generation=4,
+    from_us=1_000,
+    version=Version(5),
+    because="a feed was read twice",
+    ranges=(Range(1_000, 2_000), Range(3_000, 4_000)),
+)
+REVISED = replace(
+    NEWS,
+    version=Version(5),
+    segments=(
+        a_segment(1_000, 2_000, 5),
+        a_segment(3_000, 4_000, 5),
+        replace(
+            a_segment(2_000, 3_000, 5),
+            segment=replace(a_segment(2_000, 3_000, 5).segment, version=Version(3)),
+        ),
+        a_segment(0, 4_000, 3, 5),
+    ),
+    revision=REVISION,
+)
+
+
+def in_revision(*path_and_value: Any) -> Change:
+    return setting("revision", *path_and_value)
+
+
+FIRST, LAST = {"from_us": 1_000, "to_us": 2_000}, {"from_us": 3_000, "to_us": 4_000}
+WRONG_REVISIONS: Mapping[str, tuple[Change, str]] = {
+    "ranges that overlap": (
+        in_revision("ranges", [{"from_us": 1_000, "to_us": 3_500}, LAST]),
+        "out of order at 3000",
+    ),
+    "ranges in another order": (in_revision("ranges", [LAST, FIRST]), "out of order at 1000"),
+    "no range": (in_revision("ranges", []), "0 ranges"),
+    "a range twice": (in_revision("ranges", [FIRST, FIRST]), "out of order at 1000"),
+    "a range without end": (in_revision("ranges", 1, "to_us", FOREVER_US), "to_us is"),
+    "a range without rows": (
+        in_revision("ranges", [FIRST, {"from_us": 3_000, "to_us": 3_900}]),
+        "in no range",
+    ),
+    "a range beyond its rows": (
+        in_revision("ranges", [FIRST, {"from_us": 3_000, "to_us": 5_000}]),
+        "has no rows for a part",
+    ),
+    "a range over what is left": (
+        in_revision("ranges", [{"from_us": 1_000, "to_us": 4_000}]),
+        "and not of the revision",
+    ),
+    "a row outside of the ranges": (in_revision("ranges", [FIRST]), "in no range that it names"),
+    "a row that is not final": (
+        lambda news: news["segments"][0].update(stability="tentative", missing=["a"]),
+        "is of a revision, and tentative",
+    ),
+    "a row that is lost": (
+        lambda news: news["segments"][0].update(stability="gap", buckets=[], files=[]),
+        "is of a revision, and gap",
+    ),
+    "a version that news reaches over": (setting("version", 6), "reaches over the revision"),
+    "a version before the news": (in_revision("version", 4), "reaches over the revision"),
+    "a generation that is the first": (in_revision("generation", 1), "generation is 1"),
+    "a last generation before it": (in_revision("last_generation", 2 - 1), "last_generation is 1"),
+    "a first time behind its ranges": (in_revision("from_us", 1_500), "before its first"),
+    "a reason of two lines": (in_revision("because", "a\nb"), "control character"),
+    "no reason": (in_revision("because", " "), "is empty"),
+    "an end of the line inside": (setting("end_us", 3_500), "after the line's end"),
+}
+
+
+def test_news_of_a_revision_is_read_as_it_was_written() -> None:
+    assert read_news(write_news(REVISED)) == REVISED
+    ahead = replace(REVISED, after=Version(3), version=Version(4), segments=(), plans=())
+    assert read_news(write_news(ahead)) == ahead
+    assert (REVISED.replaced, ahead.replaced) == (REVISION.ranges, ())
+
+
+@pytest.mark.parametrize("name", WRONG_REVISIONS)
+def test_a_revision_that_does_not_fit_its_news_is_refused(name: str) -> None:
+    change, words = WRONG_REVISIONS[name]
+    document = copy.deepcopy(json.loads(write_news(REVISED)))
+    change(document)
+    with pytest.raises(Refused, match=words):
+        read_news(json.dumps(document).encode())
+
+
+def test_what_is_trimmed_of_a_revision_need_not_be_sent() -> None:
+    rest = tuple(p for p in REVISED.segments if p.segment.range.from_us >= 2_000)
+    trimmed = replace(REVISED, trimmed_us=2_000, segments=rest)
+    assert read_news(write_news(trimmed)) == trimmed

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +19,10 @@ import pytest
 from medusa_core.columns import Column
 from medusa_core.commits import Hold
 from medusa_core.errors import Conflict, MedusaError, Unavailable
+from medusa_core.names import Epoch, Participant
+from medusa_core.segments import Producer
 from pipelines.base.failpoints import LATE_POINTS, visited_by
+from pipelines.catalog.records import Deployment
 from pipelines.homes.home import open_home
 from pipelines.language.load import load_network
 from pipelines.participant import late_admission, revising
@@ -200,27 +204,63 @@ def test_kept_bytes_that_are_no_row_are_refused_in_a_sentence() -> None:
             late_records_of(CALLS, [row], columns)
 
 
+def add_producer(home: Home, fragment: str) -> None:
+    """Another participant computes a fragment, too."""
+    (plan,) = home.catalog.plans()
+    assigned = next(one for one in home.catalog.assignments() if one.fragment == fragment)
+    second = replace(
+        assigned, producer=Producer(Participant("beta"), 1), epoch=Epoch(assigned.epoch + 1)
+    )
+    home.catalog.deploy(
+        Deployment(
+            network=plan.network,
+            document=plan.document,
+            plan=plan.id,
+            plan_document=plan.document,
+            streams=(),
+            fragments={},
+            assignments=(second,),
+        )
+    )
+
+
 @pytest.mark.long
-def test_late_records_wait_while_a_partner_reads_and_stay_where_their_windows_are_trimmed(
+def test_late_records_wait_where_a_revision_is_refused(
+    spark: SparkSession, postgres_server: EmbeddedServer, tmp_path: Path
+) -> None:
+    arrived = calls(seed=7, seconds=100)
+    with applied(postgres_server, tmp_path, arrived, COUNTED) as settings:
+        with open_home(settings, HERE) as home:
+            add_producer(home, "late/main")
+        with seated(settings, HERE, lambda: spark) as running:
+            rounds_until([running], lambda: is_done(running))
+            assert [of for of, _ in running.heard.alarms] == ["late records of calls"]
+            assert "counts has several producers" in str(running.heard.alarms[0][1])
+        waits = ending_of(settings, tmp_path / "contracts/late.py")
+        assert (waits.admissions, waits.waiting) == ([], len(late_of(arrived)))
+        with open_home(settings, HERE) as home:
+            # The rows of a revision that is refused are removed again.
+            assert find_orphans(home.storage, home.catalog.named_files, 2.0**62, 0) == ()
+
+
+@pytest.mark.long
+def test_late_records_stay_where_their_windows_are_trimmed_and_a_partner_reads_the_others_again(
     spark: SparkSession, postgres_server: EmbeddedServer, tmp_path: Path
 ) -> None:
     arrived = calls(seed=0, seconds=300)
     late = late_of(arrived)
     trimmed_s = sorted(late)[3] // BUCKET_S * BUCKET_S
     with applied(postgres_server, tmp_path, arrived, COUNTED) as settings:
-        with open_home(settings, HERE) as home:
-            hold = Hold(stream=COUNTS, holder="beta", purpose="import", from_us=0)
-            home.catalog.place_hold(hold)
-        with seated(settings, HERE, lambda: spark) as running:
+        with (
+            seated(settings, HERE, lambda: spark) as running,
+            visited_by(ends_at("late.decided")),
+            pytest.raises(EndedHereError),
+        ):
             rounds_until([running], lambda: is_done(running))
-            assert [of for of, _ in running.heard.alarms] == ["late records of calls"]
-            assert "partner beta reads counts" in str(running.heard.alarms[0][1])
-        waits = ending_of(settings, tmp_path / "contracts/late.py")
-        assert (waits.admissions, waits.waiting) == ([], len(late))
         with open_home(settings, HERE) as home:
-            # The rows of a revision that is refused are removed again.
-            assert find_orphans(home.storage, home.catalog.named_files, 2.0**62, 0) == ()
-            home.catalog.release_hold(COUNTS, "beta", "import")
+            home.catalog.place_hold(
+                Hold(stream=COUNTS, holder="beta", purpose="import", from_us=300 * SECOND_US)
+            )
             at_us = trimmed_s * SECOND_US
             (line,) = home.catalog.lines(CALLS)
             done = home.catalog.trim(
@@ -229,13 +269,16 @@ def test_late_records_wait_while_a_partner_reads_and_stay_where_their_windows_ar
             assert done.trimmed_us == at_us
         run_to_the_end(settings, spark)
         found = ending_of(settings, tmp_path / "contracts/late.py")
+        with open_home(settings, HERE) as home:
+            (hold,) = (h for h in home.catalog.holds(COUNTS) if h.purpose == "import")
     # The window that ends with the first bucket that is kept needs the one before it.
     admitted = [at_s for at_s in late if at_s >= trimmed_s + BUCKET_S]
-    assert found.waiting == len(late) - len(admitted) > 0
+    assert found.waiting == sum(trimmed_s <= at_s < trimmed_s + BUCKET_S for at_s in late)
+    assert found.results.count("") == len(late) - len(admitted) > found.waiting
     ((_, because, _),) = found.admissions
     assert "because what they need is trimmed" in because
-    assert "of buckets that are not kept stay in quarantine" in because
     assert sorted(found.corrected[COUNTS]) == sorted(windows_of(admitted))
+    assert hold.from_us == min(windows_of(admitted)) * SECOND_US
 
 
 @pytest.mark.long

@@ -177,8 +177,10 @@ def _revision_behind(
 def note_revision(
     transaction: Transaction, of: tuple[StreamName, Producer], line: LineRow,
     parts: list[tuple[Range, Mapping[int, Digest]]], because: str, who: str,
+    generation: int | None = None,
 ) -> LineRow:  # fmt: skip
-    """The line in its next generation, in which these ranges hold these buckets."""
+    """The line in its next generation, or in that which a partner names, in which these ranges hold
+    these buckets."""
     before = {
         at: digest
         for part, _ in parts
@@ -192,7 +194,7 @@ def note_revision(
     revision = RecallResult(
         stream=of[0],
         producer=of[1],
-        generation=line.generation + 1,
+        generation=generation or line.generation + 1,
         from_us=changed[0].from_us if changed else FOREVER_US,
         version=line.version,
         because=because,

@@ -16,6 +16,7 @@ from medusa_core.exchange import (
     import_fragment,
 )
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
+from medusa_core.line_revisions import LineRevision, RevisionReach
 from medusa_core.names import Participant, PlanId, StreamName, Version
 from medusa_core.recalls import LineRecall, RecallResult
 from medusa_core.segments import Producer, Segment, Stability
@@ -29,12 +30,14 @@ from pipelines.catalog.memory.commit import (
     remainders,
     supersede,
 )
+from pipelines.catalog.memory.followed_revisions import follow_revision, without_remainders
 from pipelines.catalog.memory.lines import sorted_lines
 from pipelines.catalog.memory.recalled import recalls_after
 from pipelines.catalog.memory.recalls import follow
+from pipelines.catalog.memory.revisions import hold_for_revision
 from pipelines.catalog.memory.store import Transaction
 from pipelines.catalog.memory.tables import LineRow, SegmentRow
-from pipelines.catalog.recall_text import recall_sentence
+from pipelines.catalog.recall_text import recall_sentence, revision_sentence
 from pipelines.catalog.records import Assignment
 
 
@@ -85,15 +88,16 @@ def line_news(
     if after > line.version:
         raise Diverged(f"the line of {stream} by {producer} is at {line.version}, not {after}")
     since = recalls_after(transaction, (stream, producer), after)
-    recalled = [recall for recall in since if not recall.is_revision]
-    is_whole = len(recalled) < len(since)
-    if is_whole and after > 0:
-        raise Refused(
-            f"the line of {stream} by {producer} was revised since version {after}, and a copy of "
-            "it cannot follow: remove the copy, and read the line again"
-        )
-    # A copy that is begun now has what is live, in one page.
-    upto = line.version if is_whole else _page_end(line, after, segments_max)
+    revisions = [recall for recall in since if recall.is_revision]
+    # A revision is a page of its own. A copy that is begun has all of them in its first page.
+    last, whole, revision = line.version, after, None
+    if revisions and after == 0:
+        whole = revisions[-1].version
+    elif revisions:
+        revision = _revision(revisions)
+        last = Version(max(revision.version - 1, after + 1))
+    upto = max(_page_end(line, after, last, segments_max), whole)
+    recalled = [r for r in since if not r.is_revision and r.version <= last]
     # What a later page takes back is not reported first.
     again_us = min((r.from_us for r in recalled if r.version > upto), default=FOREVER_US)
     changed = [
@@ -129,6 +133,20 @@ def line_news(
             )
             for r in recalled
         ),
+        revision=revision,
+    )
+
+
+def _revision(revisions: Sequence[RecallResult]) -> LineRevision:
+    """The first of some revisions, as news tells of it."""
+    first = revisions[0]
+    return LineRevision(
+        generation=first.generation,
+        last_generation=revisions[-1].generation,
+        from_us=min(revision.ranges[0].from_us for revision in revisions),
+        version=first.version,
+        because=first.because,
+        ranges=first.ranges,
     )
 
 
@@ -150,16 +168,16 @@ def _as_of(row: SegmentRow, version: Version) -> SegmentRow:
     return row if ends is None or ends <= version else replace(row, end_version=None)
 
 
-def _page_end(line: LineRow, after: Version, segments_max: int) -> Version:
-    if after == line.version:
+def _page_end(line: LineRow, after: Version, last: Version, segments_max: int) -> Version:
+    if after == last:
         return after
     begun = sorted(
         row.begin_version
         for row in (*line.live, *line.superseded)
-        if row.begin_version > after and _is_kept(row, line)
+        if after < row.begin_version <= last and _is_kept(row, line)
     )
     if len(begun) <= segments_max:
-        return line.version
+        return last
     return Version(max(begun[segments_max] - 1, begun[0]))
 
 
@@ -191,8 +209,9 @@ def _plan(transaction: Transaction, plan: PlanId) -> PublishedPlan:
 
 
 def import_line(
-    transaction: Transaction, here: Participant, lease: Lease, news: LineNews, plan: PlanId
-) -> bool:
+    transaction: Transaction, here: Participant, lease: Lease, news: LineNews, plan: PlanId,
+    reach: RevisionReach,
+) -> bool:  # fmt: skip
     """See `Imports.import_line`."""
     # 1 The same news brought before?
     if transaction.get(tables.IMPORTS, news.key) is not None:
@@ -202,6 +221,12 @@ def import_line(
     check_lease(transaction, lease)
     if lease.key.fragment != import_fragment(news.stream):
         raise Refused(f"fragment {lease.key.fragment} does not import {news.stream}")
+
+    # A revision is read again by what was computed from it.
+    if news.replaced:
+        hold_for_revision(
+            transaction, news.stream, news.replaced[0].from_us, reach.behind, reach.needed
+        )
 
     # 3 Lock the line.
     line = lock_line(transaction, news.stream, news.producer)
@@ -222,6 +247,10 @@ def import_line(
 
     # What the partner has recalled is taken back first, if the operator of this home agreed.
     line = follow(transaction, here, line, news, recall_sentence(news))
+    # So is what it has revised, if the contract of the stream or the operator says so.
+    if news.replaced:
+        line = follow_revision(transaction, line, news, revision_sentence(news))
+        news = without_remainders(news, line)
     if line.generation > 1:
         later = recalls_after(transaction, (news.stream, news.producer), news.version)
         news = _without_trimmed(news, line)

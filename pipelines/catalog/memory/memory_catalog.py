@@ -30,6 +30,7 @@ from medusa_core.grid import Range
 from medusa_core.imports import ChosenRows, ImportKnowledge
 from medusa_core.knowledge import Knowledge, Limits
 from medusa_core.late_records import LateBucket, LateRecord
+from medusa_core.line_revisions import NO_REACH, RevisionAgreement, RevisionReach
 from medusa_core.loads import WINDOW_MS, LoadSample, RecordedSample
 from medusa_core.market.declared import DeclaredCost
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version, check_name
@@ -44,6 +45,7 @@ from pipelines.catalog.memory import bounds as memory_bounds
 from pipelines.catalog.memory import (
     choices,
     exchange,
+    followed_revisions,
     knowledge,
     landing,
     late_records,
@@ -169,6 +171,16 @@ class MemoryCatalog:
     def verifies(self) -> Mapping[StreamName, int]:
         """See `Guarantees.verifies`."""
         return self.run(lambda transaction: choices.verifies(transaction))
+
+    def declare_following(self, stream: StreamName, follows: bool) -> None:
+        """See `Guarantees.declare_following`."""
+        self.run(
+            lambda transaction: followed_revisions.declare_following(transaction, stream, follows)
+        )
+
+    def followings(self) -> tuple[StreamName, ...]:
+        """See `Guarantees.followings`."""
+        return self.run(followed_revisions.followings)
 
     def step_costs(self) -> Mapping[str, Cost]:
         """See `Deployments.step_costs`."""
@@ -502,11 +514,12 @@ class MemoryCatalog:
             )
         )
 
-    def import_line(self, lease: Lease, news: LineNews, plan: PlanId) -> bool:
+    def import_line(self, lease: Lease, news: LineNews, plan: PlanId,
+                    reach: RevisionReach = NO_REACH) -> bool:  # fmt: skip
         """See `Imports.import_line`."""
         return self.run(
             lambda transaction: exchange.import_line(
-                transaction, self._participant, lease, news, plan
+                transaction, self._participant, lease, news, plan, reach
             )
         )
 
@@ -572,6 +585,14 @@ class MemoryCatalog:
         """See `Recalls.revise`."""
         return self.run(
             lambda transaction: revisions.revise(transaction, self._participant, request)
+        )
+
+    def agree_to_revisions(self, agreement: RevisionAgreement) -> None:
+        """See `Recalls.agree_to_revisions`."""
+        self.run(
+            lambda transaction: followed_revisions.agree_to_revisions(
+                transaction, self._participant, agreement
+            )
         )
 
     def recalls(self, stream: StreamName | None = None) -> tuple[RecallResult, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
 
@@ -50,10 +51,11 @@ def revise(transaction: Transaction, here: Participant, request: RevisionRequest
         raise Refused(f"{request.stream} is computed: revise the sources that it is computed from")
     reached = behind(transaction, request.stream)
     for stream in sorted(reached):
-        _check_readers(transaction, stream)
+        _check_producers(transaction, stream)
 
     # 3 Hold what is to be read again.
-    _hold(transaction, request, reached)
+    from_us = request.ranges[0].from_us
+    hold_for_revision(transaction, request.stream, from_us, request.behind, request.needed)
 
     # 4 Lock the line; is it as it was when its rows were read?
     line = lock_line(transaction, *of)
@@ -138,31 +140,33 @@ def _made(
     return next(r for (s, p, _), r in found if (s, p) == of and r.version == version)
 
 
-def _check_readers(transaction: Transaction, stream: StreamName) -> None:
-    """Refused for a stream that partners read, or that several producers write."""
+def _check_producers(transaction: Transaction, stream: StreamName) -> None:
+    """Refused for a stream that several producers write."""
     producers = [p for s, p in transaction.rows(tables.LINES) if s == stream]
     if len(producers) > 1:
         raise Refused(f"{stream} has several producers: a revision of it is not followed")
-    for key in transaction.rows(tables.HOLDS):
-        if (key[0], key[2]) == (stream, "import"):
-            raise Refused(f"partner {key[1]} reads {stream} and does not follow revisions yet")
 
 
-def _hold(transaction: Transaction, request: RevisionRequest, reached: set[StreamName]) -> None:
-    begins = {request.stream: request.ranges[0].from_us, **request.behind}
+def hold_for_revision(
+    transaction: Transaction, stream: StreamName, from_us: int,
+    streams: Mapping[StreamName, int], needed: Mapping[str, Mapping[StreamName, int]],
+) -> None:  # fmt: skip
+    """Move back the holds of all who read a stream or one behind it again, and hold what fragments
+    read again."""
+    reached, begins = behind(transaction, stream), {stream: from_us, **streams}
     for key, row in transaction.rows(tables.HOLDS).items():
-        from_us = begins.get(key[0], FOREVER_US)
-        if key[0] in reached and row.hold.purpose in MOVED_BACK and row.hold.from_us > from_us:
+        at_us = begins.get(key[0], FOREVER_US)
+        if key[0] in reached and row.hold.purpose in MOVED_BACK and row.hold.from_us > at_us:
             transaction.share_name(tables.ORDERS, key[0])
             transaction.lock_name(tables.HOLDS, key)
-            moved = replace(row, hold=replace(row.hold, from_us=from_us))
+            moved = replace(row, hold=replace(row.hold, from_us=at_us))
             transaction.put(tables.HOLDS, key, moved)
-    needed: dict[StreamName, int] = {}
-    for inputs in request.needed.values():
-        for stream, at_us in inputs.items():
-            needed[stream] = min(needed.get(stream, FOREVER_US), at_us)
-    for stream, at_us in sorted(needed.items()):
-        hold_again(transaction, stream, at_us)
+    first: dict[StreamName, int] = {}
+    for inputs in needed.values():
+        for name, at_us in inputs.items():
+            first[name] = min(first.get(name, FOREVER_US), at_us)
+    for name, at_us in sorted(first.items()):
+        hold_again(transaction, name, at_us)
 
 
 def _check_part(transaction: Transaction, line: LineRow, part: Range, stream: StreamName) -> None:

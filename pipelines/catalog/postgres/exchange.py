@@ -9,6 +9,7 @@ from medusa_core.divergence import Divergence
 from medusa_core.exchange import ImportStatus, LineNews
 from medusa_core.imports import ChosenRows, ImportKnowledge
 from medusa_core.knowledge import Limits
+from medusa_core.line_revisions import NO_REACH, RevisionReach
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version
 from medusa_core.protocol.introductions import Introduction
 from medusa_core.segments import Producer
@@ -89,9 +90,10 @@ class PostgresExchange(HomeDatabase, Imports, Readers):
             **introduction_values(introduction),
         )
 
-    def import_line(self, lease: Lease, news: LineNews, plan: PlanId) -> bool:
+    def import_line(self, lease: Lease, news: LineNews, plan: PlanId,
+                    reach: RevisionReach = NO_REACH) -> bool:  # fmt: skip
         """See `Imports.import_line`: the numbers are in `medusa.import_line`."""
-        request = import_document(many.lease_fields(lease), news, plan)
+        request = import_document(many.lease_fields(lease), news, plan, reach)
         return bool(self._value("import_line", committing=True, request=request))
 
     def read_imports(self, limits: Limits) -> tuple[ImportKnowledge, ...]:

@@ -38,6 +38,14 @@ class PostgresGuarantees(HomeDatabase, Guarantees, ContractPresence):
         """See `Guarantees.verifies`."""
         return {row["stream"]: row["verify_count"] for row in self._rows("verifies")}
 
+    def declare_following(self, stream: StreamName, follows: bool) -> None:
+        """See `Guarantees.declare_following`."""
+        self._value("declare_following", stream=stream, follows=follows)
+
+    def followings(self) -> tuple[StreamName, ...]:
+        """See `Guarantees.followings`."""
+        return tuple(row["stream"] for row in self._rows("followings"))
+
     def has_contracts(self) -> bool:
         """See `ContractPresence.has_contracts`."""
         return bool(self._value("has_contracts"))

@@ -7,16 +7,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from medusa_core.exchange import LineNews, PublishedSegment
+from medusa_core.line_revisions import RevisionReach
 from medusa_core.names import PlanId, StreamName, Version
 from medusa_core.protocol.news_documents import (
     plan_fields,
     plan_from,
     recall_fields,
     recall_from,
+    revision_fields,
+    revision_from,
 )
 from medusa_core.segments import Producer
 from pipelines.catalog.postgres.rows import files_document, segment_of
-from pipelines.catalog.recall_text import recall_sentence
+from pipelines.catalog.recall_text import recall_sentence, revision_sentence
 
 
 def news_of(
@@ -45,10 +48,13 @@ def news_of(
         plans=tuple(map(plan_from, document["plans"] or ())),
         # A home of an older Medusa tells none.
         recalls=tuple(map(recall_from, document.get("recalls") or ())),
+        revision=revision_from(document["revision"]) if document.get("revision") else None,
     )
 
 
-def import_document(lease: Mapping[str, Any], news: LineNews, plan: PlanId) -> str:
+def import_document(
+    lease: Mapping[str, Any], news: LineNews, plan: PlanId, reach: RevisionReach
+) -> str:
     """What medusa.import_line takes; `lease` as the functions' arguments."""
     return json.dumps(
         {
@@ -68,7 +74,10 @@ def import_document(lease: Mapping[str, Any], news: LineNews, plan: PlanId) -> s
             "segments": [_segment_document(news, published) for published in news.segments],
             "plans": [plan_fields(plan) for plan in news.plans],
             "recalls": [recall_fields(recall) for recall in news.recalls],
-            "refusal": recall_sentence(news),
+            "revision": None if news.revision is None else revision_fields(news.revision),
+            "behind": reach.behind,
+            "needed": {fragment: dict(inputs) for fragment, inputs in reach.needed.items()},
+            "refusal": recall_sentence(news) or revision_sentence(news),
         }
     )
 

@@ -6,6 +6,7 @@ import json
 
 from medusa_core.fragments import landing_fragment
 from medusa_core.grid import Range
+from medusa_core.line_revisions import RevisionAgreement
 from medusa_core.names import StreamName, Version
 from medusa_core.recalls import RecallRequest, RecallResult
 from medusa_core.revisions import RevisionRequest
@@ -84,6 +85,19 @@ class PostgresRecalls(HomeDatabase, Recalls):
         """See `Recalls.revise`."""
         query = "admit_late" if request.late else "revise"
         return recalled_of(self._value(query, request=revision_document(request)))
+
+    def agree_to_revisions(self, agreement: RevisionAgreement) -> None:
+        """See `Recalls.agree_to_revisions`."""
+        request = {
+            "stream": agreement.stream,
+            "participant": agreement.producer.participant,
+            "replica": agreement.producer.replica,
+            "generation": agreement.generation,
+            "from_us": agreement.from_us,
+            "because": agreement.because,
+            "who": agreement.who,
+        }
+        self._value("agree_to_revisions", request=json.dumps(request))
 
     def recalls(self, stream: StreamName | None = None) -> tuple[RecallResult, ...]:
         """See `Recalls.recalls`."""

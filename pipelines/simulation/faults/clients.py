@@ -16,6 +16,7 @@ from medusa_core.exchange import LineNews
 from medusa_core.fragments import Fragment
 from medusa_core.imports import ChosenRows, ImportKnowledge, commits_of
 from medusa_core.knowledge import Knowledge, Limits
+from medusa_core.line_revisions import NO_REACH, RevisionReach
 from medusa_core.names import PlanId, StreamName
 from medusa_core.segments import Producer
 from medusa_core.trims import TrimResult
@@ -116,10 +117,11 @@ class CatalogClient(MemoryCatalog):
         world.emit(self._process.name, "promise", f"{stream} through {boundary_us}")
         world.rest(REPLY_MS)
 
-    def import_line(self, lease: Lease, news: LineNews, plan: PlanId) -> bool:
+    def import_line(self, lease: Lease, news: LineNews, plan: PlanId,
+                    reach: RevisionReach = NO_REACH) -> bool:  # fmt: skip
         """See `Imports.import_line`."""
         try:
-            is_new = self._write(lease, lambda c: c.import_line(lease, news, plan))
+            is_new = self._write(lease, lambda c: c.import_line(lease, news, plan, reach))
         except (Refused, Diverged) as error:
             # The importer passes by what a partner tells wrongly; here nobody does.
             raise Violation("REFUSED", str(error)) from error

@@ -11,13 +11,15 @@ DECLARE
     other text;
     final record;
     gaps  jsonb := '[]';
+    revision jsonb;
 BEGIN
     SELECT * INTO args FROM jsonb_to_record(request) AS w (
         key text, fragment text, partition integer, participant text, replica integer,
         lane medusa.lane, epoch bigint, holder text, plan text, stream text,
         from_participant text, from_replica integer, after bigint, version bigint,
         origin_us bigint, end_us bigint, trimmed_us bigint, chain_after text, chain text,
-        segments jsonb, plans jsonb, recalls jsonb, refusal text);
+        segments jsonb, plans jsonb, recalls jsonb, revision jsonb,
+        behind jsonb, needed jsonb, refusal text);
 
     -- 1 The same news brought before?
     IF EXISTS (SELECT FROM medusa.commit AS c WHERE c.key = args.key) THEN
@@ -30,6 +32,13 @@ BEGIN
     IF args.fragment <> 'import/' || args.stream THEN
         RAISE EXCEPTION 'fragment % does not import %: take the lease of import/%',
             args.fragment, args.stream, args.stream USING ERRCODE = 'MD001';
+    END IF;
+
+    -- A revision is read again by what was computed from it; holds come before locks of lines.
+    IF (args.revision->>'version')::bigint = args.version THEN
+        revision := args.revision;
+        PERFORM medusa.hold_for_revision(args.stream,
+            (revision->'ranges'->0->>'from_us')::bigint, args.behind, args.needed);
     END IF;
 
     -- 3 Lock the line, which is a partner's and stands where the news begins.
@@ -96,6 +105,11 @@ BEGIN
             args.refusal);
         SELECT p.* INTO line FROM medusa.stream_producer AS p WHERE p.line_id = line.line_id;
     END IF;
+    -- So is what it has revised, if the contract of the stream or the operator says so.
+    IF revision IS NOT NULL THEN
+        PERFORM medusa.follow_revision(line.line_id, revision, args.segments, args.refusal);
+        SELECT p.* INTO line FROM medusa.stream_producer AS p WHERE p.line_id = line.line_id;
+    END IF;
     -- Nothing is reported of what is recalled later; nobody could ever compute from it here.
     IF line.generation > 1 AND EXISTS (
         SELECT FROM medusa.recall AS r, jsonb_to_recordset(args.segments) AS s
@@ -117,7 +131,8 @@ BEGIN
     UPDATE medusa.segment AS s SET end_version = r.end_version
     FROM jsonb_to_recordset(args.segments) AS r
         (from_us bigint, to_us bigint, begin_version bigint, end_version bigint)
-    WHERE s.line_id = line.line_id AND s.end_version IS NULL AND r.end_version IS NOT NULL
+    WHERE revision IS NULL
+        AND s.line_id = line.line_id AND s.end_version IS NULL AND r.end_version IS NOT NULL
         AND (s.from_us, s.to_us, s.begin_version) = (r.from_us, r.to_us, r.begin_version);
     -- The end of a trimmed tentative row is not reported: its replacement shows it.
     UPDATE medusa.segment AS s SET end_version = (
@@ -141,7 +156,10 @@ BEGIN
          bucket_us bigint[], bucket_rows bigint[], sum_a numeric[], sum_b numeric[], files jsonb)
     WHERE r.end_version IS NULL
         -- After a recall a partner may tell again what is trimmed here.
-        AND (line.generation > 1 AND r.to_us <= line.trimmed_us) IS NOT TRUE;
+        AND (line.generation > 1 AND r.to_us <= line.trimmed_us) IS NOT TRUE
+        -- What a revision leaves of a row is left of the copy's.
+        AND (revision IS NULL OR r.version = args.version
+            AND (r.to_us <= line.trimmed_us) IS NOT TRUE);
 
     -- 5 What the partner has trimmed and is not final here is lost: declare it.
     WHILE at_us < args.trimmed_us LOOP

@@ -8,7 +8,10 @@ DECLARE
     first bigint;
     gone bigint;
     again bigint;
-    is_whole boolean;
+    last  bigint;
+    whole bigint;
+    revised record;
+    revision jsonb;
 BEGIN
     SELECT p.line_id, p.last_version, p.origin_us, p.end_us,
         coalesce(p.trimmed_us, -9223372036854775808) AS trimmed_us INTO line
@@ -24,13 +27,26 @@ BEGIN
             'call its operator', line_news.stream, line_news.participant, line_news.replica,
             line.last_version, line_news.after USING ERRCODE = 'MD006';
     END IF;
-    -- A copy cannot be revised. One that is begun now has what is live, in one page.
-    is_whole := EXISTS (SELECT FROM medusa.recall AS r
-        WHERE r.line_id = line.line_id AND r.version > line_news.after AND r.ranges IS NOT NULL);
-    IF is_whole AND line_news.after > 0 THEN
-        RAISE EXCEPTION 'the line of % by %/% was revised since version %, and a copy of it cannot '
-            'follow: remove the copy, and read the line again', line_news.stream,
-            line_news.participant, line_news.replica, line_news.after USING ERRCODE = 'MD001';
+    -- A revision is a page of its own. A copy that is begun has all of them in its first page.
+    last := line.last_version;
+    IF line_news.after = 0 THEN
+        SELECT max(r.version) INTO whole FROM medusa.recall AS r
+        WHERE r.line_id = line.line_id AND r.ranges IS NOT NULL;
+    ELSE
+        SELECT r.version, r.generation, r.because, r.ranges INTO revised FROM medusa.recall AS r
+        WHERE r.line_id = line.line_id AND r.version > line_news.after AND r.ranges IS NOT NULL
+        ORDER BY r.version LIMIT 1;
+        IF FOUND THEN
+            last := greatest(revised.version - 1, line_news.after + 1);
+            SELECT jsonb_build_object('version', revised.version, 'generation', revised.generation,
+                'because', revised.because, 'last_generation', max(r.generation),
+                'from_us', min(lower(r.ranges)), 'ranges', (
+                    SELECT jsonb_agg(jsonb_build_object('from_us', lower(n), 'to_us', upper(n))
+                        ORDER BY lower(n))
+                    FROM unnest(revised.ranges) AS n))
+            INTO revision FROM medusa.recall AS r
+            WHERE r.line_id = line.line_id AND r.version >= revised.version AND r.ranges IS NOT NULL;
+        END IF;
     END IF;
     -- A page ends with a whole version, and holds one at least.
     SELECT min(p.begin_version), max(p.begin_version) FILTER (WHERE p.i > line_news.segments_max)
@@ -39,13 +55,14 @@ BEGIN
         SELECT s.begin_version, row_number() OVER (ORDER BY s.begin_version) AS i
         FROM medusa.segment AS s
         WHERE s.line_id = line.line_id AND s.begin_version > line_news.after
+            AND s.begin_version <= last
             AND s.to_us > line.trimmed_us  -- before it all counts as gone, removed or not yet
         ORDER BY s.begin_version LIMIT line_news.segments_max + 1
     ) AS p;
-    upto := CASE WHEN upto IS NULL OR is_whole THEN line.last_version ELSE greatest(upto - 1, first) END;
+    upto := CASE WHEN upto IS NULL THEN last ELSE greatest(upto - 1, first, whole) END;
     -- What a later page takes back is not reported first.
     SELECT coalesce(min(r.from_us), 9223372036854775807) INTO again FROM medusa.recall AS r
-    WHERE r.line_id = line.line_id AND r.version > upto;
+    WHERE r.line_id = line.line_id AND r.version > upto AND r.version <= last;
     -- What reaches over the place and comes, or ends, with a later page is not lost.
     IF line.trimmed_us > -9223372036854775808 THEN
         SELECT least(line.trimmed_us, min(s.from_us)) INTO gone
@@ -112,7 +129,9 @@ BEGIN
             SELECT jsonb_agg(jsonb_build_object('generation', r.generation, 'from_us', r.from_us,
                 'version', r.version, 'because', r.because) ORDER BY r.generation)
             FROM medusa.recall AS r
-            WHERE r.line_id = line.line_id AND r.version > line_news.after AND r.ranges IS NULL),
+            WHERE r.line_id = line.line_id AND r.version > line_news.after AND r.version <= last
+                AND r.ranges IS NULL),
+        'revision', revision,
         'plans', (
             SELECT jsonb_agg(jsonb_build_object('id', p.id, 'network', p.network,
                 'document', p.document) ORDER BY p.id)

@@ -22,7 +22,7 @@ BEGIN
             AND t.to_us > greatest(k_us, line.trimmed_us))
     THEN
         SELECT f.* INTO agreed FROM medusa.recall_follow AS f
-        WHERE f.line_id = line.line_id AND f.generation = last
+        WHERE f.line_id = line.line_id AND f.generation = last AND NOT f.is_revision
             AND f.from_us <= k_us
         ORDER BY f.follow_id DESC LIMIT 1;
         IF NOT FOUND THEN

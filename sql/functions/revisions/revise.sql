@@ -41,17 +41,6 @@ BEGIN
     SELECT array_agg(b) INTO behind FROM medusa.streams_behind(args.stream) AS b;
 
     -- 3 Hold what is to be read again; holds come before locks of lines, as in a trim.
-    PERFORM FROM medusa.stream_order AS o
-    WHERE o.stream = ANY (behind) OR o.stream IN (
-        SELECT i.stream FROM jsonb_each(args.needed) AS f (id, inputs),
-            jsonb_object_keys(f.inputs) AS i (stream))
-    ORDER BY o.stream FOR SHARE;
-    SELECT h.holder, h.stream INTO one FROM medusa.hold AS h
-    WHERE h.stream = ANY (behind) AND h.purpose = 'import' LIMIT 1;
-    IF FOUND THEN
-        RAISE EXCEPTION 'partner % reads % and does not follow revisions yet: recall it instead',
-            one.holder, one.stream USING ERRCODE = 'MD001';
-    END IF;
     SELECT p.stream INTO one FROM medusa.stream_producer AS p WHERE p.stream = ANY (behind)
     GROUP BY p.stream HAVING count(*) > 1 LIMIT 1;
     IF FOUND THEN
@@ -60,14 +49,7 @@ BEGIN
     END IF;
     SELECT range_agg(int8range(r.from_us, r.to_us)) INTO named
     FROM jsonb_to_recordset(args.parts) AS r (from_us bigint, to_us bigint);
-    UPDATE medusa.hold AS h SET from_us = least(h.from_us, k.from_us)
-    FROM (
-        SELECT args.stream AS stream, lower(named) AS from_us
-        UNION ALL SELECT b.key, b.value::bigint FROM jsonb_each_text(args.behind) AS b
-    ) AS k
-    WHERE h.stream = k.stream AND h.stream = ANY (behind) AND h.purpose IN ('changes', 'delivery')
-        AND h.from_us > k.from_us;
-    PERFORM medusa.hold_again(args.needed);
+    PERFORM medusa.hold_for_revision(args.stream, lower(named), args.behind, args.needed);
 
     -- 4 Lock the line; is it as it was when its rows were read? Landing goes on meanwhile: the lease
     -- of this commit is of the other lane, for this transaction.
