@@ -105,13 +105,15 @@ Observer = Callable[[Standby | ServesMetrics | Progress], None]
 class TickResult:
     """What one iteration of the loop did: rows landed, and versions, buckets and steps.
 
-    `alarms` are those that were raised at its end: of what, and why.
+    `revised` counts revisions by late records. `alarms` are those that were raised at its end: of
+    what, and why.
     """
 
     landed: int
     imported: int
     closed: int
     steps: int
+    revised: int = 0
     alarms: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -223,7 +225,7 @@ def tick_participant(settings: Settings, options: RunOptions) -> TickResult:
         alarms = watcher.raised()
     return TickResult(
         landed=done.landed, imported=done.imported, closed=done.closed, steps=done.steps,
-        alarms=alarms,
+        revised=done.revised, alarms=alarms,
     )  # fmt: skip
 
 

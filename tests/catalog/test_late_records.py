@@ -12,11 +12,16 @@ from medusa_core.commits import LateRow, QuarantinedRecord
 from medusa_core.digest import Digest
 from medusa_core.errors import Conflict, Refused
 from medusa_core.late_records import LateBucket
+from medusa_core.names import Epoch, PlanId
+from medusa_core.plans import fingerprint_of
 from medusa_core.revisions import RevisedSegment, RevisionRequest
 from pipelines.catalog.interface import Catalog
 from tests.catalog import building as a
 
-LEASE = a.a_lease(a.LANDING)
+DOCUMENT = '{"network": {"sources": [{"name": "src", "late": "revise"}]}}'
+PLAN = fingerprint_of(DOCUMENT)
+"""Under which the source revises."""
+LEASE = a.a_lease(a.LANDING, epoch=a.SECOND)
 WIDTH = a.WIDTH_US
 WHY = "2 late records of 1 buckets: they are admitted once in 3600 s"
 
@@ -27,10 +32,19 @@ def late(bucket: int, row: bytes = b"row") -> QuarantinedRecord:
     return replace(a.a_bad_record(), stream=a.SRC, reason="is late", late=kept)
 
 
+def land_under(catalog: Catalog, plan: PlanId, document: str, epoch: Epoch) -> None:
+    """Assign the landing under a plan from now on."""
+    assigned = a.an_assignment(a.LANDING, epoch, plan=plan)
+    deployment = a.a_deployment(assignments=(assigned,), plan=plan, plan_document=document)
+    catalog.deploy(deployment)
+    catalog.acquire_lease(a.a_key(a.LANDING), epoch, "me", a.HOUR_MS)
+
+
 @pytest.fixture
 def landed(catalog: Catalog) -> Catalog:
     """Four closed buckets of one record each; four late records and one that does not fit."""
     records = (late(1, b"\0one"), late(2), a.a_bad_record(), late(1, b"two\xff"), late(5))
+    land_under(catalog, PLAN, DOCUMENT, a.SECOND)
     batch = a.a_batch(0, dict.fromkeys(range(4), 1), quarantine=records)
     catalog.land(LEASE, batch)
     catalog.promise(LEASE, a.SRC, origin_us=0, boundary_us=4 * WIDTH, end_us=None)
@@ -116,6 +130,25 @@ def test_late_records_change_nothing_but_that_they_are_added(
     assert waiting(landed) == {1: 2, 2: 1, 5: 1}
 
 
+@pytest.mark.parametrize(
+    "document",
+    [
+        '{"network": {"sources": [{"name": "src", "late": "quarantine"}]}}',
+        '{"network": {"sources": [{"name": "other", "late": "revise"}]}}',
+        '{"network": {}}',
+        "{}",
+    ],
+)
+def test_late_records_are_not_admitted_under_a_plan_that_does_not_say_so(
+    landed: Catalog, document: str
+) -> None:
+    late_ones = numbers(landed, 1)
+    land_under(landed, fingerprint_of(document), document, Epoch(a.SECOND + 1))
+    with pytest.raises(Refused, match="does not admit late records"):
+        landed.revise(admission(late_ones, {1: 3}))
+    assert waiting(landed) == {1: 2, 2: 1, 5: 1}
+
+
 def test_a_late_record_is_named_once_and_is_one_that_waits(landed: Catalog) -> None:
     one, two = numbers(landed, 1)
     bad = next(e.number for e in landed.quarantine_entries() if e.record.reason != "is late")
@@ -129,6 +162,15 @@ def test_a_late_record_of_an_open_bucket_is_not_admitted(landed: Catalog) -> Non
     with pytest.raises(Refused, match="not stable"):
         landed.revise(admission(numbers(landed, 5), {5: 1}))
     assert waiting(landed)[5] == 1
+
+
+def test_a_late_record_of_a_trimmed_bucket_stays_in_quarantine_alone(landed: Catalog) -> None:
+    needed = {a.MAIN: 4 * WIDTH}
+    landed.trim(a.SRC, a.ME, 2 * WIDTH, needed=needed, segments_max=0)
+    assert waiting(landed) == {1: 2, 2: 1, 5: 1}, "as much is removed as one call may"
+    landed.trim(a.SRC, a.ME, 2 * WIDTH, needed=needed, segments_max=9)
+    assert waiting(landed) == {2: 1, 5: 1}
+    assert landed.quarantine_count(a.SRC) == 5
 
 
 def test_a_late_record_that_lands_repaired_does_not_wait_any_more(landed: Catalog) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 from medusa_core.digest import EMPTY, Digest, sum_of
 from medusa_core.errors import Conflict, Refused
+from medusa_core.fragments import landing_fragment
 from medusa_core.grid import floor_us
 from medusa_core.late_records import LateBucket, LateRecord
 from medusa_core.names import StreamName
@@ -49,6 +51,8 @@ def late_records(
 
 def check_late(transaction: Transaction, line: LineRow, request: RevisionRequest) -> None:
     """Conflict if a late record does not wait, Refused if a bucket changes by anything else."""
+    if not _is_declared(transaction, request.stream):
+        raise Refused(f"the plan of {request.stream} does not admit late records")
     waiting = [_waiting(transaction, request, number) for number in request.late]
     if len(set(request.late)) < len(waiting):
         raise Refused(f"a revision of {request.stream} names a late record twice")
@@ -69,6 +73,21 @@ def check_late(transaction: Transaction, line: LineRow, request: RevisionRequest
             f"a revision of {request.stream} by late records changes something else: add these "
             "alone"
         )
+
+
+def _is_declared(transaction: Transaction, stream: StreamName) -> bool:
+    """Whether the newest plan under which a source is landed says that it revises."""
+    log = transaction.rows(tables.ASSIGNMENTS).values()
+    mine = [row for row in log if row.fragment == landing_fragment(stream)]
+    newest = max(mine, key=lambda row: row.epoch, default=None)
+    deployed = None if newest is None else transaction.get(tables.PLANS, newest.plan)
+    if deployed is None:
+        return False
+    network = json.loads(deployed[1]).get("network", {})
+    return any(
+        (source["name"], source.get("late")) == (stream, "revise")
+        for source in network.get("sources", ())
+    )
 
 
 def admit_late(transaction: Transaction, request: RevisionRequest) -> None:

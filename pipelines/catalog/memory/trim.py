@@ -93,6 +93,7 @@ def trim(
     moved, gone = _without_trimmed(moved, segments_max)
     if moved is not line:
         transaction.put(tables.LINES, (stream, producer), moved)
+    _forget_late(transaction, stream, producer, moved, segments_max)
     files = {file for row in gone for file in row.segment.files}
     files |= set(_let_go(transaction, stream, producer, moved, width_us))
     return TrimResult(
@@ -201,6 +202,23 @@ def _let_go(
             continue
         transaction.put(tables.BATCHES, key, replace(batch, file=None))
         yield batch.file
+
+
+def _forget_late(
+    transaction: Transaction, stream: StreamName, producer: Producer, line: LineRow,
+    segments_max: int,
+) -> None:  # fmt: skip
+    """A late record of a trimmed bucket stays in quarantine alone."""
+    trimmed_us = line.trimmed_us
+    if trimmed_us is None:
+        return
+    lost = sorted(
+        (row.late.stime_us, number)
+        for number, row in transaction.rows(tables.LATE_RECORDS).items()
+        if (row.stream, row.producer) == (stream, producer) and row.late.stime_us < trimmed_us
+    )
+    for _, number in lost[: 100 * segments_max]:
+        transaction.remove(tables.LATE_RECORDS, number)
 
 
 def _forgotten(transaction: Transaction, files: Iterable[SegmentFile]) -> tuple[SegmentFile, ...]:

@@ -40,6 +40,11 @@ BEGIN
         WHERE b.batch_no = freed.batch_no RETURNING freed.file_id
     )
     SELECT files || array_agg(l.file_id) INTO files FROM let_go AS l;
+    -- A late record of a trimmed bucket cannot be admitted any more: it stays in quarantine alone.
+    DELETE FROM medusa.late_record AS l WHERE l.quarantine_id IN (
+        SELECT w.quarantine_id FROM medusa.late_record AS w
+        WHERE w.line_id = line.line_id AND w.bucket_us < line.trimmed_us
+        ORDER BY w.bucket_us LIMIT 100 * remove_trimmed.segments_max::bigint);
     -- A landed file may be of several lines, which are trimmed at the same time.
     PERFORM FROM medusa.file AS f WHERE f.file_id = ANY (files) ORDER BY f.file_id FOR UPDATE;
     WITH gone AS (
