@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 
 from medusa_core.digest import EMPTY, Digest, sum_of
@@ -12,6 +11,7 @@ from medusa_core.grid import floor_us
 from medusa_core.late_records import LateBucket, LateRecord
 from medusa_core.names import StreamName
 from medusa_core.revisions import RevisionRequest
+from pipelines.base.foreign_documents import parse_json
 from pipelines.catalog.memory import tables
 from pipelines.catalog.memory.commit import width_of
 from pipelines.catalog.memory.store import Transaction
@@ -83,7 +83,8 @@ def _is_declared(transaction: Transaction, stream: StreamName) -> bool:
     deployed = None if newest is None else transaction.get(tables.PLANS, newest.plan)
     if deployed is None:
         return False
-    network = json.loads(deployed[1]).get("network", {})
+    document = parse_json(deployed[1], f"plan {newest.plan}", "deploy the network again")
+    network = document.get("network", {})
     return any(
         (source["name"], source.get("late")) == (stream, "revise")
         for source in network.get("sources", ())
