@@ -47,6 +47,7 @@ class Observed:
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
+        self.begin = exchange.begin
         self.close = exchange.close
         self.fetch_all = exchange.fetch_all
         self.acknowledge = exchange.acknowledge

@@ -8,8 +8,9 @@ fault.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from medusa_core.errors import Unavailable
 from medusa_core.exchange import LineNews
@@ -20,11 +21,48 @@ if TYPE_CHECKING:
     from medusa_core.market.envelopes import Envelope
 
 
+REQUESTS_AT_ONCE = 6
+"""Requests to one partner that are open at once, at most: a link has connections for them beside
+those of files."""
+
+
 class Awaited(Unavailable):
     """The partner has not answered yet, which over a long link is no problem: ask again later."""
 
 
-class Exchange(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewsRequest:
+    """The request of `ExchangeCalls.line_news`; for another amount it is the same request."""
+
+    stream: StreamName
+    producer: Producer
+    after: Version
+    segments_max: int = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesRequest:
+    """The request of `ExchangeCalls.fetch_all`: files, and where each is put."""
+
+    partner: Participant
+    files: tuple[tuple[SegmentFile, Path], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledgement:
+    """The request of `ExchangeCalls.acknowledge`."""
+
+    partner: Participant
+    stream: StreamName
+    through_us: int
+    limit_ms: int
+    path_ms: int
+
+
+Request: TypeAlias = NewsRequest | FilesRequest | Acknowledgement
+
+
+class ExchangeCalls(Protocol):
     """What one participant can ask of the others."""
 
     def line_news(self, stream: StreamName, producer: Producer, after: Version, *,
@@ -48,6 +86,16 @@ class Exchange(Protocol):
 
     def close(self) -> None:
         """Give connections back."""
+
+
+class Exchange(ExchangeCalls, Protocol):
+    """What one participant can ask of the others, and what it is going to ask."""
+
+    def begin(self, requests: Iterable[Request]) -> None:
+        """The next calls make these requests: they may begin now, side by side.
+
+        Nothing is answered here. A link of 100 ms costs so once what it would cost each of them.
+        """
 
 
 class Transport(Protocol):

@@ -1,8 +1,9 @@
 """The importer: copies partners' lines of the streams that this home reads.
 
 For each line: request its news, copy the files it names, bring it into the catalog in one call,
-then acknowledge it to the partner. Every part can be repeated: file names are unique, the same
-news is applied once, and an acknowledgement never goes back. So a crash anywhere costs a copy.
+then acknowledge it to the partner. What several lines need is requested side by side. Every part
+can be repeated: file names are unique, the same news is applied once, and an acknowledgement never
+goes back. So a crash anywhere costs a copy.
 
 Nothing of a partner is trusted: a name that leads out of its folder, a file that does not match
 its description, or news that do not fit are a problem of that one line, reported once in a poll;
@@ -13,9 +14,11 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from medusa_core.commits import LeaseKey
 from medusa_core.errors import Conflict, MedusaError, OutcomeUnknown, Refused, Unavailable
@@ -35,7 +38,15 @@ from pipelines.base.failpoints import reached
 from pipelines.base.foreign_documents import foreign_form, parse_json
 from pipelines.catalog.processing_roles import Imports
 from pipelines.exchange.contents import Contents
-from pipelines.exchange.exchange_port import Awaited, Copies, Exchange
+from pipelines.exchange.exchange_port import (
+    REQUESTS_AT_ONCE,
+    Acknowledgement,
+    Awaited,
+    Copies,
+    Exchange,
+    FilesRequest,
+    NewsRequest,
+)
 from pipelines.homes.lease_renewer import LeaseRenewer
 
 SEGMENTS_PER_NEWS_MAX = 1_024
@@ -171,20 +182,15 @@ class Importer:
         self._statuses = None
         present: dict[Line, ImportStatus | None] = {_line_of(one): one for one in statuses}
         self._files_end_s = self._now_s() + FILES_S
-        for status in statuses:
-            if status.producer.participant in away:
-                continue
+        for answer in self._answers(statuses, marks, away):
+            status, news = answer.status, answer.news
             mark = self._mark(status, marks)
-            if mark is not None and self._is_seen(status, mark):
-                continue
-            news: LineNews | None = None
             began_s = self._now_s()
             try:
-                partner = status.producer.participant
-                what = f"partner {partner} tells news of {status.stream}"
-                with foreign_form(what, "call its operator"):
-                    news = self._news(status)
-                    is_new = news is not None and self._bring(status, news)
+                with _form_of_news(status):
+                    if answer.error is not None:
+                        raise answer.error
+                    is_new = news is not None and self._bring(status, news, answer.files)
             except OutcomeUnknown:
                 raise
             except MedusaError as error:
@@ -199,9 +205,6 @@ class Importer:
                 # What is to be read again once a recall is followed is not safe here.
                 if news is not None and (news.recalls or news.revision is not None):
                     stopped.add(_line_of(status))
-                # A partner that sent news is not away: its other lines may have what this lacks.
-                if isinstance(error, Unavailable) and news is None:
-                    away.add(status.producer.participant)
                 continue
             self._note_seen(status, news, mark)
             segments = len(news.segments) if news is not None and is_new else 0
@@ -232,6 +235,51 @@ class Importer:
             self._due.pop(line, None)
         self._acknowledge_due(away, marks)
         return moved
+
+    def _answers(
+        self,
+        statuses: Iterable[ImportStatus],
+        marks: Mapping[Participant, Marks | None],
+        away: set[Participant],
+    ) -> Iterator[_LineAnswer]:
+        """The lines that may have news, each with what is new of it, while its files are fetched.
+
+        Requests of several lines are made side by side. Lines of a partner that does not answer,
+        which is then in `away`, are left out.
+        """
+        for some in _rounds(s for s in statuses if not self._is_known(s, marks)):
+            lines = [s for s in some if s.producer.participant not in away]
+            self._exchange.begin([self._news_request(status) for status in lines])
+            answers = [
+                self._answer(status, away)
+                for status in lines
+                if status.producer.participant not in away
+            ]
+            self._exchange.begin([one.request for one in answers if one.request is not None])
+            yield from answers
+
+    def _answer(self, status: ImportStatus, away: set[Participant]) -> _LineAnswer:
+        """What is new of a line and which files it needs, or why that is not known."""
+        news: LineNews | None = None
+        files = _NO_FILES
+        try:
+            with _form_of_news(status):
+                news = self._news(status)
+                if news is not None:
+                    files = self._files_of(status.producer.participant, news)
+        except OutcomeUnknown:
+            raise
+        except MedusaError as error:
+            # A partner that sent news is not away: its other lines may have what this lacks.
+            if isinstance(error, Unavailable) and news is None:
+                away.add(status.producer.participant)
+            return _LineAnswer(status, news, files, None, error)
+        return _LineAnswer(status, news, files, self._files_request(status, files), None)
+
+    def _is_known(self, status: ImportStatus, marks: Mapping[Participant, Marks | None]) -> bool:
+        """Whether the partner says that there is no news of the line."""
+        mark = self._mark(status, marks)
+        return mark is not None and self._is_seen(status, mark)
 
     def _read_statuses(self) -> tuple[tuple[ImportStatus, ...], bool]:
         """The lines and how far each is here, and whether that was read just now."""
@@ -277,12 +325,18 @@ class Importer:
         self, away: Set[Participant], marks: Mapping[Participant, Marks | None]
     ) -> None:
         """Acknowledge what is due, at least one line; the others later if there is news."""
+        due: list[tuple[Line, Acknowledgement]] = []
         for line, status in tuple(self._due.items()):
-            partner = status.producer.participant
+            request = self._acknowledgement(status)
+            if request is None or request.partner in away:
+                del self._due[line]
+            else:
+                due.append((line, request))
+        self._exchange.begin([request for _, request in due])
+        for line, request in due:
             del self._due[line]
-            if partner in away or not self._acknowledge(status):
-                continue
-            if self._line_marks(partner) is not marks.get(partner):
+            self._acknowledge(line, request)
+            if self._line_marks(request.partner) is not marks.get(request.partner):
                 return
 
     @staticmethod
@@ -329,25 +383,42 @@ class Importer:
         fits = max(int(left_ms / max(self._segment_ms, 0.1)), SEGMENTS_MIN)
         return min(fits, self._segments_max)
 
-    def _acknowledge(self, status: ImportStatus) -> bool:
-        """Tell the partner how far the copy is final; False if it need not know.
+    def _acknowledgement(self, status: ImportStatus) -> Acknowledgement | None:
+        """How far the copy is final, for the partner; None if it need not know.
 
         The same again only when a part of the hold's limit is over: a stream may be idle for long,
         and who reads it is there all the same.
         """
-        line, safe_us = _line_of(status), status.safe_through_us
-        sent_us, until_s = self._acknowledged.get(line, (None, 0.0))
-        now_s = self._now_s()
-        if safe_us is None or (sent_us == safe_us and now_s < until_s):
-            return False
-        partner = status.producer.participant
-        # While it is away, the partner keeps more than it must.
+        safe_us = status.safe_through_us
+        sent_us, until_s = self._acknowledged.get(_line_of(status), (None, 0.0))
+        if safe_us is None or (sent_us == safe_us and self._now_s() < until_s):
+            return None
+        return Acknowledgement(
+            partner=status.producer.participant,
+            stream=status.stream,
+            through_us=safe_us,
+            limit_ms=READER_LIMIT_MS,
+            path_ms=self._paths_ms.get(status.stream, 0),
+        )
+
+    def _acknowledge(self, line: Line, request: Acknowledgement) -> None:
+        """Tell the partner; while it is away, it keeps more than it must."""
+        sent_s = self._now_s()
         with contextlib.suppress(MedusaError):
-            path_ms = self._paths_ms.get(status.stream, 0)
-            self._exchange.acknowledge(partner, status.stream, safe_us, READER_LIMIT_MS, path_ms)
-            self._acknowledged[line] = safe_us, now_s + READER_LIMIT_MS / 4_000
+            self._exchange.acknowledge(
+                request.partner, request.stream, request.through_us, request.limit_ms,
+                request.path_ms,
+            )  # fmt: skip
+            self._acknowledged[line] = request.through_us, sent_s + READER_LIMIT_MS / 4_000
             reached("import.acknowledged")
-        return True
+
+    def _news_request(self, status: ImportStatus) -> NewsRequest:
+        return NewsRequest(
+            stream=status.stream,
+            producer=status.producer,
+            after=status.version,
+            segments_max=self._fits(),
+        )
 
     def _news(self, status: ImportStatus) -> LineNews | None:
         """What is new of a line; None if nothing is."""
@@ -374,16 +445,11 @@ class Importer:
         is_known = news.version == status.version and has_begun and has_end
         return None if is_known else replace(news, requested_at_ms=requested_at_ms)
 
-    def _bring(self, status: ImportStatus, news: LineNews) -> bool:
+    def _bring(self, status: ImportStatus, news: LineNews, files: _Files) -> bool:
         """Bring news in; False if it had been brought before."""
-        partner = status.producer.participant
-        # Live segments name files, and a file may serve many of them.
-        files = dict.fromkeys(
-            file for p in news.segments if p.end_version is None for file in p.segment.files
-        )
-        here = self._fetched(partner, files)
-        segments = tuple(_with_copies(published, here) for published in news.segments)
-        self._copies.sync(here.values())
+        self._fetch(status.producer.participant, files)
+        segments = tuple(_with_copies(published, files.here) for published in news.segments)
+        self._copies.sync(files.here.values())
         self._check(status, replace(news, segments=segments))
         reached("import.fetched")
         lease = self._leases.lease(
@@ -412,19 +478,78 @@ class Importer:
         if live:
             self._contents.check(status.stream, live)
 
-    def _fetched(
-        self, partner: Participant, files: Iterable[SegmentFile]
-    ) -> Mapping[SegmentFile, SegmentFile]:
-        """The copies of files in this home, fetched unless they are complete here already."""
+    def _files_of(self, partner: Participant, news: LineNews) -> _Files:
+        """The files that news needs, and those that are not here."""
+        # Live segments name files, and a file may serve many of them.
+        files = dict.fromkeys(
+            file for p in news.segments if p.end_version is None for file in p.segment.files
+        )
         here = {file: replace(file, path=str(_place_of(partner, file))) for file in files}
-        missing = [file for file, copy in here.items() if not self._copies.holds(copy)]
-        for first in range(0, len(missing), FILES_AT_ONCE):
+        missing = tuple(file for file, copy in here.items() if not self._copies.holds(copy))
+        return _Files(here, missing)
+
+    def _targets(self, files: _Files, some: Iterable[SegmentFile]) -> dict[SegmentFile, Path]:
+        return {file: self._copies.place(files.here[file]) for file in some}
+
+    def _files_request(self, status: ImportStatus, files: _Files) -> FilesRequest | None:
+        """The request that `_fetch` begins with."""
+        targets = self._targets(files, files.missing[:FILES_AT_ONCE])
+        if not targets:
+            return None
+        return FilesRequest(partner=status.producer.participant, files=tuple(targets.items()))
+
+    def _fetch(self, partner: Participant, files: _Files) -> None:
+        """Fetch the copies that are not here."""
+        for first in range(0, len(files.missing), FILES_AT_ONCE):
             if self._now_s() > self._files_end_s:
                 raise Awaited(f"partner {partner} has more files: they are received later")
-            some = missing[first : first + FILES_AT_ONCE]
-            targets = {file: self._copies.place(here[file]) for file in some}
-            self._exchange.fetch_all(partner, targets)
-        return here
+            some = files.missing[first : first + FILES_AT_ONCE]
+            self._exchange.fetch_all(partner, self._targets(files, some))
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """The files that news names with their copies in this home, and those without one."""
+
+    here: Mapping[SegmentFile, SegmentFile]
+    missing: Sequence[SegmentFile] = ()
+
+
+_NO_FILES = _Files({})
+
+
+@dataclass(frozen=True, slots=True)
+class _LineAnswer:
+    """A line, what is new of it, and the files of that; or the error instead.
+
+    `request` is that of its first files.
+    """
+
+    status: ImportStatus
+    news: LineNews | None
+    files: _Files
+    request: FilesRequest | None
+    error: MedusaError | None
+
+
+def _rounds(statuses: Iterable[ImportStatus]) -> list[list[ImportStatus]]:
+    """The lines in rounds, of each partner so many in a round as it is asked at once."""
+    rounds: list[list[ImportStatus]] = []
+    of_partner: Counter[Participant] = Counter()
+    for status in statuses:
+        partner = status.producer.participant
+        number = of_partner[partner] // REQUESTS_AT_ONCE
+        of_partner[partner] += 1
+        if number == len(rounds):
+            rounds.append([])
+        rounds[number].append(status)
+    return rounds
+
+
+def _form_of_news(status: ImportStatus) -> AbstractContextManager[None]:
+    """Raise Refused for news in a wrong form."""
+    what = f"partner {status.producer.participant} tells news of {status.stream}"
+    return foreign_form(what, "call its operator")
 
 
 def _line_of(status: ImportStatus) -> Line:

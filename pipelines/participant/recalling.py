@@ -23,7 +23,7 @@ from pipelines.catalog.lines_read import lines_read
 from pipelines.catalog.processing_roles import Deployments, Recalls
 from pipelines.catalog.reading_roles import Lines
 from pipelines.catalog.records import LineStatus
-from pipelines.exchange.exchange_port import Exchange
+from pipelines.exchange.exchange_port import ExchangeCalls
 from pipelines.participant.trimming import shapes_here
 
 
@@ -87,7 +87,7 @@ def check_begin(line: LineStatus, from_us: int, *, is_followed: bool = False) ->
         raise Refused(f"{name} reaches to {iso(reached_us)}: from there on nothing is to recall")
 
 
-def recall_of(exchange: Exchange, line: LineStatus) -> LineRecall:
+def recall_of(exchange: ExchangeCalls, line: LineStatus) -> LineRecall:
     """What the partner of a line recalled that this home has not followed, as it tells now.
 
     Raises Refused if it recalled nothing, Unavailable if it does not answer.
@@ -102,7 +102,7 @@ def recall_of(exchange: Exchange, line: LineStatus) -> LineRecall:
     return replace(new[-1], from_us=min(recall.from_us for recall in new))
 
 
-def _first_with_recalls(exchange: Exchange, line: LineStatus) -> LineNews:
+def _first_with_recalls(exchange: ExchangeCalls, line: LineStatus) -> LineNews:
     # Any page tells of all recalls behind it, so that the first one does.
     return exchange.line_news(
         line.stream.name, line.producer, line.version, segments_max=SEGMENTS_PER_NEWS_MAX

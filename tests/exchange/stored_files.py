@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import file_digest
 from pathlib import Path
 
 from medusa_core.errors import Unavailable
 from medusa_core.names import Participant
 from medusa_core.segments import SegmentFile
+from pipelines.exchange.exchange_port import Request
 
 
 def hash_of(path: Path) -> str:
@@ -35,6 +36,9 @@ class StoredFiles:
             shutil.copyfile(path, target)
         except OSError as error:
             raise Unavailable(f"copy {target} could not be written ({error.strerror})") from error
+
+    def begin(self, requests: Iterable[Request]) -> None:
+        pass
 
     def fetch_all(self, partner: Participant, files: Mapping[SegmentFile, Path]) -> None:
         for file, target in files.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from medusa_core.exchange import LineNews, PublishedSegment
 from medusa_core.grid import Range
 from medusa_core.names import Participant, PlanId, StreamName, Version
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
-from pipelines.exchange.exchange_port import Awaited
+from pipelines.exchange.exchange_port import REQUESTS_AT_ONCE, Awaited, NewsRequest
 from pipelines.exchange.nonblocking import OVERDUE_S, NonBlockingExchange
 from tests.waiting import until
 
@@ -101,6 +101,16 @@ def asked_in_vain(exchange: NonBlockingExchange, match: str = "slow") -> Iterato
     exchange._moment_s = long_s
 
 
+def request_of(stream: StreamName, partner: Participant = SLOW, after: int = 0) -> NewsRequest:
+    return NewsRequest(
+        stream=stream, producer=Producer(partner), after=Version(after), segments_max=9
+    )
+
+
+def is_answered(exchange: NonBlockingExchange, partner: Participant) -> bool:
+    return all(pending.answer.done() for pending in exchange._pending[partner].values())
+
+
 def news(
     exchange: NonBlockingExchange, partner: Participant, after: int = 0, upto: int = 9
 ) -> LineNews:
@@ -120,7 +130,7 @@ def test_a_late_answer_is_used_once_and_is_older_by_as_much(
     with asked_in_vain(exchange):
         news(exchange, SLOW)
     partners.lets.set()
-    until(lambda: exchange._pending[SLOW].answer.done(), "it has answered")
+    until(lambda: is_answered(exchange, SLOW), "it has answered")
     clock.now_s += 7.0
     late = news(exchange, SLOW, upto=3)  # less fits by now: no other question
     assert late.segments[0].segment.age_ms == 7_100
@@ -159,8 +169,59 @@ def test_an_answer_to_an_abandoned_call_is_dropped(
     with asked_in_vain(exchange, "its answer is used"):
         news(exchange, SLOW, after=4)
     partners.lets.set()
-    until(lambda: exchange._pending[SLOW].answer.done(), "it has answered")
+    until(lambda: is_answered(exchange, SLOW), "it has answered")
     assert news(exchange, SLOW, after=4).after == 4
+
+
+def test_requests_of_several_lines_are_answered_side_by_side(clock: Clock) -> None:
+    """None of them is answered before all of them have arrived."""
+    lines = [StreamName(f"line_{number}") for number in range(REQUESTS_AT_ONCE)]
+    together = threading.Barrier(len(lines), timeout=60)
+
+    class Slow(Partners):
+        def line_news(self, stream: StreamName, producer: Producer, after: Version, *,
+                      segments_max: int) -> LineNews:  # fmt: skip
+            together.wait()
+            return some_news(producer.participant, after)
+
+    with closing(NonBlockingExchange(Slow(), moment_s=60, now_s=clock)) as exchange:
+        exchange.begin([request_of(line) for line in lines])
+        for line in lines:
+            assert exchange.line_news(line, Producer(SLOW), Version(0), segments_max=9).version == 1
+
+
+def test_a_request_that_has_begun_is_made_once_and_its_answer_is_older_by_the_wait(
+    exchange: NonBlockingExchange, partners: Partners, clock: Clock
+) -> None:
+    exchange.begin([request_of(STREAM, QUICK)])
+    until(lambda: is_answered(exchange, QUICK), "it has answered")
+    clock.now_s += 7.0
+    assert news(exchange, QUICK).segments[0].segment.age_ms == 7_100
+    assert partners.asked == ["news after 0 of quick"]
+
+
+def test_an_answer_that_nobody_comes_for_is_forgotten_with_the_next_requests(
+    exchange: NonBlockingExchange, partners: Partners
+) -> None:
+    for after in range(3 * REQUESTS_AT_ONCE):
+        exchange.begin([request_of(STREAM, QUICK, after)])
+        until(lambda: is_answered(exchange, QUICK), "it has answered")
+    assert len(exchange._pending[QUICK]) == 1
+    assert len(partners.asked) == 3 * REQUESTS_AT_ONCE
+
+
+def test_nothing_further_is_begun_at_a_silent_partner(
+    exchange: NonBlockingExchange, partners: Partners
+) -> None:
+    exchange.begin([request_of(STREAM, SLOW, after) for after in range(2)])
+    with asked_in_vain(exchange):
+        news(exchange, SLOW)
+    exchange.begin([request_of(STREAM, SLOW, after) for after in range(4)])
+    with asked_in_vain(exchange, "its answer is used"):
+        news(exchange, SLOW, after=3)
+    until(lambda: len(partners.asked) == 2, "both that had begun were asked")
+    partners.lets.set()
+    assert [news(exchange, SLOW, after).after for after in range(4)] == [0, 1, 2, 3]
 
 
 def test_what_is_wrong_with_a_partner_is_told_as_it_says_it(

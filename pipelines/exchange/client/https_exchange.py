@@ -92,7 +92,7 @@ def ignore(known_key: bytes, introduction: object) -> None:
 
 
 class HttpsExchange:
-    """An `Exchange` and a `Transport`. `address` says where a partner is, or raises Unavailable.
+    """`ExchangeCalls` and a `Transport`. `address` says where a partner is, or raises Unavailable.
 
     `learn` stores what a partner says of itself; `pause` waits for seconds in the event loop.
     """
@@ -120,7 +120,7 @@ class HttpsExchange:
 
     def line_news(self, stream: StreamName, producer: Producer, after: Version, *,
                   segments_max: int) -> LineNews:  # fmt: skip
-        """See `Exchange.line_news`."""
+        """See `ExchangeCalls.line_news`."""
         query: dict[str, str | int] = {
             "stream": stream,
             "replica": producer.replica,
@@ -155,7 +155,7 @@ class HttpsExchange:
         self.fetch_all(partner, {file: target})
 
     def fetch_all(self, partner: Participant, files: Mapping[SegmentFile, Path]) -> None:
-        """See `Exchange.fetch_all`: `DOWNLOADS_MAX` at a time, small files in batches."""
+        """See `ExchangeCalls.fetch_all`: `DOWNLOADS_MAX` at a time, small files in batches."""
 
         async def download_some(link: PartnerLink, some: Sequence[SegmentFile]) -> None:
             targets = {file: files[file] for file in some}
@@ -185,7 +185,7 @@ class HttpsExchange:
 
     def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,
                     limit_ms: int, path_ms: int) -> None:  # fmt: skip
-        """See `Exchange.acknowledge`."""
+        """See `ExchangeCalls.acknowledge`."""
         body = calls.write_acknowledgement(
             calls.Acknowledgement(
                 stream=stream, through_us=through_us, limit_ms=limit_ms, path_ms=path_ms

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Protocol
 from medusa_core.exchange import LineNews
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer, SegmentFile
-from pipelines.exchange.exchange_port import Exchange, Transport
+from pipelines.exchange.exchange_port import ExchangeCalls, Transport
 from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
 
 if TYPE_CHECKING:
     from medusa_core.market.envelopes import Envelope
 
 
-class PartnerCalls(Exchange, Transport, Protocol):
+class PartnerCalls(ExchangeCalls, Transport, Protocol):
     """All that one participant asks of others."""
 
 
@@ -39,7 +39,7 @@ class FaultInjectedTransport:
 
 
 class FaultInjectedExchange(FaultInjectedTransport):
-    """An `Exchange` and a `Transport` around another one, which its owner closes."""
+    """`ExchangeCalls` and a `Transport` around others, which its owner closes."""
 
     def __init__(self, exchange: PartnerCalls, links: FaultInjectedLinks) -> None:
         super().__init__(exchange, links)
@@ -47,21 +47,21 @@ class FaultInjectedExchange(FaultInjectedTransport):
 
     def line_news(self, stream: StreamName, producer: Producer, after: Version, *,
                   segments_max: int) -> LineNews:  # fmt: skip
-        """See `Exchange.line_news`."""
+        """See `ExchangeCalls.line_news`."""
         self._links.ask(producer.participant)
         news = self._exchange.line_news(stream, producer, after, segments_max=segments_max)
         self._links.hear(producer.participant)
         return news
 
     def fetch_all(self, partner: Participant, files: Mapping[SegmentFile, Path]) -> None:
-        """See `Exchange.fetch_all`: all of the files arrive, or nothing."""
+        """See `ExchangeCalls.fetch_all`: all of the files arrive, or nothing."""
         self._links.ask(partner)
         self._links.hear(partner)
         self._exchange.fetch_all(partner, files)
 
     def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,
                     limit_ms: int, path_ms: int) -> None:  # fmt: skip
-        """See `Exchange.acknowledge`."""
+        """See `ExchangeCalls.acknowledge`."""
         self._links.ask(partner)
         self._exchange.acknowledge(partner, stream, through_us, limit_ms, path_ms)
         self._links.hear(partner)

@@ -81,12 +81,15 @@ class FaultInjectedLinks:
     def _read(self) -> LinkFaults:
         looked = self._look()
         if looked != self._looked:
-            self._looked, self._faults = looked, NOTHING
+            faults = NOTHING
             if looked is not None:
                 try:
-                    self._faults = read_faults(self._file)
+                    faults = read_faults(self._file)
                 except Refused as error:
                     self._on_error(error)
+            # In this order: another thread takes the faults that it finds for the newest.
+            self._faults = faults
+            self._looked = looked
         return self._faults
 
     def _look(self) -> Looked:

@@ -18,6 +18,7 @@ from medusa_core.exchange import LineNews
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer, SegmentFile
 from pipelines.catalog.memory.store import Waiting
+from pipelines.exchange.exchange_port import Request
 from pipelines.simulation.faults.clients import short
 from pipelines.simulation.faults.simulated_homes import SimulatedHome
 from pipelines.simulation.faults.simulated_links import TIMEOUT_MS
@@ -40,6 +41,9 @@ class SimulatedExchange:
         self._reader = process.participant
         self._late: dict[StreamName, LineNews] = {}
         self._news: dict[StreamName, list[LineNews]] = {}
+
+    def begin(self, requests: Iterable[Request]) -> None:
+        """See `Exchange.begin`: one request follows another here."""
 
     def line_news(self, stream: StreamName, producer: Producer, after: Version, *,
                   segments_max: int) -> LineNews:  # fmt: skip

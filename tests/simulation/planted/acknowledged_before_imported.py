@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,11 +13,14 @@ from pipelines.exchange.importer import Importer
 bring_first = Importer._bring
 
 
-def bring(self: Importer, status: ImportStatus, news: LineNews) -> bool:
+def bring(self: Importer, status: ImportStatus, news: LineNews, *files: Any) -> bool:
     live = [p.segment.range.to_us for p in news.segments if p.end_version is None]
     if live and status.boundary_us is not None:
-        self._acknowledge(replace(status, boundary_us=max(live), tentative_us=None))
-    return bring_first(self, status, news)
+        early = replace(status, boundary_us=max(live), tentative_us=None)
+        request = self._acknowledgement(early)
+        if request is not None:
+            self._acknowledge((status.stream, status.producer), request)
+    return bring_first(self, status, news, *files)
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
