@@ -13,7 +13,7 @@ from medusa_core.names import Participant, StreamName, check_name
 from medusa_core.recalls import BECAUSE_CHARACTERS_MAX, check_text
 from pipelines.base.settings import Settings
 from pipelines.catalog.records import LineStatus
-from pipelines.exchange.exchange_port import Exchange
+from pipelines.exchange.exchange_port import ExchangeCalls
 from pipelines.homes.home import Home, chosen_participant, open_home
 from pipelines.operations.stream_recall import who_recalls
 from pipelines.participant.home_session import open_session
@@ -110,7 +110,7 @@ def prepare_following(
         yield PreparedFollowing(home, line, revision, request.because)
 
 
-def _revision_of(exchange: Exchange, line: LineStatus) -> LineRevision:
+def _revision_of(exchange: ExchangeCalls, line: LineStatus) -> LineRevision:
     news = exchange.line_news(
         line.stream.name, line.producer, line.version, segments_max=SEGMENTS_PER_NEWS_MAX
     )
