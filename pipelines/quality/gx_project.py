@@ -15,7 +15,9 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from medusa_core.errors import Unavailable
@@ -30,7 +32,10 @@ _SITE = Path("gx/uncommitted/data_docs/local_site")
 _RESULTS = Path("gx/uncommitted/validations")
 _VARIABLES = Path("gx/uncommitted/config_variables.yml")
 """Holds no setting of ours; while it exists, GX parses it at each access to a setting."""
-_CONNECT = "pyspark.sql.connect"
+_LEFT_OUT = ("pyspark.sql.connect", "pyspark.ml")
+"""Of Spark, which examines nothing here: to import its remote client ends programs."""
+_ON_FIRST_USE = ("altair", "scipy.stats")
+"""For expectations about distributions, which no suite has: a third of the time of the import."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,19 +47,36 @@ class Verdict:
 
 
 def great_expectations() -> Any:
-    """The library, silenced, without Spark's remote client: importing that ends programs."""
-    known = sys.modules.get(_CONNECT)
-    with warnings.catch_warnings():
+    """The library, silenced, without the modules that it imports and that no suite uses."""
+    with warnings.catch_warnings(), _unused_modules():
         warnings.simplefilter("ignore")
-        if known is None:
-            sys.modules[_CONNECT] = None  # type: ignore[assignment]
-        try:
-            import great_expectations as gx
-        finally:
-            if known is None:
-                del sys.modules[_CONNECT]
+        import great_expectations as gx
     logging.getLogger("great_expectations").setLevel(logging.ERROR)
     return gx
+
+
+@contextmanager
+def _unused_modules() -> Iterator[None]:
+    """Import none of them in this block, but those that are imported already."""
+    missing: dict[str, Any] = dict.fromkeys(_LEFT_OUT)  # None: Python raises ImportError
+    replaced = {
+        name: module
+        for name, module in (missing | {name: _deferred(name) for name in _ON_FIRST_USE}).items()
+        if name not in sys.modules
+    }
+    sys.modules.update(replaced)
+    try:
+        yield
+    finally:
+        for name in replaced:
+            del sys.modules[name]
+
+
+def _deferred(name: str) -> ModuleType:
+    """A module that imports the named one when an attribute of it is read."""
+    module = ModuleType(name)
+    vars(module)["__getattr__"] = lambda attribute: getattr(import_module(name), attribute)
+    return module
 
 
 @contextmanager
