@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 
 from pipelines.base.exit_codes import end_of
+from pipelines.base.garbage_collection import collect_less_often
 from pipelines.base.settings import Settings
 from pipelines.cli import (
     apply,
@@ -98,6 +99,7 @@ COMMANDS: Mapping[str, Command] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    collect_less_often()
     ending = end_of(lambda: _run(arguments))
     if ending.sentence is not None:
         print(f"medusa: {ending.sentence}", file=sys.stderr)

@@ -7,7 +7,7 @@ import sys
 
 BEGINNING = """
 import gc, weakref
-from pipelines.base.garbage_collection import exempt_loaded_objects
+from pipelines.base.garbage_collection import collect_less_often, exempt_loaded_objects
 
 class Cyclic:
     def __init__(self):
@@ -42,4 +42,18 @@ gc.collect()
 assert seen() is not None
 exempt_loaded_objects()
 assert seen() is None
+""")
+
+
+def test_a_command_begins_no_collection_after_a_few_thousand_new_objects() -> None:
+    assert_runs("""
+def collections_while_objects_are_made():
+    before = gc.get_stats()[0]["collections"]
+    made = [[] for _ in range(5_000)]
+    return gc.get_stats()[0]["collections"] - before
+
+assert collections_while_objects_are_made() > 0
+collect_less_often()
+gc.collect()
+assert collections_while_objects_are_made() == 0
 """)
