@@ -3,7 +3,8 @@
 To generate and compile the code of a plan takes longer than to plan it and to run it over a few
 hundred records. `make test` runs two shipped networks and every column type with generated code,
 and steps that test plans, slots and panes without it. In `make test-long` all of it is generated,
-but for the thousands of networks that are drawn.
+but for the thousands of networks that are drawn; a part of it (tests/sweeps.py) generates it for
+drawn networks in every mode, and is else as `make test`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from unittest import mock
 
 from pipelines.quality import spark_expressions
 from pipelines.spark import prepared
-from tests.sweeps import IS_LONG
+from tests.sweeps import IS_LONG, PART
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,5 +53,5 @@ def without_generated_code(spark: SparkSession) -> Iterator[None]:
 
 
 def generated_in_long(spark: SparkSession) -> AbstractContextManager[None]:
-    """Evaluate expressions without generated code, except in `make test-long`."""
-    return nullcontext() if IS_LONG else without_generated_code(spark)
+    """Evaluate expressions without generated code, except in the whole of `make test-long`."""
+    return nullcontext() if IS_LONG and PART == 1 else without_generated_code(spark)

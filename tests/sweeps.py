@@ -6,10 +6,12 @@ more examples, or over all cases, and tests are run that show a capability again
     MEDUSA_TEST_PART=3 make test-long
 
 draws a third of the examples and of the sample of mutants, but never fewer than `make test` draws,
-and runs a third of the cases that `long_but` leaves to it, of the networks in every mode and of the
-gaps at which processes are killed. A property of which it would draw no more than `make test` does,
-and that says no number, is left to that; every other test still runs. Of the drawn networks,
-MEDUSA_DIFFERENTIAL names a part (tests/spark/test_differential.py). `.ci/run` uses both.
+and runs a third of the cases that `long_but` leaves to it, of the networks in every mode, of the
+gaps at which processes are killed, and of the pages and examples whose commands are typed. Spark
+then evaluates expressions as in `make test` (tests/generated_code.py). A property of which it would
+draw no more than `make test` does, and that says no number, is left to that; every other test still
+runs. Of the drawn networks, MEDUSA_DIFFERENTIAL names a part (tests/spark/test_differential.py).
+`.ci/run` uses both.
 """
 
 from __future__ import annotations

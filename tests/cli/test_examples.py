@@ -18,6 +18,7 @@ from pipelines.operations.example_samples import EXAMPLES
 from pipelines.operations.project_files import project_files
 from tests.conftest import folder_on_memory
 from tests.docs.pages import blocks_of
+from tests.sweeps import each_of_part
 from tests.terminals import install_medusa, terminal
 
 LATE = {"shop": "orders", "sensors": "readings", "network": "connections"}
@@ -72,7 +73,7 @@ def test_an_example_that_is_not_there_is_refused_with_those_that_are(
 
 
 @pytest.mark.long  # each starts several processes with a JVM of its own
-@pytest.mark.parametrize("example", EXAMPLES)
+@pytest.mark.parametrize("example", each_of_part(EXAMPLES))
 def test_every_command_of_the_readme_ends_well_and_shows_what_it_says(
     folder: Path, example: str
 ) -> None:

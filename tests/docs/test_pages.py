@@ -18,7 +18,7 @@ from pipelines.base.settings import REPOSITORY
 from pipelines.cli.main import parser
 from tests.conftest import folder_on_memory
 from tests.docs.pages import DOCS, Block, blocks_of, difference, page
-from tests.sweeps import long_but
+from tests.sweeps import each_of_part, long_but
 from tests.terminals import install_medusa, terminal
 
 PAGES = ("own-query", "own-source", "operate", "recover", "drills", "sharing")
@@ -26,6 +26,16 @@ PAGES = ("own-query", "own-source", "operate", "recover", "drills", "sharing")
 
 FROM_NOTHING = ("own-query", "own-source", "drills", "sharing")
 """Pages that make a project and need no other."""
+
+NEEDED = {
+    "operate": ("own-query", "own-source"),
+    "recover": ("own-query", "own-source", "operate"),
+}
+"""What a page goes on with."""
+
+OF_PART = each_of_part(PAGES)
+TYPED = [name for name in PAGES if any(name in (n, *NEEDED.get(n, ())) for n in OF_PART)]
+"""The pages that are typed here: those of this part of `make test-long`, and what they need."""
 
 SECONDS_MAX = 600
 BLOCK, FAILED = "@@ block", "@@ failed"
@@ -55,9 +65,10 @@ def projects() -> Iterator[Path]:
 def ran(projects: Path) -> Mapping[str, Sequence[Ran]]:
     """Each page that is run here, once; at the same time those that need no other's project."""
     with ThreadPoolExecutor() as pool:
-        begun = {name: pool.submit(run_page, projects, name) for name in FROM_NOTHING}
+        first = [name for name in TYPED if name in FROM_NOTHING]
+        begun = {name: pool.submit(run_page, projects, name) for name in first}
         found = {name: running.result() for name, running in begun.items()}
-    rest = [name for name in PAGES if name not in found]
+    rest = [name for name in TYPED if name not in found]
     return found | {name: run_page(projects, name) for name in rest}
 
 
@@ -84,7 +95,7 @@ def run_page(folder: Path, name: str) -> list[Ran]:
 
 
 @pytest.mark.long  # each page starts several processes with a JVM of its own
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", TYPED)
 def test_every_command_of_a_page_ends_as_the_page_says(
     ran: Mapping[str, Sequence[Ran]], name: str
 ) -> None:
@@ -95,7 +106,7 @@ def test_every_command_of_a_page_ends_as_the_page_says(
 
 
 @pytest.mark.long  # each page starts several processes with a JVM of its own
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", TYPED)
 def test_what_a_page_shows_is_what_is_printed(ran: Mapping[str, Sequence[Ran]], name: str) -> None:
     for done in ran[name]:
         line = difference(done.block.shown, done.printed)

@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from pipelines.catalog.server.embedded_server import EmbeddedServer
     from pipelines.homes.home import Home
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 Row = tuple[int, str, int, int, int]
 POINTS = ("land.written", "land.logged", *LATE_POINTS, "step.committed:2")
 """The gaps of keeping late records, of admitting them, and of what is computed again."""

@@ -19,6 +19,8 @@ from tests.home_pool import home_pool
 from tests.replaying import SECOND_US, SOLO, Digests, Replayer, digests
 from tests.sweeps import long_but
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 MONKEY = pytest.MonkeyPatch
 CAPTURED = pytest.CaptureFixture[str]
 CALLS, COUNTS, BUSY = (StreamName(name) for name in ("calls", "counts", "busy"))

@@ -30,6 +30,7 @@ from pipelines.spark.execution_mode import ExecutionMode
 from pipelines.storage.arrow_schema import record_schema
 from tests.conftest import folder_on_memory
 from tests.spark.drawn.world import World
+from tests.sweeps import examples
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -198,7 +199,7 @@ def test_what_is_in_quarantine_does_not_depend_on_the_cut(
 
     @settings(
         # An example takes seconds: it is not worth its time to look for a smaller one.
-        max_examples=24, derandomize=True, phases=(Phase.generate,),
+        max_examples=examples(4, 24), derandomize=True, phases=(Phase.generate,),
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example],
     )  # fmt: skip
     @given(network=networks(), readings=readings_drawn, steps=cuts(), is_prepared=st.booleans())
