@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 LOOK_AGAIN_S = 0.01
-PAUSE_PER_LOOK, PAUSE_S_MAX = 5, 3.0
+PAUSE_PER_LOOK, PAUSE_S_MAX = 5, 8.0
 """The pause behind a look in times of the look, and its most: who logs in to look, looks
 rarely, and who starts a process to look leaves the CPU to what is waited for."""
 
