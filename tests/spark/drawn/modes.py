@@ -62,7 +62,7 @@ class Trial:
     """One drawn network, its records, and what DuckDB expects of its members.
 
     Only `together` needs the second member, the same network in fragments of its own. `steps` is
-    how many pieces of the records arrive, each of which is a step; it is an even number.
+    how many pieces of the records arrive, each of which is a step; an even number for corrections.
     """
 
     spark: SparkSession
