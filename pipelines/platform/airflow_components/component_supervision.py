@@ -220,6 +220,8 @@ class Keeping:
             return
         self._all_well_ms = self._all_well_ms or now_ms()
         self._state_file.say("starting", "the DAGs")
+        if not self._is_time("dags", HEALTH_EVERY_MS):
+            return
         notes = self._notes_on_dags(is_late=now_ms() - self._all_well_ms > DAGS_MS_MAX)
         if notes is not None:
             took_ms = now_ms() - self._began_ms
