@@ -140,9 +140,12 @@ def checked_home(
     width_s: int,
     records_per_step_max: int = 300,
 ) -> Iterator[Checked]:
-    """A replay in several steps, its home still open."""
+    """A replay in several steps, its home still open.
+
+    In `make test` it takes one step: the networks that are drawn there cut each kind of box.
+    """
     with replayer.home() as home:
-        limits = Limits(records_per_step_max=records_per_step_max)
+        limits = Limits(records_per_step_max=records_per_step_max) if IS_LONG else Limits()
         with without_generated_code(replayer.spark):
             replayer.run(home, network, inputs, width_s=width_s, limits=limits)
         yield Checked(home, replayer.spark)
