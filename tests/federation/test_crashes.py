@@ -5,7 +5,8 @@ them; in the end the homes are trimmed by their retentions, compacted and freed 
 must be there is computed in this process, by a run that nothing disturbs.
 
 `make test` kills once at a drawn gap of each kind, `make test-long` at every gap, `make crash` at
-every gap with ten seeds. A part of `make test-long` (tests/sweeps.py) has its part of the gaps.
+every gap with ten seeds. A part of `make test-long` (tests/sweeps.py) has its part of the gaps, and
+a network with one output.
 """
 
 from __future__ import annotations
@@ -145,9 +146,11 @@ def contracts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("crashes")
     (file,) = write_generated(folder / "input", seed=7, records=36_000)
     write_generated(folder / "watched", seed=8, records=SEEN_RECORDS)
+    is_whole = PART == 1
     for name in ("contracts", RETAINED):
-        add_watched(write_contracts(folder / name, file), folder / "watched")
-    add_retentions(folder / RETAINED, 400)
+        written = (write_contracts if is_whole else write_few_contracts)(folder / name, file)
+        add_watched(written, folder / "watched")
+    add_retentions(folder / RETAINED, 400, "scanning_sources" if is_whole else "counted")
     return folder / "contracts"
 
 
