@@ -93,7 +93,7 @@ def run_mutants(
 ) -> list[Result]:
     """Run them until the time is over; `told` hears of each that is not killed.
 
-    The time of a room begins when its tests have been traced.
+    The time in which tests are traced does not count.
 
     With `simulates`, schedules of the simulator look at what no test of the core has noticed.
     """
@@ -164,11 +164,14 @@ def _run_room(
 
 
 def _copy(root: Path, copy: Path) -> None:
-    """What tests need, as files of its own: a mutant is written there, never in the repository."""
-    junk = shutil.ignore_patterns("__pycache__", "*.pyc")
+    """What tests need, as files of its own: a mutant is written there, never in the repository.
+
+    What is compiled already is copied too, and is valid, since the times of files are kept.
+    """
+    being_written = shutil.ignore_patterns("*.pyc.*")
     copy.mkdir(parents=True)
     for name in COPIED:
-        shutil.copytree(root / name, copy / name, ignore=junk)
+        shutil.copytree(root / name, copy / name, ignore=being_written)
     for path in root.iterdir():
         if path.is_file():
             shutil.copy2(path, copy / path.name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
@@ -85,6 +86,9 @@ class Run:
         self._failed: str | None = None
         self._functions: dict[CodeType, list[FunctionType]] = {}
         self._homes: MutatedHomes | None = None
+        self._cached: dict[str, Any] = {}
+        self._order_in_sql: Callable[[Mutant], list[str]] | None = None
+        self._tracing_s = 0.0
 
     def pytest_collection(self) -> None:
         from hypothesis import HealthCheck, settings
@@ -114,36 +118,80 @@ class Run:
         items = {item.nodeid: item for item in session.items}
         with _homes(session.config, self._root, self._job.room) as homes:
             self._homes = homes
-            known = self._reached(items)
-            order = _order_of(self._job, known, self._root)
-            deadline = time.monotonic() + self._job.seconds_max
+            began_s = time.monotonic()
             for mutant in self._job.mutants:
-                if time.monotonic() > deadline:
+                if time.monotonic() - self._tracing_s > began_s + self._job.seconds_max:
                     break
-                names = [name for name in order(mutant) if name in items]
-                self._record(mutant, *self._verdict(mutant, names, items, known))
+                self._record(mutant, *self._noticed(mutant, items))
         return True
 
     # ------------------------------------------------------------ which tests reach what
 
+    def _noticed(self, mutant: Mutant, items: dict[str, pytest.Item]) -> tuple[str, str]:
+        """The verdict of the first tests that notice it, or of all.
+
+        To trace the tests of all files takes a minute, which few mutants are worth.
+        """
+        verdict = "unreached", "no test reaches it"
+        for those in self._stages(mutant, items):
+            known = self._reached(those)
+            names = [name for name in self._order(known)(mutant) if name in those]
+            found = self._verdict(mutant, names, those, known)
+            if found[0] not in ("survived", "unreached"):
+                return found
+            if verdict[0] == "unreached":
+                verdict = found
+        return verdict
+
+    def _stages(
+        self, mutant: Mutant, items: dict[str, pytest.Item]
+    ) -> Iterable[dict[str, pytest.Item]]:
+        """The tests of files whose text names the mutant's module, then the others by folder.
+
+        All at once where no tests are traced, or the simulator looks at what they leave.
+        """
+        if self._job.room == "sql" or self._job.simulates:
+            return [items]
+        module = mutant.path.removesuffix(".py").replace("/", ".")
+        named = re.compile(rf"\b{re.escape(module)}\b")
+        stages: dict[str, dict[str, pytest.Item]] = {"": {}}
+        for name, item in items.items():
+            stage = "" if named.search(_text(item.path)) else item.path.parent.name
+            stages.setdefault(stage, {})[name] = item
+        return filter(None, stages.values())
+
+    def _order(self, known: dict[str, Any]) -> Callable[[Mutant], list[str]]:
+        """Those that reach a mutant, in order; of SQL one order serves all mutants."""
+        if self._order_in_sql is None:
+            order = _order_of(self._job, known, self._root)
+            if self._job.room != "sql":
+                return order
+            self._order_in_sql = order
+        return self._order_in_sql
+
     def _reached(self, items: dict[str, pytest.Item]) -> dict[str, Any]:
         """What each test reaches; files of tests that are new or have changed are run for it."""
         if self._job.room == "sql":
-            return _said(items)
-        path = self._job.reach_file
+            self._cached = self._cached or _said(items)
+            return self._cached
+        path, began_s = self._job.reach_file, time.monotonic()
         path.parent.mkdir(parents=True, exist_ok=True)
+        if not self._cached and path.exists():
+            self._cached = json.loads(path.read_text())
         files: dict[str, list[pytest.Item]] = {}
         for item in items.values():
             files.setdefault(str(item.path.relative_to(self._root)), []).append(item)
-        hashes = {name: _hash_of(self._root / name) for name in files}
-        cached: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
         for name, those in files.items():
-            if cached.get(name, {}).get("hash") != hashes[name]:
-                quarantined = path.with_suffix(".new")
-                self._in_child(partial(self._trace, those, quarantined), TRACE_S_MAX)
-                cached[name] = {"hash": hashes[name], "tests": json.loads(quarantined.read_text())}
-                path.write_text(json.dumps(cached))
-        return {test: found for name in files for test, found in cached[name]["tests"].items()}
+            digest = _hash_of(self._root / name)
+            if self._cached.get(name, {}).get("hash") != digest:
+                traced = path.with_suffix(".new")
+                self._in_child(partial(self._trace, those, traced), TRACE_S_MAX)
+                self._cached[name] = {"hash": digest, "tests": json.loads(traced.read_text())}
+                path.write_text(json.dumps(self._cached))
+        self._tracing_s += time.monotonic() - began_s
+        return {
+            test: found for name in files for test, found in self._cached[name]["tests"].items()
+        }
 
     def _trace(self, items: list[pytest.Item], path: Path) -> bool:
         """What the tests of one file reach; none that fails, or takes too long, is run later."""
@@ -312,6 +360,11 @@ def _uses(root: Path) -> Mapping[str, frozenset[str]]:
     for name, text in queries.items():
         uses[name] = reach.named_in(text)
     return {**uses, **reach.references(path.read_text() for path in sql)}
+
+
+@cache
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
 
 
 def _hash_of(path: Path) -> str:
