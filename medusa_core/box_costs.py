@@ -16,10 +16,10 @@ from medusa_core.network import (
     Aggregate,
     Box,
     Every,
-    Function,
     Join,
     Lookup,
     Session,
+    has_functions,
 )
 
 READ_US = 0.35
@@ -49,14 +49,14 @@ AGGREGATED_ROWS = 0.25
 
 
 def cost_kind(box: Box) -> str | None:
-    """The kind of box by what it costs; None if nobody can say, as of a Function."""
+    """The kind of box by what it costs; None if nobody can say, as of functions of Python."""
+    if has_functions(box):
+        return None
     match box:
         case Aggregate():
             if any("distinct" in text.lower() for text in box.columns.values()):
                 return "distinct"
             return "sliding" if box.advance_us < box.size_us else "aggregate"
-        case Function():
-            return None
     return type(box).__name__.lower()
 
 

@@ -44,6 +44,8 @@ from medusa_core.running_aggregates import check_running
 from medusa_core.sessions import Session as Session
 from medusa_core.sessions import check_session
 from medusa_core.suggest import did_you_mean
+from medusa_core.user_aggregates import UserAggregate as UserAggregate
+from medusa_core.user_aggregates import check_aggregates
 from medusa_core.zone_offsets import has_form_of_zone
 
 MAIN = "main"
@@ -166,6 +168,9 @@ class Aggregate:
     With `empty="emit"` it gives a row for each combination of `keys`, the declared values of each
     column of the group (`medusa_core.empty_windows`). Other values have rows if they have records.
 
+    A column may be the value of one of `aggregates`, functions of the user's own, as in
+    `"fee": "largest_two(fee)"` (`medusa_core.user_aggregates`).
+
     The output has `window_start`, the group's columns and `columns` (name -> aggregate expression);
     its event time is the window's end - 1 us. `zone_offsets` are the offsets of the zone, which are
     filled in when a network is loaded.
@@ -182,6 +187,7 @@ class Aggregate:
     columns: Mapping[str, str]
     empty: str = SKIP
     keys: Mapping[str, tuple[Key, ...]] = field(default_factory=dict)
+    aggregates: tuple[UserAggregate, ...] = ()
     fragment: str = MAIN
 
     def __post_init__(self) -> None:
@@ -388,6 +394,16 @@ class Network:
         return Port(owner, port)
 
 
+def functions_in(network: Network) -> bool:
+    """Whether a part of its meaning is Python: then a plan needs the network's file."""
+    return any(has_functions(box) for box in network.boxes)
+
+
+def has_functions(box: Box) -> bool:
+    """Whether a box calls functions of Python: a Function, or an Aggregate with some of its own."""
+    return isinstance(box, Function) or (isinstance(box, Aggregate) and bool(box.aggregates))
+
+
 def inputs_of(box: Box) -> tuple[str, ...]:
     """The references that a box reads, in order."""
     match box:
@@ -580,6 +596,7 @@ def check_box(box: Box) -> None:
                 if count > 1:
                     raise Refused(f"aggregate {box.name} has two columns {name!r}: rename one")
             check_empty(f"aggregate {box.name}", box.empty, box.group_by, box.keys)
+            check_aggregates(f"aggregate {box.name}", box.aggregates)
         case Session():
             check_session(box)
         case Map():

@@ -11,11 +11,11 @@ from dataclasses import fields
 from medusa_core.errors import Refused
 
 _NAMES = ("name", "fragment")
-_CHECKED_APART = ("keys",)
+_CHECKED_APART = ("keys", "aggregates")
 _DURATIONS = (
     "size", "advance", "disorder", "late_every", "within", "max_age", "step", "gap", "length_max",
 )  # fmt: skip
-"""These are checked by the rules for names, keys and durations, which name the value."""
+"""These are checked by rules of their own, which name the value."""
 
 
 def check_fields(part: object) -> None:

@@ -35,6 +35,7 @@ from medusa_core.network import (
     Session,
     Source,
     Union,
+    UserAggregate,
 )
 
 _KINDS: Mapping[str, type[Any]] = {
@@ -54,8 +55,9 @@ _LATE = ("late", "late_every")
 class Plan:
     """A network with all that gives its boxes their meaning, and its fingerprint.
 
-    `widths_us` maps every stream to its bucket width; `function_sources` every Function box to its
-    source text; `engine` names versions and semantic settings.
+    `widths_us` maps every stream to its bucket width; `function_sources` every Function box, and
+    every aggregate function of the user's own, to its source text; `engine` names versions and
+    semantic settings.
     """
 
     network: Network
@@ -112,6 +114,10 @@ def _document(value: object) -> dict[str, object]:
             continue  # So do those from before calendar windows.
         if isinstance(value, Aggregate) and one.name in _EMPTY and not value.emits_empty:
             continue  # And those from before rows of empty windows.
+        if isinstance(value, Aggregate) and one.name == "aggregates":
+            if item:  # And those from before aggregate functions of the user's own.
+                document[one.name] = [_aggregate_document(each) for each in item]
+            continue
         if isinstance(value, Function) and one.name == "function":
             item = getattr(item, "__qualname__", "function")
         elif isinstance(item, Mapping):
@@ -120,6 +126,17 @@ def _document(value: object) -> dict[str, object]:
             item = list(item)
         document[one.name] = item
     return document
+
+
+def _aggregate_document(aggregate: UserAggregate) -> dict[str, object]:
+    types = {"takes": list(aggregate.takes), "state": list(aggregate.state)}
+    return {"name": aggregate.name, **types, "gives": aggregate.gives}
+
+
+def has_function_sources(document: Mapping[str, Any]) -> bool:
+    """Whether the network of a plan's document calls functions of Python."""
+    kinds = [(box["kind"], box.get("aggregates")) for box in document["network"]["boxes"]]
+    return any(kind == Function.__name__.lower() or used for kind, used in kinds)
 
 
 def network_of_document(document: Mapping[str, Any]) -> Network:
@@ -150,9 +167,25 @@ def _box(document: Mapping[str, Any]) -> Box:
             given[one.name] = tuple(given[one.name])
     if "function" in given:
         given["function"] = _absent
+    if "aggregates" in given:
+        given["aggregates"] = tuple(map(_aggregate_of_document, given["aggregates"]))
     box: Box = kind(**given)
     return box
 
 
-def _absent(frame: object) -> NoReturn:
+def _aggregate_of_document(document: Mapping[str, Any]) -> UserAggregate:
+    types = {field: tuple(document[field]) for field in ("takes", "state")}
+    return UserAggregate(
+        name=document["name"],
+        takes=types["takes"],
+        state=types["state"],
+        gives=document["gives"],
+        init=_absent,
+        add=_absent,
+        merge=_absent,
+        result=_absent,
+    )
+
+
+def _absent(*values: object) -> NoReturn:
     raise AssertionError("a network from the catalog is drawn and decided on, never run")

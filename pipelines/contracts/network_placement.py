@@ -10,7 +10,7 @@ from pathlib import Path
 from medusa_core.errors import Refused
 from medusa_core.fragments import Fragment
 from medusa_core.names import StreamName
-from medusa_core.network import Function
+from medusa_core.network import functions_in
 from pipelines.contracts.composition import (
     ReadStream,
     check_acyclic,
@@ -124,7 +124,7 @@ def _placed(
         wiring = wiring_of(plan, fragments)
     except Refused as error:
         raise its.run.network_at.refused(f"cannot be run: {error}") from None
-    has_function = any(isinstance(box, Function) for box in network.boxes)
+    has_function = functions_in(network)
     file = its.run.network
     others = [(f, one.owners[f.id]) for one in parts if one is not its for f in one.fragments]
     streams = streams_of(checked, fragments, plan.widths_us)

@@ -28,7 +28,7 @@ class PlacedNetwork:
     """A network under its plan, and who computes each fragment (`owners`, by fragment and name).
 
     `fragments` are its pieces by their ids, landings and imports not among them. `file` is the
-    user's file if it must be kept, because the network has Function boxes. `promises` are what the
+    user's file if it must be kept, because the network calls its functions. `promises` are what the
     homes receive for each stream; `verified` says of how many producers a row must be the same
     before it is final for its readers, where that is more than one. `reads` are the streams of
     other networks that it reads, `readers` the fragments of other networks that read its streams.

@@ -1,8 +1,8 @@
 """Deployments as the catalog records them, and a network from its document.
 
 The plan's document holds every box, so the network can be drawn and decided on without its file.
-The source of a Function is text in the document and is not run: a box of that kind has its shape
-only.
+The source of a Function or of an aggregate function is text in the document and is not run: a box
+that calls one has its shape only.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Deployed networks: from the plan in the catalog to a network that can run.
 
-A plan's document holds every box, so a network of expressions needs nothing else. A Function's
-source is stored there as text, to be compared and not run: such a network is loaded from the copy
-of its file that `medusa apply` kept under the plan's fingerprint, so that the user's own file may
-change, and an older plan still computes its remaining buckets.
+A plan's document holds every box, so a network of expressions needs nothing else. The source of a
+Function, or of an aggregate function of the user's own, is stored there as text, to be compared and
+not run: such a network is loaded from the copy of its file that `medusa apply` kept under the
+plan's fingerprint, so that the user's own file may change, and an older plan still computes its
+remaining buckets.
 """
 
 from __future__ import annotations
@@ -17,13 +18,12 @@ from typing import Any
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import PlanId
-from medusa_core.network import Aggregate, Function, Network
-from medusa_core.plans import network_document, network_of_document
+from medusa_core.network import Aggregate, Network
+from medusa_core.plans import has_function_sources, network_document, network_of_document
 from pipelines.base.files import write_atomically
 from pipelines.language.load import function_sources, load_network
 
 KEPT = "networks"
-_FUNCTION = Function.__name__.lower()
 
 
 def kept_file(directory: Path, plan: PlanId) -> Path:
@@ -49,15 +49,15 @@ def keep_file(directory: Path, plan: PlanId, file: Path) -> None:
 def network_of_plan(document: Mapping[str, Any], directory: Path) -> Network:
     """The network of a plan's document, ready to run; `directory` is MEDUSA_DIR.
 
-    Raises Refused if it has Function boxes and its kept file is gone or says something else.
+    Raises Refused if it calls functions of its file, and the kept file is gone or differs.
     """
     name = document["network"]["name"]
-    if not any(box["kind"] == _FUNCTION for box in document["network"]["boxes"]):
+    if not has_function_sources(document):
         return network_of_document(document["network"])
     kept = kept_file(directory, _plan_id(document))
     if not kept.is_file():
         raise Refused(
-            f"network {name} has Function boxes and its file {kept} is gone: restore it, or bring "
+            f"network {name} calls functions of its file and {kept} is gone: restore it, or bring "
             "it in again with medusa apply"
         )
     network = _with_offsets_of(load_network(str(kept)), document)

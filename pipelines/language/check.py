@@ -53,6 +53,11 @@ from pipelines.language.joined_columns import (
 from pipelines.language.places import NO_PLACES, Places
 from pipelines.language.ranked_columns import check_key, check_spanned, ranked_columns
 from pipelines.language.resampled_columns import resampled_columns, types_of_resampled
+from pipelines.language.user_calls import (
+    check_user_names,
+    compile_empty_user_call,
+    compile_user_call,
+)
 
 WINDOW_START = Column("window_start", "timestamp")
 WINDOW_END = Column("window_end", "timestamp")
@@ -273,6 +278,7 @@ class _Walk:
                 self.boxes[name] = CheckedUnion(box=box)
                 inexact = frozenset().union(*(self.inexact[port] for port in ports))
             case Aggregate():
+                check_user_names(box, owner)
                 compiled = self.aggregates(box, box.group_by, columns, inexact)
                 self.boxes[name] = CheckedAggregate(
                     box=box,
@@ -407,7 +413,8 @@ class _Walk:
         known = _by_name(columns)
         check_keys_fit(box, owner, known)
         return tuple(
-            compile_empty(text, known, where=owner, group_by=box.group_by)
+            compile_empty_user_call(box, text, owner)
+            or compile_empty(text, known, where=owner, group_by=box.group_by)
             for text in box.columns.values()
         )
 
@@ -423,20 +430,22 @@ class _Walk:
         known, owner = _by_name(columns), self.owner(box.name)
         for name in keys:
             check_key(owner, "groups by", name, known, inexact)
-        return tuple(
-            (
-                name,
-                compile_aggregate(
-                    text,
-                    known,
-                    where=f"{self.owner(box.name, name)}, column {name!r}",
-                    group_by=keys,
-                    tolerance_only=inexact,
-                    running_over=running_over,
-                ),
+        compiled = []
+        for name, text in box.columns.items():
+            where = f"{self.owner(box.name, name)}, column {name!r}"
+            own = None
+            if isinstance(box, Aggregate):
+                own = compile_user_call(box, text, known, where=where, tolerance_only=inexact)
+            each = own or compile_aggregate(
+                text,
+                known,
+                where=where,
+                group_by=keys,
+                tolerance_only=inexact,
+                running_over=running_over,
             )
-            for name, text in box.columns.items()
-        )
+            compiled.append((name, each))
+        return tuple(compiled)
 
     def check_alike(self, owner: str, ports: list[Port]) -> None:
         """Refuse inputs of a union that differ, naming the first difference."""

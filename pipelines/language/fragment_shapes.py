@@ -24,7 +24,6 @@ from medusa_core.network import (
     Deduplicate,
     Every,
     Filter,
-    Function,
     Join,
     Lookup,
     Map,
@@ -37,6 +36,7 @@ from medusa_core.network import (
     Session,
     Source,
     Union,
+    has_functions,
     inputs_of,
 )
 from medusa_core.plans import network_document
@@ -74,13 +74,13 @@ def shaped(
 ) -> Shaped | None:
     """The fragment's shape; None if it has none.
 
-    A Function sees all rows at once. Windows that are emitted without records are given to the job
-    of one fragment.
+    A Function sees all rows at once, and an aggregate function is registered for one fragment.
+    Windows that are emitted without records are given to the job of one fragment.
 
     `inputs`, `outputs` and `boxes` pair the shape's names with the fragment's. `known` are the
     shapes met before, by key: a thousand fragments of one shape are checked once.
     """
-    if any(isinstance(box, Function) for box in fragment.boxes) or emitting(fragment):
+    if any(map(has_functions, fragment.boxes)) or emitting(fragment):
         return None
     ports = tuple(fragment.inputs)
     names = {port.owner: f"in{at}" for at, port in enumerate(ports)}

@@ -1,4 +1,4 @@
-"""The meaning of a Function box as text: the part of a fingerprint that no expression holds.
+"""The meaning of functions of Python as text: the part of a fingerprint that no expression holds.
 
 Two functions of one source can differ in the values that they hold. So the text holds the source
 and every value the function reads by name: defaults, closures, constants of its file, and, in
@@ -15,22 +15,37 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Iterator, Mapping
-from datetime import date, timedelta
+from datetime import date, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from types import CodeType, FunctionType, ModuleType
 
 from medusa_core.errors import Refused
-from medusa_core.network import Function, Network
+from medusa_core.network import Aggregate, Function, Network, UserAggregate
+from medusa_core.user_aggregates import FUNCTIONS
 
 
 def function_sources(network: Network) -> dict[str, str]:
-    """The text of every function box by its name; raises Refused naming box and value."""
-    return {
-        box.name: _text_of(f"function {box.name} of network {network.name}", box.function)
-        for box in network.boxes
-        if isinstance(box, Function)
-    }
+    """The texts of functions by box, of an aggregate function by `box.name`.
+
+    Raises Refused naming the function and the value that cannot be in a plan.
+    """
+    found = {}
+    for box in network.boxes:
+        where = f"of network {network.name}"
+        if isinstance(box, Function):
+            found[box.name] = _text_of(f"function {box.name} {where}", box.function)
+        elif isinstance(box, Aggregate):
+            for aggregate in box.aggregates:
+                found[f"{box.name}.{aggregate.name}"] = aggregate_source(aggregate, where)
+    return found
+
+
+def aggregate_source(aggregate: UserAggregate, where: str) -> str:
+    """The text of the four functions of an aggregate function, as in `function_sources`."""
+    owner = f"aggregate function {aggregate.name} {where}"
+    texts = (_text_of(f"{name} of {owner}", getattr(aggregate, name)) for name in FUNCTIONS)
+    return "\n".join(texts)
 
 
 def _text_of(owner: str, function: object) -> str:
@@ -80,7 +95,9 @@ def _names(code: CodeType) -> Iterator[str]:
 def _plain(owner: str, name: str, value: object) -> str:
     """A value as text that is the same in every process; raises Refused for other values."""
     match value:
-        case None | bool() | int() | float() | str() | bytes() | Decimal() | date() | timedelta():
+        case None | bool() | int() | float() | str() | bytes() | Decimal():
+            return repr(value)
+        case date() | timedelta() | timezone():
             return repr(value)
         case Enum():
             return str(value)

@@ -12,16 +12,18 @@ _KINDS = {
     kind.__name__: kind
     for kind in (
         network.Network, network.Source, network.Filter, network.Map, network.Union,
-        network.Aggregate, network.Join, network.Lookup, network.Resample, network.Rank,
-        network.Deduplicate, network.Session, network.Running, network.Every, network.Function,
-        network.Output,
+        network.Aggregate, network.UserAggregate, network.Join, network.Lookup, network.Resample,
+        network.Rank, network.Deduplicate, network.Session, network.Running, network.Every,
+        network.Function, network.Output,
     )
 }  # fmt: skip
 _VALUES = {
     "name": "'…'", "input": "'…'", "left": "'…'", "right": "'…'", "table": "'…'",
     "columns": "{'…': '…'}", "cases": "{'…': '…'}", "inputs": "('…', '…')", "on": "('…',)",
     "by": "('…',)", "order": "('… desc',)", "within": "'1d'", "max_age": "'1h'", "gap": "'10m'",
-    "length_max": "'1d'", "size": "'1m'", "step": "'1m'", "n": "10", "time": "'…'",
+    "length_max": "'1d'", "takes": "('bigint',)", "state": "('bigint',)", "gives": "'bigint'",
+    "init": "f", "add": "f", "merge": "f", "result": "f",
+    "size": "'1m'", "step": "'1m'", "n": "10", "time": "'…'",
 }  # fmt: skip
 """What may be written for a field that is required."""
 

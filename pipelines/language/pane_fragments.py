@@ -11,7 +11,7 @@ are ordinary networks of our own boxes, so they are checked and compiled like an
 
 Limits: an input has panes only if every path of its records leads over Filter, Map and Union to
 Aggregates that are folds of panes (`pipelines.language.panes`) and no box on the path can fail on
-a record; a fragment with a Function has none.
+a record; a fragment with functions of Python has none.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from medusa_core.network import (
     Aggregate,
     Box,
     Filter,
-    Function,
     Map,
     Output,
     Port,
     Source,
     Union,
+    has_functions,
     inputs_of,
     ports_of,
 )
@@ -81,7 +81,7 @@ class PaneFragments:
 
 def kept_panes(checked: CheckedNetwork, fragment: Fragment) -> PaneFragments | None:
     """The fragment with panes of its inputs; None if none of them can have any."""
-    if any(isinstance(box, Function) for box in fragment.boxes):
+    if any(map(has_functions, fragment.boxes)):
         return None
     routes = {port: _route_of(checked, fragment, port) for port in fragment.inputs}
     folded = {

@@ -53,8 +53,10 @@ def over_panes(
     for box in checked.network.boxes:
         if not isinstance(box, Aggregate) or box.advance_us >= box.size_us or box.name in but:
             continue
-        if box.emits_empty:
-            continue  # What its windows have without records is no fold of panes.
+        if box.emits_empty or box.aggregates:
+            # What its windows have without records is no fold of panes, and no function of the
+            # user's own is one of the compiler's.
+            continue
         try:
             two = in_two(checked, box)
             boxes = [b for b in checked.network.boxes if b is not box]

@@ -263,7 +263,7 @@ def _snapshot_of(homes: Homes, participant: Participant, *, as_it_is: bool = Fal
 
 
 def _keep_files(settings: Settings, federation: Federation, chosen: Sequence[Participant]) -> None:
-    """Files of networks with Function boxes, before a catalog names the plan that needs them."""
+    """Files of networks that call functions, before a catalog names the plan that needs them."""
     for network in federation.networks:
         if network.file is not None and any(map(network.owners_for, chosen)):
             keep_file(settings.directory, network.plan.id, network.file)

@@ -28,6 +28,7 @@ from medusa_core.network import (
 )
 from pipelines.language.parsing import parse
 from pipelines.quality.expression_types import ExpressionTypes
+from pipelines.quality.plain_functions import user_call
 from pipelines.quality.spark_types import type_named
 
 Columns: TypeAlias = tuple[Column, ...]
@@ -55,7 +56,7 @@ def _columns(box: Box, inputs: Sequence[Columns]) -> Columns:
             return _typed(box.columns, inputs[0])
         case Aggregate():
             group = (c for name in box.group_by for c in inputs[0] if c.name == name)
-            return (_WINDOW_START, *group, *_typed(box.columns, inputs[0]))
+            return (_WINDOW_START, *group, *_aggregated(box, inputs[0]))
         case Session():
             keys = (c for name in box.by for c in inputs[0] if c.name == name)
             return (_WINDOW_START, _WINDOW_END, *keys, *_typed(box.columns, inputs[0]))
@@ -121,6 +122,14 @@ def _resampled(box: Resample, given: Columns) -> Columns:
         )
     found = (Column(name, types[name]) for name in (*box.by, *names))
     return (Column("sample_time", "timestamp"), *found)
+
+
+def _aggregated(box: Aggregate, columns: Columns) -> Columns:
+    calls = {name: user_call(box, text) for name, text in box.columns.items()}
+    others = {name: text for name, text in box.columns.items() if calls[name] is None}
+    types = {column.name: column.type for column in _typed(others, columns)}
+    types |= {name: call.aggregate.gives for name, call in calls.items() if call is not None}
+    return tuple(Column(name, types[name]) for name in box.columns)
 
 
 def _typed(expressions: Mapping[str, str], columns: Columns) -> Columns:

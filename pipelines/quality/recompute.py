@@ -46,6 +46,12 @@ from pipelines.quality.emitted_groups import (
     columns_of_groups,
 )
 from pipelines.quality.period_bounds import DAY_US, offset_spans
+from pipelines.quality.plain_functions import (
+    declare_functions,
+    over_nothing,
+    over_records,
+    user_call,
+)
 from pipelines.quality.port_columns import (
     Columns,
     columns_of_join,
@@ -179,6 +185,8 @@ class Recomputation:
                 columns = columns_of_groups(box, given[0])
                 self._connection.execute("DROP TABLE IF EXISTS emitted")
                 make_table(self._connection, "emitted", emitted, columns)
+            if isinstance(box, Aggregate):
+                declare_functions(self._connection, box)
             failed = self._run(statements, tables)
         if failed:
             self.failed[box.name] = failed
@@ -336,7 +344,11 @@ class _Aggregates:
         values, of_records = {}, {}
         for name, text in box.columns.items():
             known = len(transpiler.record_fails)
-            values[name] = transpiler.transpile(parse(text, "expression"))
+            call = user_call(box, text)
+            if call is None:
+                values[name] = transpiler.transpile(parse(text, "expression"))
+            else:
+                values[name] = over_records(call, transpiler)
             of_records[name] = any_of(*transpiler.record_fails[known:])
         unusable = _first_reason(of_records) or _NO_REASON
         lost = _first_reason({name: value.fails for name, value in values.items()}) or _NO_REASON
@@ -395,7 +407,13 @@ def _span(box: Deduplicate | Running | Every) -> str:
 def _with_emitted(box: Aggregate, given: Columns, made: Columns, grouped: str) -> str:
     """The groups with records, and those in the table {in1} that have none."""
     transpiler = OfNothing({c.name: c for c in given})
-    values = {n: transpiler.transpile(parse(t, "expression")) for n, t in box.columns.items()}
+    values = {}
+    for name, text in box.columns.items():
+        call = user_call(box, text)
+        if call is None:
+            values[name] = transpiler.transpile(parse(text, "expression"))
+        else:
+            values[name] = over_nothing(call)
     group = [quoted_name(name) for name in box.group_by]
     lost = _first_reason({name: value.fails for name, value in values.items()}) or _NO_REASON
     parts = (

@@ -30,6 +30,7 @@ from medusa_core.network import (
 from pipelines.language.parsing import parse
 from pipelines.quality.emitted_groups import WINDOW_END
 from pipelines.quality.period_bounds import DAY_US, periods_around
+from pipelines.quality.plain_functions import declare_in_spark, evaluated_by, spark_text, user_call
 from pipelines.quality.port_columns import Columns
 from pipelines.quality.session_bounds import session_bounds
 from pipelines.quality.spark_expressions import (
@@ -188,8 +189,12 @@ class _SparkBox:
         """The aggregates as texts, the records that they can use, and how many fail."""
         expressions = SparkExpressions({c.name: c for c in self.given}, window)
         trees = {name: parse(text, "expression") for name, text in box.columns.items()}
-        texts = {name: expressions.text(tree) for name, tree in trees.items()}
-        evaluated = [text for tree in trees.values() for text in expressions.arguments(tree)]
+        calls = {name: user_call(box, text) for name, text in box.columns.items()}
+        declare_in_spark(self.frame.sparkSession, box)
+        texts = {n: spark_text(calls[n], tree, expressions) for n, tree in trees.items()}
+        evaluated = [
+            text for n, tree in trees.items() for text in evaluated_by(calls[n], tree, expressions)
+        ]
         tried = self.frame.selectExpr("*", f"{raises(evaluated or ['0'])} AS {_FAILS}")
         failed = tried.where(_FAILS).count() if evaluated else 0
         return texts, tried.where(f"NOT {_FAILS}").drop(_FAILS), failed
@@ -218,7 +223,10 @@ class _SparkBox:
         """The groups with records, and those that are emitted without."""
         over_nothing = OverNothing({c.name: c for c in self.given})
         texts = {
-            name: over_nothing.text(parse(text, "expression")) for name, text in box.columns.items()
+            name: spark_text(
+                user_call(box, text), parse(text, "expression"), over_nothing, of_nothing=True
+            )
+            for name, text in box.columns.items()
         }
         groups = emitted.selectExpr(
             f"timestamp_micros({STIME}) AS window_start",

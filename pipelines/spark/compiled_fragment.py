@@ -8,6 +8,7 @@ from typing import Any
 
 from medusa_core.columns import Column
 from medusa_core.names import StreamName
+from medusa_core.network import UserAggregate
 from pipelines.language.failure_causes import FailureCause
 
 TAG = "_output"
@@ -66,13 +67,17 @@ class PaneShape:
 
 @dataclass(frozen=True, slots=True)
 class CompiledFragment:
-    """What the step runs: statements in order, the last statement, and how to read its rows."""
+    """What the step runs: statements in order, the last statement, and how to read its rows.
+
+    `aggregates` are the aggregate functions of users that the statements call.
+    """
 
     statements: tuple[Statement, ...]
     sql: str
     outputs: tuple[OutputShape, ...]
     fallible: tuple[FallibleBox, ...]
     panes: tuple[PaneShape, ...] = ()
+    aggregates: tuple[UserAggregate, ...] = ()
 
 
 def input_view(stream: StreamName) -> str:

@@ -15,7 +15,8 @@ the output uses the value or not. The cause is computed for failed records only.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TypeAlias, assert_never
 
 from medusa_core.columns import Column
@@ -113,7 +114,9 @@ class _Compiler:
             tagged.add_failed(failed)
         for name in self.panes:
             tagged.add_panes(name, f"{name}MADE", self.checked.columns[Port(name)])
-        return tagged.compiled()
+        used = (b.aggregates for b in self.fragment.boxes if isinstance(b, Aggregate))
+        aggregates = tuple(dict.fromkeys(chain.from_iterable(used)))
+        return replace(tagged.compiled(), aggregates=aggregates)
 
     # relations
 

@@ -1,4 +1,8 @@
-"""Checks of Function boxes: the same rows for any order, partitions and cut of their input."""
+"""Checks of functions of Python: the same rows for any order, partitions and cut of their input.
+
+An aggregate function is tried on each group besides: in other orders and in parts
+(`medusa_core.user_aggregates`).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from medusa_core.digest import Digest
 from medusa_core.errors import Refused
 from medusa_core.grid import Range, floor_us
 from medusa_core.names import StreamName
-from medusa_core.network import Function
+from medusa_core.network import Aggregate, Box, Function
 from medusa_core.reads import reads_of
 from pipelines.spark.results import StepResult
 
@@ -30,10 +34,11 @@ class FunctionChecks:
 
         Done at the fragment's first step that has records and at every thousandth after it. Raises
         Refused if the step over shuffled rows in other partitions, whole and in two halves, gives
-        other digests, or if a Function writes event time.
+        other digests, if a Function writes event time, or if an aggregate function depends on the
+        order of its records.
         """
         fragment = step.fragment.fragment
-        functions = [b.name for b in fragment.boxes if isinstance(b, Function)]
+        functions = [name for box in fragment.boxes for name in functions_of(box)]
         if not functions or not result.metrics.records_in:
             return
         steps = self._steps.get(fragment.id, 0)
@@ -52,8 +57,16 @@ class FunctionChecks:
                 raise Refused(
                     f"function {' or '.join(functions)} of network {fragment.network.name} gives "
                     "other rows when its input comes in another order, other partitions or other "
-                    "steps: make each row depend on one input row alone"
+                    "steps: make each row depend on one input row alone, and the value of an "
+                    "aggregate function on its records alone"
                 )
+
+
+def functions_of(box: Box) -> tuple[str, ...]:
+    """The functions of Python that a box calls, by name."""
+    if isinstance(box, Function):
+        return (box.name,)
+    return tuple(a.name for a in box.aggregates) if isinstance(box, Aggregate) else ()
 
 
 def halves(step: ComputeStep) -> list[ComputeStep]:

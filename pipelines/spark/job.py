@@ -48,6 +48,7 @@ from pipelines.spark.results import (
     write_in_tasks,
 )
 from pipelines.spark.step_panes import Saved, StepPanes, keeps_panes
+from pipelines.spark.user_functions import register
 from pipelines.storage.arrow_schema import STIME
 from pipelines.storage.segment_files import check_file
 
@@ -266,6 +267,7 @@ def _planned(
 ) -> DataFrame:
     for stream, frame_of in frames.items():
         frame_of().createOrReplaceTempView(input_view(stream))
+    register(session, compiled.aggregates)
     for statement in compiled.statements:
         frame = session.sql(statement.sql)
         if statement.function is not None:

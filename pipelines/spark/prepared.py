@@ -33,6 +33,7 @@ from medusa_core.columns import Column
 from medusa_core.errors import Unavailable
 from medusa_core.names import StreamName
 from pipelines.spark.compiled_fragment import CompiledFragment, input_view, pane_view
+from pipelines.spark.user_functions import register
 from pipelines.storage.arrow_schema import STIME, record_schema
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ class PreparedFragment:
             self._slots[view] = _Slot(folder / f"{view}.parquet", record_schema(columns))
             self._slots[view].offer(own, view, f"{fields}, {STIME} bigint")
         self._kept: list[_CachedRelation] = []
+        register(own, compiled.aggregates)
         for statement in compiled.statements:
             assert statement.function is None
             self._kept.append(_CachedRelation(own, statement.view, own.sql(statement.sql)))

@@ -60,6 +60,7 @@ from pipelines.spark.results import (
 )
 from pipelines.spark.shared_jobs import SharedJob, Together, in_batches
 from pipelines.spark.step_panes import Saved
+from pipelines.spark.user_functions import tried
 from pipelines.storage.segment_files import new_attempt, sync_folders
 
 if TYPE_CHECKING:
@@ -121,7 +122,10 @@ class StepEngine:
         saved = None if shuffled or not _is_next(step) else jobs.panes.saved(step)
         inputs = self._inputs(step, saved)
         records_in, emitted = sum(i.rows for i in inputs), emitted_count(inputs)
-        mode = self._mode_of(jobs, step, inputs, ratio * records_in + emitted, phases)
+        if shuffled:
+            mode = unprepared_mode(records_in)
+        else:
+            mode = self._mode_of(jobs, step, inputs, ratio * records_in + emitted, phases)
         if mode is not ExecutionMode.PREPARED and saved is not None:
             # A plan that is made anew knows of no panes.
             saved, inputs = None, self._inputs(step)
@@ -147,10 +151,11 @@ class StepEngine:
                     if saved is not None and (verified is None or verified.difference is None):
                         jobs.panes.keep(step, saved, result.table)
                 else:
-                    written, failed = jobs.run_anew(
-                        mode, inputs, target, phases,
-                        rows_expected=ratio * records_in + emitted, shuffled=shuffled,
-                    )  # fmt: skip
+                    with tried(self.session, shuffled):
+                        written, failed = jobs.run_anew(
+                            mode, inputs, target, phases,
+                            rows_expected=ratio * records_in + emitted, shuffled=shuffled,
+                        )  # fmt: skip
                 spark_jobs = group.count()
         made = self._written(written, failed, records_in, spark_jobs, phases, verified)
         if records_in and not (saved and saved.rows):

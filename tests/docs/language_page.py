@@ -19,9 +19,9 @@ from tests.docs.pages import DOCS
 PAGE = DOCS / "language.md"
 KINDS = (
     network.Network, network.Source, network.Filter, network.Map, network.Union,
-    network.Aggregate, network.Session, network.Join, network.Lookup, network.Resample,
-    network.Rank, network.Deduplicate, network.Running, network.Every, network.Function,
-    network.Output,
+    network.Aggregate, network.UserAggregate, network.Session, network.Join, network.Lookup,
+    network.Resample, network.Rank, network.Deduplicate, network.Running, network.Every,
+    network.Function, network.Output,
 )  # fmt: skip
 COLUMNS = {
     name: Column(name, type_)

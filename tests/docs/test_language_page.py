@@ -155,8 +155,15 @@ def test_the_example_compiles_to_the_columns_of_the_page(example: Network) -> No
         ("total", "decimal(20,2)"),
         ("kinds", "bigint"),
     ]
+    assert [(c.name, c.type) for c in checked.columns_of_output("pairs_of_trips")] == [
+        ("window_start", "timestamp"),
+        ("user", "string"),
+        ("trips", "bigint"),
+        ("two", "decimal(11,2)"),
+    ]
     assert {type(box).__name__ for box in example.boxes} == {kind.__name__ for kind in KINDS} - {
         "Network",
+        "UserAggregate",
         "Source",
         "Output",
     }
@@ -173,7 +180,7 @@ def test_the_join_and_lookup_of_the_example_give_each_trip_with_what_they_find_o
     fare is the newest at the start of three hours, his at that of two. The trip of no length is of
     no kind: the windows until its bucket ends have rows without trips.
     """
-    shown = ("refunds_of_trips", "levels_of_trips", "kinds", "fares_every_hour")
+    shown = ("refunds_of_trips", "levels_of_trips", "kinds", "fares_every_hour", "pairs_of_trips")
     inputs = {}
     for name, lines in (
         ("trips", ["at_ms,user,km,fee", "0,ann,5,2.00", "60000,ben,30,9.00", "1260000,zoe,0,0.00"]),
@@ -192,6 +199,9 @@ def test_the_join_and_lookup_of_the_example_give_each_trip_with_what_they_find_o
     assert (export / "levels_of_trips.csv").read_text().splitlines() == [
         "user,fee,level", "ann,1.00,silver", "ben,9.00,",
     ]  # fmt: skip
+    assert [
+        line.partition(",")[2] for line in (export / "pairs_of_trips.csv").read_text().splitlines()
+    ] == ["user,trips,two", "ann,1,1.00", "ben,1,9.00"]  # fmt: skip
     header, *kinds = (export / "kinds.csv").read_text().splitlines()
     assert header == "window_start,kind,trips,fees,max_km"
     assert [(line[14:16], *line.split(",")[1:]) for line in kinds] == [

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
 from medusa_core.errors import Refused
+from medusa_core.network import Aggregate
+from medusa_core.plans import Plan
+from medusa_core.user_aggregates import value_of
+from pipelines.homes.network_files import keep_file, kept_file, network_of_plan
 from pipelines.language.check import check_network
 from pipelines.language.load import SHIPPED, function_sources, load_network
 
@@ -143,6 +148,65 @@ def test_what_a_function_box_means_is_its_source_and_all_it_remembers(tmp_path: 
 def test_a_function_that_remembers_what_no_plan_can_hold_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"function f of network mine remembers 'LIMIT', a range"):
         source_of(tmp_path, limit="range(3)")
+
+
+WITH_AGGREGATE = """
+from medusa_core.network import Aggregate, Network, Output, Source, UserAggregate
+
+LEAST = {least}
+
+
+def largest(*numbers):
+    return (max((n for n in numbers if n is not None), default=LEAST),)
+
+
+top = UserAggregate(
+    name="top", takes=("int",), state=("int",), gives="int", init=largest,
+    add=lambda state, n: largest(*state, n), merge=lambda one, other: largest(*one, *other),
+    result=lambda state: state[0],
+)
+network = Network(
+    name="small",
+    sources=(Source(name="s", columns={{"at_us": "bigint", "n": "int"}}, time="at_us"),),
+    boxes=(Aggregate(name="tops", input="s", size="10s", columns={{"n": "top(n)"}},
+                     aggregates=(top,)),),
+    outputs=(Output(name="counted", input="tops"),),
+)
+"""
+
+
+def test_what_an_aggregate_function_means_is_the_text_of_its_functions_and_what_they_use(
+    tmp_path: Path,
+) -> None:
+    found = []
+    for least in (0, 0, 1):
+        file = tmp_path / "own.py"
+        file.write_text(WITH_AGGREGATE.format(least=least))
+        found.append(function_sources(load_network(str(file))))
+    assert found[0] == found[1] != found[2]
+    assert list(found[0]) == ["tops.top"]
+    assert "default=LEAST" in found[0]["tops.top"]
+
+
+def test_a_deployed_network_with_an_aggregate_function_runs_from_the_file_that_was_kept(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(WITH_AGGREGATE.format(least=0))
+    network = load_network(str(file))
+    plan = Plan(
+        network=network, widths_us={}, function_sources=function_sources(network), engine={}
+    )
+    with pytest.raises(Refused, match="network small calls functions of its file and"):
+        network_of_plan(json.loads(plan.document), tmp_path)
+    keep_file(tmp_path, plan.id, file)
+    file.unlink()
+    (box,) = network_of_plan(json.loads(plan.document), tmp_path).boxes
+    assert isinstance(box, Aggregate)
+    assert value_of(box.aggregates[0], [(3,), (5,), (4,)]) == 5
+    kept_file(tmp_path, plan.id).write_text(WITH_AGGREGATE.format(least=1))
+    with pytest.raises(Refused, match="is not the network small that was deployed"):
+        network_of_plan(json.loads(plan.document), tmp_path)
 
 
 def test_networks_without_functions_have_no_sources() -> None:

@@ -15,11 +15,14 @@ from medusa_core.errors import Refused
 from pipelines.language.check import check_network
 from pipelines.language.load import load_network
 
-FILE = """from medusa_core.network import *
+FILE = """from dataclasses import replace
+from medusa_core.network import *
 TICKS = Source(name="ticks", time="ts_us", columns={
     "ts_us": "bigint", "symbol": "string", "price": "double", "size": "int"})
 QUOTES = Source(name="quotes", time="ts_us", columns={
     "ts_us": "bigint", "symbol": "string", "bid": "decimal(10,2)", "ask": "decimal(10,2)"})
+TOP = UserAggregate(name="top", takes=("int",), state=("int",), gives="int", init=lambda: (None,),
+    add=lambda state, n: (max(n, state[0] or n),), merge=max, result=lambda state: state[0])
 BIDS = Map(name="other", input="quotes", columns={"bid": "bid"})
 OUTPUTS = (Output(name="out", input="x"), Output(name="bids", input="other"))
 """
@@ -40,7 +43,7 @@ def test_a_mistake_is_refused_with_what_to_write(box: str, answer: str, tmp_path
     with pytest.raises(Refused) as refused:
         check_network(load_network(str(file)))
     place, _, sentence = answer.partition(": ")
-    expected = f"{file}, line 8: {sentence}" if place == "@" else sentence
+    expected = f"{file}, line 11: {sentence}" if place == "@" else sentence
     assert str(refused.value) == expected
 
 
