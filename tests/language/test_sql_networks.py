@@ -14,6 +14,7 @@ from medusa_core.network import (
     Aggregate,
     Box,
     Deduplicate,
+    Every,
     Filter,
     Join,
     Lookup,
@@ -22,6 +23,7 @@ from medusa_core.network import (
     Output,
     Rank,
     Resample,
+    Running,
     Session,
     Source,
     Union,
@@ -721,3 +723,99 @@ def test_other_first_rows_by_event_time_are_a_rank_without_an_order(
     (box,) = ranked(over, table, where)
     assert isinstance(box, Rank)
     assert box.order == ()
+
+
+OVER = "OVER (PARTITION BY window_start, symbol ORDER BY stime ROWS UNBOUNDED PRECEDING)"
+
+
+@pytest.mark.parametrize(
+    "over",
+    [
+        OVER,
+        "OVER (PARTITION BY symbol, window_start ORDER BY t.ts_us ROWS UNBOUNDED PRECEDING)",
+        OVER.replace("UNBOUNDED PRECEDING", "BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"),
+    ],
+)
+def test_an_aggregate_function_over_the_rows_up_to_each_one_is_a_running(over: str) -> None:
+    running, mapped = boxes_of(
+        f"CREATE STREAM x AS SELECT symbol, sum(t.size) {over} AS total, "
+        f"price - max(price) FILTER (WHERE size > 1) {over} AS below "
+        "FROM TUMBLE(TABLE ticks, INTERVAL '1' DAY) AS t"
+    )
+    assert running == Running(
+        name="x_running", input="ticks", by=("symbol",), within="1d",
+        columns={"total": "sum(size)", "max_1": "max(price) FILTER (WHERE size > 1)"},
+    )  # fmt: skip
+    assert mapped == Map(
+        name="x", input="x_running",
+        columns={"symbol": "symbol", "total": "total", "below": "price - max_1"},
+    )  # fmt: skip
+
+
+def test_a_running_with_all_columns_needs_no_map_and_where_is_a_filter_before_it() -> None:
+    filtered, running = boxes_of(
+        f"CREATE STREAM x AS SELECT *, sum(size) {OVER} AS total "
+        "FROM TUMBLE(TABLE ticks, INTERVAL '1' DAY) WHERE price > 0"
+    )
+    assert filtered == Filter(name="x_where", input="ticks", cases={"yes": "price > 0"})
+    assert running == Running(
+        name="x", input="x_where", by=("symbol",), within="1d", columns={"total": "sum(size)"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("table", "by"),
+    [
+        ("ticks PARTITION BY symbol, 3, INTERVAL '1' HOUR", ("symbol",)),
+        ("ticks PARTITION BY (symbol), DESCRIPTOR(ts_us), 3, '1h'", ("symbol",)),
+        ("ticks PARTITION BY symbol, size, 3, INTERVAL '1' HOUR", ("symbol", "size")),
+        ("ticks, 3, INTERVAL '1' HOUR", ()),
+    ],
+)
+def test_groups_of_so_many_rows_are_an_every(table: str, by: tuple[str, ...]) -> None:
+    listed = "".join(f"{name}, " for name in by)
+    (box,) = boxes_of(
+        f"CREATE STREAM x AS SELECT {listed}sum(size) AS total FROM EVERY(TABLE {table}) "
+        f"GROUP BY {listed}group_number"
+    )
+    assert box == Every(
+        name="x", input="ticks", by=by, n=3, within="1h", columns={"total": "sum(size)"}
+    )
+
+
+def test_conditions_on_the_key_and_over_groups_are_filters_around_an_every() -> None:
+    before, every, behind, mapped = boxes_of(
+        "CREATE STREAM x AS SELECT symbol, max(price) AS top "
+        "FROM EVERY(TABLE ticks PARTITION BY symbol, 3, INTERVAL '1' HOUR) WHERE symbol <> 'a' "
+        "GROUP BY group_number, symbol HAVING sum(size) > 5"
+    )
+    assert isinstance(every, Every)
+    assert isinstance(before, Filter)
+    assert isinstance(behind, Filter)
+    assert isinstance(mapped, Map)
+    assert (before.cases, behind.cases) == ({"yes": "symbol <> 'a'"}, {"yes": "sum_1 > 5"})
+
+
+@pytest.mark.parametrize(
+    ("clause", "keys"),
+    [
+        ("GROUP BY window_start EMIT EMPTY", {}),
+        (
+            (
+                "GROUP BY window_start, symbol, size EMIT EMPTY "
+                "FOR symbol IN ('a', 'b''c', NULL) AND size IN (1, -2)"
+            ),
+            {"symbol": ("a", "b'c", None), "size": (1, -2)},
+        ),
+    ],
+)
+def test_windows_without_records_have_rows_of_the_values_that_are_declared(
+    clause: str, keys: Mapping[str, tuple[object, ...]]
+) -> None:
+    names = "".join(f", {name}" for name in keys)
+    (box,) = boxes_of(
+        f"CREATE STREAM x AS SELECT window_start{names}, count(*) AS n "
+        f"FROM TUMBLE(TABLE ticks, INTERVAL '1' HOUR) {clause}"
+    )
+    assert isinstance(box, Aggregate)
+    assert (box.empty, box.keys) == ("emit", keys)

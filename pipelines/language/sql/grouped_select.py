@@ -1,4 +1,4 @@
-"""A SELECT over windows: an Aggregate or a Session, with what is computed before and behind it.
+"""A SELECT over windows: an Aggregate, a Session or an Every, and what is before and behind it.
 
 The expressions of a group that are no columns are columns of a Map before it. Each call of an
 aggregate function is a column of that box, and what is computed from them is a Map behind it.
@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import count
 
+from medusa_core.empty_windows import EMIT, SKIP, Key
 from medusa_core.errors import Refused
 from medusa_core.grid import parse_duration_us
-from medusa_core.network import Aggregate, Box, Session
+from medusa_core.network import Aggregate, Box, Every, Session
 from medusa_core.suggest import did_you_mean
+from pipelines.language.functions import AGGREGATES, REFUSED, SCALARS, SPECIAL
 from pipelines.language.sql.calls_in_select import aggregate_calls, with_columns
 from pipelines.language.sql.relations import (
     EVENT_TIME,
@@ -25,6 +27,7 @@ from pipelines.language.sql.relations import (
 )
 from pipelines.language.sql.scopes import Scope
 from pipelines.language.sql.sql_text import (
+    KEYWORDS,
     Token,
     Tokens,
     column_token,
@@ -33,21 +36,30 @@ from pipelines.language.sql.sql_text import (
     key_of,
     written,
 )
-from pipelines.language.sql.statements import Select, Subquery, Window, table_of
+from pipelines.language.sql.statements import (
+    END,
+    START,
+    EmptyWindows,
+    Select,
+    Subquery,
+    Window,
+    table_of,
+)
 
-START, END = "window_start", "window_end"
+FUNCTIONS = frozenset((*AGGREGATES, *SCALARS, *SPECIAL, *REFUSED, "cast", "try_cast"))
+"""Every name that the language knows as that of a function."""
 
 
 def grouped_select(select: Select, window: Window, scope: Scope, made: BoxList) -> Relation:
     """The rows that a SELECT over windows gives; Refused with line and column."""
-    select, relation = _resolved(select, scope, made), scope.relation
+    select, relation = _resolved(select, window, scope, made), scope.relation
     check_time(window.time, relation, made)
     if select.where is not None:
         _check_where(select.where, window, relation, made)
         relation = filtered(made, relation, select.where, "where")
-    groups = _groups(select, relation, made)
-    _check_no_earlier_window(select, scope.relation, made)
-    if window.gap is not None:
+    groups = _groups(select, window, relation, made)
+    _check_no_earlier_window(select, window, scope.relation, made)
+    if window.gap is not None or window.n is not None:
         _check_keys(window, groups, relation, made)
     relation = _with_groups(groups, select, relation, made)
     grouped = _Grouped(made, relation, select, groups, window, size_us_of(window, made))
@@ -96,7 +108,11 @@ class _Grouped:
         for index, token in enumerate(rest):
             if not is_column_name(rest, index):
                 found.append(token)
-            elif token.name == END and self.window.gap is None:
+            elif token.name in self.window.own_columns and self.window.n is not None:
+                raise self.made.text.refused(
+                    token, f"{token.name} is for GROUP BY alone: a group of EVERY has no number"
+                )
+            elif token.name == END and END in self.window.own_columns and self.window.gap is None:
                 if self.size_us is None:
                     raise self.made.text.refused(
                         token,
@@ -105,9 +121,9 @@ class _Grouped:
                     )
                 found.append(window_end(token, self.size_us))
             elif token.name in self.relation.columns and token.name not in (
-                *self.groups, START, END,
+                *self.groups, *self.window.own_columns,
             ):  # fmt: skip
-                raise self._not_grouped(token)
+                raise self._not_grouped(token, rest[:index])
             else:
                 found.append(token)
         return found
@@ -145,8 +161,15 @@ class _Grouped:
                 return end, name
         return index + 1, None
 
-    def _not_grouped(self, token: Token) -> Refused:
+    def _not_grouped(self, token: Token, before: Tokens) -> Refused:
         """The error for a column that is neither grouped nor in an aggregate function."""
+        called = _called(before)
+        if called is not None and called.name not in FUNCTIONS:
+            return self.made.text.refused(
+                called,
+                f"{called.text} is not on the list of functions: a function of your own is called "
+                "by a network file of Python",
+            )
         hint = f"add it to GROUP BY, or write max({token.name})"
         for item in self.select.items:
             if item.name == token.name and aggregate_calls(item.tokens):
@@ -173,7 +196,13 @@ class _Grouped:
                 name=self.made.name_of("sessions"), input=self.relation.port, gap=window.gap,
                 length_max=window.size, by=tuple(self.groups), columns=values,
             )  # fmt: skip
+        elif window.n is not None:
+            box = Every(
+                name=self.made.name_of("groups"), input=self.relation.port, n=window.n,
+                within=window.size, by=tuple(self.groups), columns=values,
+            )  # fmt: skip
         else:
+            empty = self.select.empty
             box = Aggregate(
                 name=self.made.name_of("windows"),
                 input=self.relation.port,
@@ -183,13 +212,33 @@ class _Grouped:
                 zone=window.zone,
                 group_by=tuple(self.groups),
                 columns=values,
+                empty=SKIP if empty is None else EMIT,
+                keys={} if empty is None else self._keys_of(empty),
             )
         port = self.made.add(box, window.at, {n: call[0] for n, call in self.calls.items()})
         if window.gap is not None:
             return Relation(port=port, columns=(START, END, *self.groups, *self.calls))
+        if window.n is not None:
+            return Relation(port=port, columns=(*self.groups, *self.calls))
         columns = (START, *self.groups, *self.calls)
         own = None if window.zone is not None else (window.advance or window.size, window.size)
         return Relation(port=port, columns=columns, window=own)
+
+    def _keys_of(self, empty: EmptyWindows) -> dict[str, tuple[Key, ...]]:
+        """The values of each column of the group that EMIT EMPTY declares."""
+        text, found = self.made.text, {}
+        for column, values in empty.keys:
+            if column.name in found or column.name not in self.groups:
+                what = "twice" if column.name in found else "and is not a column of GROUP BY"
+                raise text.refused(column, f"{column.text} is in EMIT EMPTY {what}: remove it")
+            found[column.name] = values
+        for name in self.groups:
+            if name not in found:
+                raise text.refused(
+                    empty.at, f"which rows a window without records has follows from the values of "
+                    f"{name}: write EMIT EMPTY FOR {name} IN ('…', '…')"
+                )  # fmt: skip
+        return found
 
     def _column_of(self, call: Tokens) -> str:
         """The column of a call: what it is selected as, or a name that nothing has."""
@@ -197,7 +246,8 @@ class _Grouped:
             if key_of(known) == key_of(call):
                 return column_token(name, 0, 0).text
         names = [i.name for i in self.select.items if key_of(i.tokens) == key_of(call) and i.name]
-        free = [name for name in names if name not in (*self.groups, START, *self.calls)]
+        taken = (*self.groups, *self.window.own_columns[:1], *self.calls)
+        free = [name for name in names if name not in taken]
         name = free[0] if free else self._free(call[0].text.lower())
         self.calls[name] = call
         return column_token(name, 0, 0).text
@@ -206,6 +256,17 @@ class _Grouped:
         """A column name that nothing has, and that no expression of the SELECT names."""
         taken = {START, *self.groups, *self.calls, *self.relation.columns, *_words(self.select)}
         return _numbered(stem, taken)
+
+
+def _called(before: Tokens) -> Token | None:
+    """The name of the call in which the token behind these is; None if it is in none."""
+    depth = 0
+    for index in range(len(before) - 1, 0, -1):
+        depth += (before[index].text == ")") - (before[index].text == "(")
+        if depth < 0:
+            name = before[index - 1]
+            return name if name.kind == "word" and name.upper not in KEYWORDS else None
+    return None
 
 
 def window_end(at: Token, size_us: int) -> Token:
@@ -236,10 +297,16 @@ def _check_where(where: Tokens, window: Window, relation: Relation, made: BoxLis
     for index, token in enumerate(where):
         if not is_column_name(where, index):
             continue
-        if token.name in (START, END) and token.name not in relation.columns:
+        if token.name in window.own_columns and token.name not in relation.columns:
             raise made.text.refused(
                 token, f"{token.name} is not known before rows are grouped: write the condition in "
                 "HAVING"
+            )  # fmt: skip
+        if window.n is not None and token.name in relation.columns and token.name not in keys:
+            raise made.text.refused(
+                token, "WHERE chooses among rows of groups, which are those of all rows of the "
+                "table: write the condition in EVERY(TABLE (SELECT … WHERE …) …) for groups of the "
+                "rows with a condition, or FILTER (WHERE …) behind an aggregate function"
             )  # fmt: skip
         if window.gap is not None and token.name in relation.columns and token.name not in keys:
             table = table_of(window.table)
@@ -253,14 +320,16 @@ def _check_where(where: Tokens, window: Window, relation: Relation, made: BoxLis
             )  # fmt: skip
 
 
-def _check_no_earlier_window(select: Select, relation: Relation, made: BoxList) -> None:
+def _check_no_earlier_window(
+    select: Select, window: Window, relation: Relation, made: BoxList
+) -> None:
     """Refuse window_start and window_end of the rows that are read, where the new ones are meant
     elsewhere in the same SELECT."""
     parts = [*([select.where] if select.where is not None else [])]
     parts += [call for item in select.items for call in aggregate_calls(item.tokens)]
     parts += aggregate_calls(select.having or ())
     for token in (token for part in parts for token in part):
-        if token.name in (START, END) and token.name in relation.columns:
+        if token.name in window.own_columns and token.name in relation.columns:
             raise made.text.refused(
                 token,
                 f"{token.name} is a column of the table and of its windows: give the first another "
@@ -268,8 +337,9 @@ def _check_no_earlier_window(select: Select, relation: Relation, made: BoxList) 
             )
 
 
-def _resolved(select: Select, scope: Scope, made: BoxList) -> Select:
-    windowed = {table: {**own, START: START, END: END} for table, own in scope.tables.items()}
+def _resolved(select: Select, window: Window, scope: Scope, made: BoxList) -> Select:
+    also = {name: name for name in window.own_columns}
+    windowed = {table: {**own, **also} for table, own in scope.tables.items()}
     scope = replace(scope, tables=windowed)
 
     def plain(tokens: Tokens) -> Tokens:
@@ -307,17 +377,20 @@ def size_us_of(window: Window, made: BoxList) -> int | None:
         raise made.text.refused(window.at, str(error)) from None
 
 
-def _groups(select: Select, relation: Relation, made: BoxList) -> dict[str, Tokens]:
+def _groups(select: Select, window: Window, relation: Relation, made: BoxList) -> dict[str, Tokens]:
     """Column of a group -> its expression; `window_start` must be there and is not among them.
+
+    In EVERY that is `group_number`.
 
     A name is a column of the table if it has one, else what SELECT gives that name to. An
     expression gets a name that the table does not have, so that its columns stay what they are.
     """
+    first = window.own_columns[0]
     if select.group_by is None:
         raise made.text.refused(
             select.at,
-            "the rows of a window are grouped: write GROUP BY window_start, "
-            "and the columns of the group behind it",
+            f"the rows of {'a window' if window.n is None else 'EVERY'} are grouped: write GROUP "
+            f"BY {first}, and the columns of the group behind it",
         )
     selected = {item.name: item.tokens for item in select.items if item.name}
     found: dict[str, Tokens] = {}
@@ -327,7 +400,7 @@ def _groups(select: Select, relation: Relation, made: BoxList) -> dict[str, Toke
             raise made.text.refused(select.at, "a column of GROUP BY is empty: remove a comma")
         _check_group(tokens, made)
         is_name = len(tokens) == 1 and tokens[0].kind in ("word", "quoted")
-        if is_name and tokens[0].name in (START, END):
+        if is_name and tokens[0].name in window.own_columns:
             is_by_window = True
             continue
         expression = tokens
@@ -338,15 +411,15 @@ def _groups(select: Select, relation: Relation, made: BoxList) -> dict[str, Toke
             found[expression[0].name] = expression
             continue
         names = [n for n, given in selected.items() if key_of(given) == key_of(expression)]
-        taken = {START, END, *relation.columns, *found}
+        taken = {*window.own_columns, *relation.columns, *found}
         free = [name for name in names if name not in taken]
         name = free[0] if free else _numbered("group", taken | _words(select))
         found[name] = expression
     if not is_by_window:
         raise made.text.refused(
             select.group_by[0][0],
-            "windows are grouped by their start: write GROUP BY "
-            "window_start, and the columns of the group behind it",
+            f"{'windows are grouped by their start' if window.n is None else 'rows are grouped'}: "
+            f"write GROUP BY {first}, and the columns of the group behind it",
         )
     return found
 
@@ -354,13 +427,15 @@ def _groups(select: Select, relation: Relation, made: BoxList) -> dict[str, Toke
 def _check_keys(
     window: Window, groups: Mapping[str, Tokens], relation: Relation, made: BoxList
 ) -> None:
-    """The columns of PARTITION BY are those of GROUP BY: a session is one of these."""
+    """The columns of PARTITION BY are those of GROUP BY: a session or group is one of these."""
+    function = "SESSION" if window.n is None else "EVERY"
+    what = "sessions" if window.n is None else "groups"
     names = [key.name for key in window.keys]
     for tokens in groups.values():
         if len(tokens) > 1:
             raise made.text.refused(
                 tokens[0],
-                "sessions are those of columns: give an expression a name in a view, and write the "
+                f"{what} are those of columns: give an expression a name in a view, and write the "
                 "name in PARTITION BY and in GROUP BY",
             )
     for key in window.keys:
@@ -372,14 +447,14 @@ def _check_keys(
             raise made.text.refused(
                 key,
                 f"{key.name} is in PARTITION BY and not in GROUP BY: write GROUP BY "
-                f"{', '.join((START, END, *names))}",
+                f"{', '.join((*window.own_columns, *names))}",
             )
     for name, tokens in groups.items():
         if name not in names:
             raise made.text.refused(
                 tokens[0],
-                f"{name} is in GROUP BY and not in PARTITION BY: write SESSION(TABLE … PARTITION BY"
-                f" {', '.join((*names, name))}, …), or max({name}) in SELECT",
+                f"{name} is in GROUP BY and not in PARTITION BY: write {function}(TABLE … "
+                f"PARTITION BY {', '.join((*names, name))}, …), or max({name}) in SELECT",
             )
 
 

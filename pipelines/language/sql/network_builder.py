@@ -4,6 +4,8 @@
     SELECT with expressions or names       a Map
     TUMBLE or HOP, with GROUP BY           an Aggregate; HAVING is a Filter behind it
     SESSION, with GROUP BY                 a Session, with the same
+    EVERY, with GROUP BY                   an Every, with the same
+    SUM(…) OVER, in TUMBLE                 a Running
     UNION ALL                              a Union
     ROW_NUMBER, with a limit outside       a Rank, or a Deduplicate
     RESAMPLE                               a Resample
@@ -38,6 +40,7 @@ from pipelines.language.sql.joined_tables import joined
 from pipelines.language.sql.plain_select import plain_select
 from pipelines.language.sql.ranked_select import check_no_over, ranked_query, ranked_select
 from pipelines.language.sql.relations import BoxList, Relation, renamed
+from pipelines.language.sql.running_select import has_running, running_select
 from pipelines.language.sql.scopes import Scope, scope_of
 from pipelines.language.sql.sql_text import SqlText, Token
 from pipelines.language.sql.statements import (
@@ -166,8 +169,17 @@ class _Parts:
     def _part(self, part: Select | Query, known: Mapping[str, Relation], made: BoxList) -> Relation:
         if isinstance(part, Query):
             return self._query(part, known, made)
-        check_no_over(self.text, part)
         table = part.table
+        if part.empty is not None and not (
+            isinstance(table, Window) and table.gap is None and table.n is None and part.group_by
+        ):
+            raise self.text.refused(
+                part.empty.at, "windows that are grouped can have rows without records: write "
+                "EMIT EMPTY in a SELECT with FROM TUMBLE(…) or HOP(…) and GROUP BY"
+            )  # fmt: skip
+        if isinstance(table, Window) and has_running(part):
+            return running_select(part, table, self._scope(table, known, made), made)
+        check_no_over(self.text, part)
         ranked = ranked_query(self.text, table)
         if ranked is not None:
             assert isinstance(table, Subquery)

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from medusa_core.empty_windows import Key
 from medusa_core.errors import Refused
 from medusa_core.resamples import PREVIOUS
 from medusa_core.suggest import did_you_mean
 from pipelines.language.sql.intervals import duration_of, period_of, size_of
 from pipelines.language.sql.sql_text import Token, Tokens, divided, written
 from pipelines.language.sql.statements import (
+    EmptyWindows,
     Item,
     JoinedTables,
     NamedTable,
@@ -38,8 +40,8 @@ JOINS = (
 )
 """How SQL writes the kinds of a Join box."""
 
-WINDOWS = ("TUMBLE", "HOP", "SESSION")
-"""The table functions that give windows."""
+WINDOWS = ("TUMBLE", "HOP", "SESSION", "EVERY")
+"""The table functions whose rows are grouped."""
 
 NO_ALIAS = ("FOR", "CREATE", "SELECT", "ON", "USING", "WITH", "VALUES")
 """What begins something else where the second name of a table may stand."""
@@ -106,13 +108,51 @@ class QueryParser(TokenCursor):
             group_by = tuple(divided(self.until(*CLAUSES)))
         if self.took("HAVING"):
             having = self.until(*CLAUSES)
+        empty = self.empty_windows()
         for clause, tokens in (("WHERE", where), ("HAVING", having)):
             if tokens is not None and not tokens:
                 raise self.text.refused(at, f"{clause} of this SELECT has no condition: write one")
         for tokens in (*(item.tokens for item in items), *(group_by or ()), where, having):
             self.check_no_query(tokens or ())
         return Select(
-            at=at, items=items, table=table, where=where, group_by=group_by, having=having
+            at=at, items=items, table=table, where=where, group_by=group_by, having=having,
+            empty=empty,
+        )  # fmt: skip
+
+    def empty_windows(self) -> EmptyWindows | None:
+        """EMIT EMPTY, and the values that FOR declares for each column of the group."""
+        at = self.token
+        if at is None or not self.took("EMIT", "EMPTY"):
+            return None
+        keys = []
+        if self.took("FOR"):
+            while True:
+                column = self.name("a column of GROUP BY")
+                self.expect("IN")
+                values = divided(self.inside("IN"))
+                keys.append((column, tuple(self.literal(part, column) for part in values)))
+                if not self.took("AND"):
+                    break
+        return EmptyWindows(at=at, keys=tuple(keys))
+
+    def literal(self, tokens: Tokens, column: Token) -> Key:
+        """A value of a column that is written out."""
+        words = [token.upper for token in tokens]
+        known: dict[str, Key] = {"NULL": None, "TRUE": True, "FALSE": False}
+        if len(words) == 1 and words[0] in known:
+            return known[words[0]]
+        if len(tokens) == 1 and tokens[0].kind == "string":
+            text = tokens[0].text
+            if text.startswith("'") and "\\" not in text:
+                return text[1:-1].replace("''", "'")
+        sign = -1 if words[:1] == ["-"] else 1
+        number = tokens[1:] if sign < 0 else tokens
+        if len(number) == 1 and number[0].text.isdecimal():
+            return sign * int(number[0].text)
+        raise self.text.refused(
+            tokens[0] if tokens else column,
+            f"the values of {column.text} are written out: 'a text', a whole number, TRUE, FALSE "
+            "or NULL",
         )
 
     def check_no_query(self, tokens: Tokens) -> None:
@@ -255,6 +295,12 @@ class QueryParser(TokenCursor):
         self.index = end
         has_time = bool(rest and rest[0] and rest[0][0].upper == "DESCRIPTOR")
         time = self.descriptor(rest.pop(0)) if has_time else None
+        if kind == "EVERY":
+            n, size = self.count_and_span(rest, at, table, keys)
+            return Window(
+                at=at, table=table, time=time, size=size, advance=None, zone=None, n=n, keys=keys,
+                alias=None,
+            )  # fmt: skip
         if kind == "SESSION":
             gap, size = self.session_lengths(rest, at, table, keys)
             return Window(
@@ -287,7 +333,7 @@ class QueryParser(TokenCursor):
         at = self.token
         if at is None or not self.took("PARTITION", "BY"):
             return ()
-        if kind != "SESSION":
+        if kind not in ("SESSION", "EVERY"):
             raise self.text.refused(
                 at, f"{kind} has no PARTITION BY: write the columns of a group in GROUP BY, behind "
                 "window_start"
@@ -305,10 +351,25 @@ class QueryParser(TokenCursor):
         for tokens in found:
             if not tokens or not _is_column(tokens):
                 raise self.text.refused(
-                    tokens[0] if tokens else at, "sessions are those of columns: write PARTITION BY"
-                    " and their names, and compute an expression in a view"
+                    tokens[0] if tokens else at,
+                    f"{'sessions' if kind == 'SESSION' else 'groups'} are those of columns: write "
+                    "PARTITION BY and their names, and compute an expression in a view"
                 )  # fmt: skip
         return tuple(tokens[-1] for tokens in found)
+
+    def count_and_span(
+        self, rest: Sequence[Tokens], at: Token, table: NamedTable | Subquery, keys: Tokens
+    ) -> tuple[int, str]:
+        """How many rows are a group of EVERY, and the length of the spans that begin with one."""
+        if len(rest) == 2 and len(rest[0]) == 1 and rest[0][0].text.isdecimal():
+            return int(rest[0][0].text), duration_of(self.text, rest[1], at)
+        of_keys = f" PARTITION BY {', '.join(key.text for key in keys)}" if keys else ""
+        raise self.text.refused(
+            at,
+            "EVERY needs how many rows are a group, and the length of the spans at whose start a "
+            f"new group begins: write EVERY(TABLE {table_of(table)}{of_keys}, 10, INTERVAL '1' "
+            "DAY)",
+        )
 
     def session_lengths(
         self, rest: Sequence[Tokens], at: Token, table: NamedTable | Subquery, keys: Tokens

@@ -19,7 +19,7 @@ from medusa_core.deduplication import Deduplicate
 from medusa_core.network import Rank
 from medusa_core.suggest import did_you_mean
 from pipelines.language.sql.calls_in_select import aggregate_calls
-from pipelines.language.sql.grouped_select import END, START, check_time, size_us_of, window_end
+from pipelines.language.sql.grouped_select import check_time, size_us_of, window_end
 from pipelines.language.sql.joined_tables import conjuncts, without_brackets
 from pipelines.language.sql.relations import (
     EVENT_TIME,
@@ -40,13 +40,24 @@ from pipelines.language.sql.sql_text import (
     is_column_name,
     written,
 )
-from pipelines.language.sql.statements import Item, Select, Subquery, Table, Window, table_of
+from pipelines.language.sql.statements import (
+    END,
+    START,
+    Item,
+    Select,
+    Subquery,
+    Table,
+    Window,
+    table_of,
+)
 
 OVER = (
     "SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start ORDER BY {column} DESC) AS rank FROM "
     "{table}"
 )
 
+FRAME = "OVER (PARTITION BY window_start ORDER BY stime ROWS UNBOUNDED PRECEDING)"
+"""How a Running is written."""
 
 NOT_OF_FIRST = (
     "the first record of each key keeps its own event time, so it has no {}: select columns of the "
@@ -82,7 +93,7 @@ def ranked_query(text: SqlText, table: Table) -> tuple[Select, Ranking] | None:
 
 
 def check_no_over(text: SqlText, select: Select) -> None:
-    """Refuse functions OVER a window that are no ranking with a limit outside."""
+    """Refuse functions OVER a window that are no ranking with a limit outside and no Running."""
     parts = [item.tokens for item in select.items]
     parts += [tokens for tokens in (select.where, select.having) if tokens is not None]
     for tokens in parts:
@@ -94,7 +105,7 @@ def check_no_over(text: SqlText, select: Select) -> None:
             if aggregate_calls(tokens):
                 advice = (
                     "write FROM TUMBLE(…) and GROUP BY window_start, or for the value up to each "
-                    "row a Running in a network file of Python"
+                    f"row FROM TUMBLE(…) with {FRAME}"
                 )
             raise text.refused(
                 tokens[0], f"{tokens[0].text} OVER (…) is computed over a whole stream: {advice}"
@@ -190,7 +201,7 @@ class _Ranked:
         text, window = self.made.text, self.window
         if window is not None:
             check_time(window.time, relation, self.made)
-            if window.gap is not None:
+            if window.gap is not None or window.n is not None:
                 raise text.refused(
                     window.at, "rows are ranked in windows of a fixed length: write TUMBLE or HOP"
                 )

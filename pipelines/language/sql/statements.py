@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from medusa_core.empty_windows import Key
 from pipelines.language.sql.sql_text import Token, Tokens
+
+START, END = "window_start", "window_end"
+GROUP = "group_number"
+"""The column of EVERY, by which its rows are grouped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +40,7 @@ class Window:
     `size` and `advance` are durations as a network file has them, or `size` is a calendar period of
     `zone`, which is the last argument of TUMBLE then; `time` is the DESCRIPTOR. SESSION has a `gap`
     and the columns of PARTITION BY as `keys`; its `size` is the greatest length of a session.
+    EVERY has these keys too, and `n`, how many rows are a group; its `size` is that of a span.
     """
 
     at: Token
@@ -46,6 +52,12 @@ class Window:
     alias: str | None
     gap: str | None = None
     keys: tuple[Token, ...] = ()
+    n: int | None = None
+
+    @property
+    def own_columns(self) -> tuple[str, ...]:
+        """The columns by which its rows are grouped."""
+        return (START, END) if self.n is None else (GROUP,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +108,14 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EmptyWindows:
+    """`EMIT EMPTY FOR kind IN ('long', 'short')`: the values that have rows without records."""
+
+    at: Token
+    keys: tuple[tuple[Token, tuple[Key, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Select:
     """A SELECT; clauses that are not there are None."""
 
@@ -105,6 +125,7 @@ class Select:
     where: Tokens | None
     group_by: tuple[Tokens, ...] | None
     having: Tokens | None
+    empty: EmptyWindows | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
