@@ -48,9 +48,9 @@ class BatchReader(DataSourceReader):
             segments = _segments(seen, line, part, options)
             if not options.with_tentative:
                 part, segments = _stable(line, segments, part, options)
-            return (
-                [] if part is None else [*partitions_of(line.home, line.width_us, segments, part)]
-            )
+            if part is None:
+                return []
+            return [*partitions_of(line.home, line.width_us, segments, part, line.revisions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition."""

@@ -5,6 +5,8 @@ SELECT h.incarnation::text AS incarnation, s.width_us, s.columns, p.participant,
     p.last_version, p.origin_us, p.boundary_us, p.end_us, p.trimmed_us, p.generation,
     (SELECT json_agg(json_build_array(r.generation, r.from_us)) FROM medusa.recall AS r
      WHERE r.line_id = p.line_id) AS recalls,
+    (SELECT json_agg(json_build_array(r.version, r.generation)) FROM medusa.recall AS r
+     WHERE r.line_id = p.line_id AND r.ranges IS NOT NULL) AS revisions,
     tentative.from_us AS tentative_us
 FROM medusa.home AS h
 CROSS JOIN medusa.stream AS s

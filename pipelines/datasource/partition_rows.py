@@ -19,13 +19,13 @@ from medusa_core.grid import Range
 from medusa_core.segments import SegmentFile
 from pipelines.datasource.home_access import storage_here
 from pipelines.datasource.partitions import BucketRange, FilePart, FilesPartition
-from pipelines.datasource.spark_columns import MISSING, STABILITY
+from pipelines.datasource.spark_columns import MISSING, REVISION, STABILITY
 from pipelines.storage.arrow_schema import BUCKET, STIME
 from pipelines.storage.segment_files import read_checked, rows_of
 from pipelines.storage.stable_rows import EVENT_TIME
 
 ROWS_PER_BATCH = 32_768
-_MARKS = (STABILITY, MISSING)
+_MARKS = (STABILITY, MISSING, REVISION)
 
 
 def read_partition(partition: FilesPartition, schema: StructType) -> Iterator[pa.RecordBatch]:
@@ -94,6 +94,8 @@ def _of_partition(batch: pa.RecordBatch, marks: BucketRange, schema: pa.Schema) 
             values = batch[STIME].cast(field.type)
         elif field.name == STABILITY:
             values = pa.repeat(pa.scalar(marks.stability.value, field.type), rows)
+        elif field.name == REVISION:
+            values = pa.repeat(pa.scalar(marks.revision, field.type), rows)
         elif field.name == MISSING:
             values = pa.repeat(pa.scalar(list(marks.missing), field.type), rows)
         else:

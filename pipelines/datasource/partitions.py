@@ -6,15 +6,15 @@ several segments, and hold rows of others; a partition names the ranges that it 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from heapq import heapify, heapreplace
 
 from pyspark.sql.datasource import InputPartition
 
 from medusa_core.errors import Unavailable
 from medusa_core.grid import Range
-from medusa_core.names import Participant, StreamName
+from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Segment, SegmentFile, Stability
 from pipelines.storage.stable_rows import stable_through_us
 
@@ -32,6 +32,13 @@ class BucketRange:
     range: Range
     stability: Stability
     missing: tuple[StreamName, ...]
+    revision: int | None = None
+    """The generation that the revision began which made the rows; None for all others."""
+
+    @property
+    def marks(self) -> tuple[object, ...]:
+        """All of it but the range."""
+        return self.stability, self.missing, self.revision
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +62,16 @@ class FilesPartition(InputPartition):
 
 
 def partitions_of(
-    home: Participant, width_us: int, segments: Sequence[Segment], part: Range
+    home: Participant,
+    width_us: int,
+    segments: Sequence[Segment],
+    part: Range,
+    revisions: Mapping[Version, int] | None = None,
 ) -> list[FilesPartition]:
     """The rows of segments with event time in `part`, spread over partitions.
 
-    `width_us` is that of the stream's buckets.
+    `width_us` is that of the stream's buckets; `revisions` are those of the stream, if the rows are
+    marked with them.
     """
     ranges: dict[SegmentFile, list[BucketRange]] = {}
     for segment in segments:
@@ -67,7 +79,12 @@ def partitions_of(
             continue
         for file in segment.files:
             ranges.setdefault(file, []).append(
-                BucketRange(segment.range, segment.stability, segment.missing)
+                BucketRange(
+                    segment.range,
+                    segment.stability,
+                    segment.missing,
+                    (revisions or {}).get(segment.version),
+                )
             )
     parts = [FilePart(file, tuple(_joined(of))) for file, of in ranges.items()]
     return [FilesPartition(home, part, files) for files in _spread(parts)]
@@ -87,10 +104,9 @@ def _joined(of: Iterable[BucketRange]) -> Iterable[BucketRange]:
     """Neighbours with the same marks as one: a file may serve thousands of segments."""
     last: BucketRange | None = None
     for ranges in sorted(of, key=lambda w: w.range):
-        if last is not None and ranges.range.from_us == last.range.to_us and (
-            (ranges.stability, ranges.missing) == (last.stability, last.missing)
-        ):  # fmt: skip
-            last = BucketRange(last.range.hull(ranges.range), last.stability, last.missing)
+        is_next = last is not None and ranges.range.from_us == last.range.to_us
+        if last is not None and is_next and ranges.marks == last.marks:
+            last = replace(last, range=last.range.hull(ranges.range))
             continue
         if last is not None:
             yield last

@@ -28,9 +28,10 @@ from medusa_core.suggest import did_you_mean
 from pipelines.datasource.stream_snapshot import StreamSnapshot
 from pipelines.storage.stable_rows import EVENT_TIME
 
-STABILITY, MISSING = "_stability", "_missing"
-"""The marks of a row where tentative ones are read too: what its segment promises, and the names of
-the inputs that were not there. No declared column has a name like these."""
+STABILITY, MISSING, REVISION = "_stability", "_missing", "_revision"
+"""The marks of a row where tentative ones are read too: what its segment promises, the names of the
+inputs that were not there, and the generation of the revision that made it, if one did. No declared
+column has a name like these."""
 
 _TYPES: dict[str, DataType] = {
     "boolean": BooleanType(),
@@ -52,6 +53,7 @@ def schema_of(line: StreamSnapshot, *, with_marks: bool) -> StructType:
         fields += [
             StructField(STABILITY, StringType()),
             StructField(MISSING, ArrayType(StringType())),
+            StructField(REVISION, LongType()),
         ]
     return StructType(fields)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -30,6 +30,7 @@ class StreamSnapshot:
     `stable_through_us` ends what is final without a hole from the origin on, and so does
     `final_through_us`, which is the end of time where the stream has ended and all of it is final.
     Of what lies before `trimmed_us` nothing need be there. `recalls`: generation, from when on.
+    `revisions`: of each version that revised the line, the generation that it began.
     """
 
     stream: StreamName
@@ -45,9 +46,10 @@ class StreamSnapshot:
     trimmed_us: int | None
     generation: int = 1
     recalls: tuple[tuple[int, int], ...] = ()
+    revisions: Mapping[Version, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        freeze(self, "columns")
+        freeze(self, "columns", "revisions")
 
     @property
     def kept_from_us(self) -> int | None:
@@ -125,6 +127,7 @@ def _stream_snapshot(stream: StreamName, home: Participant, row: Row) -> StreamS
         trimmed_us=row["trimmed_us"],
         generation=row["generation"] or 1,
         recalls=tuple((generation, from_us) for generation, from_us in row["recalls"] or ()),
+        revisions={Version(version): generation for version, generation in row["revisions"] or ()},
     )
 
 
