@@ -1,11 +1,12 @@
 """What a network costs before it has run: CPU per record, by the kinds of its boxes.
 
 The coefficients were measured by `python -m bench boxes`, in steps of 250,000 records of three
-columns, to about 0.1 us; that of a Filter is below what can be seen. That of a Running was measured
-next to that of a Rank on a busy machine, as 0.8 of it; those of a Session and an Every are guesses.
-They say which box is dear and what the order of magnitude is, not what a machine takes:
-expressions, keys, columns and the size of steps all count. What a fragment costs once it runs is
-metered (`medusa status`).
+columns, to about 0.1 us; that of a Filter is below what can be seen. Those of a Session, an Every,
+a Running and a Deduplicate were measured on a busy machine, in one run with the others: a Map, an
+Aggregate, a Lookup and a Join took 1.0 to 1.1 of their coefficients there, a Rank 1.3 and sliding
+windows 3.1. So they are known to about a fifth, that of a Session less well. They say which box is
+dear and what the order of magnitude is, not what a machine takes: expressions, keys, columns and
+the size of steps all count. What a fragment costs once it runs is metered (`medusa status`).
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ COEFFICIENTS_US: Mapping[str, float] = {
     "aggregate": 0.3,
     "distinct": 0.85,
     "sliding": 1.2,
-    "session": 3.0,
+    "session": 15.0,
     "join": 3.9,
     "lookup": 0.45,
     "resample": 5.8,
     "rank": 2.7,
-    "deduplicate": 0.2,
+    "deduplicate": 0.3,
     "running": 2.2,
-    "every": 2.7,
+    "every": 3.2,
 }
 """Kind of box -> microseconds of CPU for each record that it reads."""
 
