@@ -81,7 +81,7 @@ def _is_declared(transaction: Transaction, stream: StreamName) -> bool:
     mine = [row for row in log if row.fragment == landing_fragment(stream)]
     newest = max(mine, key=lambda row: row.epoch, default=None)
     deployed = None if newest is None else transaction.get(tables.PLANS, newest.plan)
-    if deployed is None:
+    if newest is None or deployed is None:
         return False
     document = parse_json(deployed[1], f"plan {newest.plan}", "deploy the network again")
     network = document.get("network", {})
