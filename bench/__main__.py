@@ -3,7 +3,7 @@
     python -m bench [--quick] [--only steps|growth] [--json FILE]
     python -m bench soak|recovery|backlog|long-replay|sliding|streams|quality|panes|dpc|metering
                     |market|headroom|exchange|boxes|nexmark
-                    |links|revisions [--help]
+                    |links|revisions|state [--help]
 
 Exit code 0 also where a promise is missed: a busy machine is not a fault. 1 where results differ.
 """
@@ -117,6 +117,7 @@ MEASUREMENTS = (
     "nexmark",
     "links",
     "revisions",
+    "state",
 )
 """What is measured apart from the comparisons, each by a module of its own."""
 

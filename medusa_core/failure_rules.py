@@ -57,6 +57,8 @@ from medusa_core.network import (
     inputs_of,
 )
 
+_SHORTEST = Range(0, 1)
+
 
 @dataclass(frozen=True, slots=True)
 class Route:
@@ -99,6 +101,15 @@ class FailureRule:
             for end_us in (part.from_us, part.to_us)
         )
         return Range(from_us, to_us) if from_us < to_us else None
+
+    @property
+    def is_at_once(self) -> bool:
+        """Whether a failed row is reported by the step whose range holds it, whatever the range.
+
+        It is where an output needs rows when they come. One behind windows needs them when a window
+        ends, and windows that slide by more than 1 us do not end at both of two times 1 us apart.
+        """
+        return self.positions(_SHORTEST) == _SHORTEST
 
     def output_at(self, position_us: int) -> StreamName:
         """The output that first needs a failed row; a step without this output reports none."""

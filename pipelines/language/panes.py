@@ -132,7 +132,7 @@ def in_two(checked: CheckedNetwork, box: Aggregate, *, splits: bool = False) -> 
     if any(c.record_error or c.tolerance_only for _, c in aggregate.columns):
         raise NoPanes
     columns = {c.name: c for c in checked.columns[network.port(box.input, box.name)]}
-    fold = _Fold(columns, box.group_by, splits)
+    fold = Fold(columns, box.group_by, splits)
     folded = {name: fold.expression(text) for name, text in box.columns.items()}
     panes = Aggregate(
         name=free_name(f"{box.name}_panes", {p.name for p in (*network.sources, *network.boxes)}),
@@ -162,8 +162,11 @@ def free_name(proposed: str, taken: Collection[str]) -> str:
 
 
 @dataclass
-class _Fold:
-    """Aggregate expressions over records as partial ones over a pane, and folds of these."""
+class Fold:
+    """Aggregate expressions over records as partial ones over a pane, and folds of these.
+
+    `functions` are the aggregate functions that fold each partial value.
+    """
 
     columns: Mapping[str, Column]
     group_by: tuple[str, ...]
@@ -172,6 +175,7 @@ class _Fold:
     of_record: dict[str, str] = field(default_factory=dict)
     distinct: str | None = None
     totals: set[str] = field(default_factory=set)
+    functions: dict[str, str] = field(default_factory=dict)
 
     def expression(self, text: str) -> str:
         """The expression over panes; NoPanes if there is none that gives the very same."""
@@ -193,12 +197,12 @@ class _Fold:
         if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
             return self._count_distinct(name, arguments[0], whole)
         if name in _COUNTS:
-            return _over("sum", self._counted(whole, _counts(name, arguments)))
+            return self._over("sum", self._counted(whole, _counts(name, arguments)))
         if len(arguments) != 1 or any(isinstance(a, exp.IgnoreNulls) for a in arguments):
             raise NoPanes
         if name in _SAME:
             value = _as_text(arguments[0])
-            return _over(_SAME[name], self._partial(_as_text(whole), _if(whole, value)))
+            return self._over(_SAME[name], self._partial(_as_text(whole), _if(whole, value)))
         if name not in ("sum", *_AVERAGES):
             raise NoPanes
         type_ = self._type(arguments[0])
@@ -209,9 +213,11 @@ class _Fold:
         value = f"cast({_as_text(arguments[0])} as bigint)"
         total = self._partial(_as_text(_instead(whole, call, "sum")), _if(whole, value))
         self.totals.add(total)
+        folded = self._over("sum", total)
         if name == "sum":
-            return _over("sum", total)
+            return folded
         number = self._counted(_instead(whole, call, "count"), _counts("count", arguments))
+        self.functions[number] = "sum"
         return parse(f"try_divide(cast(sum({total}) as double), cast(sum({number}) as double))",
                      "pane")  # fmt: skip
 
@@ -235,6 +241,7 @@ class _Fold:
         if name == "sum":
             return parse(f"{upper} * 4294967296 + {lower}", "pane")
         number = self._counted(_instead(whole, call, "count"), _counts("count", call.expressions))
+        self.functions[number] = "sum"
         total = f"cast({upper} as double) * 4294967296.0D + cast({lower} as double)"
         return parse(f"try_divide({total}, cast(sum({number}) as double))", "pane")
 
@@ -245,6 +252,7 @@ class _Fold:
             only = f" filter (where {_as_text(whole.expression.this)})"
         name = self._partial(f"sum({value}){only}", _if(whole, of_record))
         self.totals.add(name)
+        self.functions[name] = "sum"
         return name
 
     def _count_distinct(self, name: str, distinct: exp.Distinct, whole: exp.Expr) -> exp.Expr:
@@ -276,6 +284,11 @@ class _Fold:
         self.partials[name], self.of_record[name] = text, of_record
         return name
 
+    def _over(self, function: str, column: str) -> exp.Expr:
+        """The fold of a pane's column, by this function."""
+        self.functions[column] = function
+        return exp.Anonymous(this=function, expressions=[exp.column(column)])
+
     def _type(self, argument: exp.Expr) -> str:
         return compile_expression(_as_text(argument), self.columns, where="pane").type
 
@@ -293,10 +306,6 @@ def _if(whole: exp.Expr, value: str) -> str:
     if not isinstance(whole, exp.Filter):
         return value
     return f"if({_as_text(whole.expression.this)}, {value}, null)"
-
-
-def _over(function: str, column: str) -> exp.Expr:
-    return exp.Anonymous(this=function, expressions=[exp.column(column)])
 
 
 def _instead(whole: exp.Expr, call: exp.Anonymous, function: str) -> exp.Expr:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from medusa_core.columns import Column
+from medusa_core.grid import floor_us
 from medusa_core.names import StreamName
 from medusa_core.network import UserAggregate
 from pipelines.language.failure_causes import FailureCause
@@ -66,6 +67,30 @@ class PaneShape:
 
 
 @dataclass(frozen=True, slots=True)
+class CarriedShape:
+    """A box that is given rows in place of earlier records, and gives those that it leaves.
+
+    Of the rows with equal `keys` the latest one counts, in each span of `within_us`; of a Lookup
+    in `max_age_us`. The other of the two lengths is None.
+    """
+
+    box: str
+    tag: int
+    columns: tuple[Column, ...]
+    slots: tuple[str, ...]
+    keys: tuple[str, ...]
+    within_us: int | None = None
+    max_age_us: int | None = None
+
+    def first_us(self, end_us: int) -> int:
+        """From which time on rows can matter to records at `end_us` or later."""
+        if self.within_us is not None:
+            return floor_us(end_us, self.within_us)
+        assert self.max_age_us is not None
+        return end_us - self.max_age_us
+
+
+@dataclass(frozen=True, slots=True)
 class CompiledFragment:
     """What the step runs: statements in order, the last statement, and how to read its rows.
 
@@ -78,6 +103,7 @@ class CompiledFragment:
     fallible: tuple[FallibleBox, ...]
     panes: tuple[PaneShape, ...] = ()
     aggregates: tuple[UserAggregate, ...] = ()
+    carried: tuple[CarriedShape, ...] = ()
 
 
 def input_view(stream: StreamName) -> str:
@@ -88,3 +114,8 @@ def input_view(stream: StreamName) -> str:
 def pane_view(box: str) -> str:
     """The name under which the step offers the panes that a box has made before."""
     return f"medusa_panes_{box}"
+
+
+def carried_views(box: str) -> tuple[str, str]:
+    """The names under which the step offers the rows that a box has left: of a file, and since."""
+    return f"medusa_carried_{box}", f"medusa_since_{box}"

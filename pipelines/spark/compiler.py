@@ -14,7 +14,7 @@ the output uses the value or not. The cause is computed for failed records only.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TypeAlias, assert_never
@@ -42,6 +42,7 @@ from medusa_core.network import (
 )
 from medusa_core.ranks import WINDOW_START
 from pipelines.language.aggregates import AggregateCall, CompiledAggregate, one_zero
+from pipelines.language.carried_partials import Partials
 from pipelines.language.check import (
     RECORDS,
     CheckedAggregate,
@@ -57,6 +58,20 @@ from pipelines.language.check import (
 )
 from pipelines.language.failure_causes import Failure
 from pipelines.spark.calendar_periods import in_periods
+from pipelines.spark.carried_relations import (
+    IS_CARRIED,
+    ONE_PARTITION,
+    SPAN,
+    carried_with_keys,
+    keys_of,
+    latest,
+    left_groups,
+    left_partials,
+    newest_of_table,
+    of_last_span,
+    with_carried,
+    with_partials,
+)
 from pipelines.spark.compiled_fragment import CompiledFragment, Statement, input_view, pane_view
 from pipelines.spark.distinct import SHARE, VALUE, in_shares, in_two_groupings
 from pipelines.spark.emitted_rows import END, stream_of
@@ -71,7 +86,12 @@ from pipelines.spark.failure_numbers import (
 from pipelines.spark.fragment_relations import Relations, rows_where
 from pipelines.spark.nearest_records import looked_up, resampled
 from pipelines.spark.session_windows import in_sessions
-from pipelines.spark.tagged_relation import FailedRows, TaggedRelation, column_names
+from pipelines.spark.tagged_relation import (
+    CarriedRelation,
+    FailedRows,
+    TaggedRelation,
+    column_names,
+)
 from pipelines.storage.arrow_schema import STIME
 
 WINDOW = "_window_us"
@@ -85,10 +105,17 @@ _Expressions: TypeAlias = tuple[tuple[str, str], ...]
 
 
 def compile_fragment(
-    fragment: Fragment, checked: CheckedNetwork, panes: Collection[str] = ()
+    fragment: Fragment,
+    checked: CheckedNetwork,
+    panes: Collection[str] = (),
+    carried: Mapping[str, Partials | None] | None = None,
 ) -> CompiledFragment:
-    """The fragment as SQL; boxes of `panes` take some from outside, and give those they make."""
-    return _Compiler(fragment, checked, panes).compile()
+    """The fragment as SQL; boxes of `panes` take some from outside, and give those they make.
+
+    Boxes of `carried` take rows in place of earlier records, and give such: partial aggregates, or
+    records where there are none.
+    """
+    return _Compiler(fragment, checked, panes, carried or {}).compile()
 
 
 @dataclass
@@ -98,6 +125,8 @@ class _Compiler:
     fragment: Fragment
     checked: CheckedNetwork
     panes: Collection[str]
+    carried: Mapping[str, Partials | None]
+    left: list[CarriedRelation] = field(default_factory=list)
     relations: Relations = field(default_factory=Relations)
     failures: list[FailedRows] = field(default_factory=list)
 
@@ -114,6 +143,8 @@ class _Compiler:
             tagged.add_failed(failed)
         for name in self.panes:
             tagged.add_panes(name, f"{name}MADE", self.checked.columns[Port(name)])
+        for left in self.left:
+            tagged.add_carried(left)
         used = (b.aggregates for b in self.fragment.boxes if isinstance(b, Aggregate))
         aggregates = tuple(dict.fromkeys(chain.from_iterable(used)))
         return replace(tagged.compiled(), aggregates=aggregates)
@@ -435,8 +466,17 @@ class _Compiler:
     def _add_lookup(self, box: Lookup, input_: str, table: str) -> None:
         checked = self.checked.boxes[box.name]
         assert isinstance(checked, CheckedLookup)
-        name = self._relation(Port(box.name))
-        self.relations.add(name, looked_up(checked, input_, table), input_, table)
+        name, rows = self._relation(Port(box.name)), table
+        if box.name in self.carried:
+            types = self.checked.columns[self.fragment.network.port(box.input, box.name)]
+            of_input = keys_of((key for key, _ in box.keys), types)
+            keys = [(key, sql) for (_, key), (_, sql) in zip(box.keys, of_input, strict=True)]
+            rows, own = f"{box.name}TABLE", ", ".join((*column_names(checked.table), STIME))
+            given = carried_with_keys(box.name, checked.table, keys, input_)
+            both = f"SELECT {own} FROM {table} UNION ALL SELECT {own} FROM ({given})"
+            self.relations.add(rows, f"SELECT {ONE_PARTITION}{own} FROM ({both})", input_, table)
+            self._leave(box, checked.table, newest_of_table(checked, table), table)
+        self.relations.add(name, looked_up(checked, input_, rows), input_, rows)
 
     def _add_resample(self, box: Resample, input_: str) -> None:
         checked = self.checked.boxes[box.name]
@@ -467,25 +507,83 @@ class _Compiler:
         self.relations.add(self._relation(Port(box.name)), sql, ranked)
 
     def _add_deduplicate(self, box: Deduplicate, input_: str) -> None:
-        numbered = f"{box.name}NUMBERED"
+        numbered, name = f"{box.name}NUMBERED", self._relation(Port(box.name))
         number = self._row_number(box, _span(box), box.by)
-        self.relations.add(numbered, f"SELECT *, {number} AS {RANK} FROM {input_}", input_)
-        columns = ", ".join((*column_names(self._columns_behind(box)), STIME))
+        behind = self._columns_behind(box)
+        columns = ", ".join((*column_names(behind), STIME))
         first = f"SELECT {columns} FROM {numbered} WHERE {RANK} = 1"
-        self.relations.add(self._relation(Port(box.name)), first, numbered)
+        if box.name not in self.carried:
+            self.relations.add(numbered, f"SELECT *, {number} AS {RANK} FROM {input_}", input_)
+            self.relations.add(name, first, numbered)
+            return
+        keys = keys_of(box.by, behind)
+        left = tuple(c for key in box.by for c in behind if c.name == key)
+        given = carried_with_keys(box.name, left, keys, input_)
+        rows = with_carried(behind, box.by, input_, given)
+        self.relations.add(numbered, f"SELECT *, {number} AS {RANK} FROM ({rows})", input_)
+        self.relations.add(name, f"{first} AND NOT {IS_CARRIED}", numbered)
+        self.relations.keep(name)
+        stayed = ", ".join(f"{sql} AS `{key}`" for key, sql in keys)
+        stayed = f"SELECT {_span(box)} AS {SPAN}, {stayed}, {STIME} FROM {name}"
+        self._leave(box, left, of_last_span(stayed, left), name)
+
+    def _with_partials(self, box: Running | Every, partials: Partials, good: str) -> str:
+        """The records of a box with partial aggregates of each, and the rows that it was given."""
+        behind, rows = self._columns_behind(box), f"{box.name}WITH_PARTIALS"
+        left = self._left_columns(box, partials)
+        given = carried_with_keys(box.name, left, keys_of(box.by, behind), good)
+        given = f"{latest(given, _span(box), box.by)} AND `{partials.number}` > 0"
+        self.relations.add(rows, with_partials(partials, behind, box.by, good, given), good)
+        return rows
+
+    def _left_columns(self, box: Running | Every, partials: Partials) -> tuple[Column, ...]:
+        behind = self._columns_behind(box)
+        keys = (c for key in box.by for c in behind if c.name == key)
+        return (*keys, *partials.columns, Column(partials.number, "bigint"))
+
+    def _leave(
+        self, box: Deduplicate | Running | Every | Lookup, columns: tuple[Column, ...], sql: str,
+        read: str,
+    ) -> None:  # fmt: skip
+        """What a box leaves in place of its records."""
+        relation = f"{box.name}LEFT"
+        self.relations.add(relation, sql, read)
+        if isinstance(box, Lookup):
+            keys, lengths = tuple(key for _, key in box.keys), {"max_age_us": box.max_age_us}
+        else:
+            keys, lengths = box.by, {"within_us": box.within_us}
+        self.left.append(
+            CarriedRelation(box=box.name, relation=relation, columns=columns, keys=keys, **lengths)
+        )
 
     def _add_running(self, box: Running, input_: str) -> None:
         checked = self.checked.boxes[box.name]
         assert isinstance(checked, CheckedRunning)
         expressions = tuple(box.columns.items())
         good = self._add_records_of(box, checked.columns, expressions, input_)
-        error = error_column(numbered_failures(checked.columns))
+        partials, rows, values = self.carried.get(box.name), good, checked.columns
+        if partials is not None:
+            rows, values = self._with_partials(box, partials, good), partials.values
+            self.relations.keep(rows)
+            keys = keys_of(box.by, self._columns_behind(box))
+            left, columns_left = (
+                left_partials(partials, keys, _span(box), rows),
+                (self._left_columns(box, partials)),
+            )
+            self._leave(box, columns_left, of_last_span(left, columns_left), rows)
+        error = error_column(numbered_failures(values))
         columns = [*column_names(self._columns_behind(box))]
-        columns += [f"{e.sql} AS `{name}`" for name, e in checked.columns]
+        columns += [f"{e.sql} AS `{name}`" for name, e in values]
         columns += [STIME, *error]
         records = f"{self._in_order(box, _span(box), box.by)} ROWS UNBOUNDED PRECEDING"
-        sql = f"SELECT {', '.join(columns)} FROM {good} WINDOW {RECORDS} AS ({records})"
-        self._add_rows(box, sql, good, expressions if error else None)
+        window = f"FROM {rows} WINDOW {RECORDS} AS ({records})"
+        sql = f"SELECT {', '.join(columns)} {window}"
+        if partials is not None:
+            own = [*column_names(self.checked.columns[Port(box.name)]), STIME]
+            own += [ERROR] if error else []
+            sql = f"SELECT {', '.join((*columns, IS_CARRIED))} {window}"
+            sql = f"SELECT {', '.join(own)} FROM ({sql}) WHERE NOT {IS_CARRIED}"
+        self._add_rows(box, sql, rows, expressions if error else None)
 
     def _add_every(self, box: Every, input_: str) -> None:
         checked = self.checked.boxes[box.name]
@@ -493,13 +591,29 @@ class _Compiler:
         expressions = tuple(box.columns.items())
         good = self._add_records_of(box, checked.columns, expressions, input_)
         numbered = f"{box.name}NUMBERED"
+        partials, rows, values, counted = self.carried.get(box.name), good, checked.columns, _COUNT
         number = self._row_number(box, WINDOW, box.by)
-        spanned = f"SELECT *, {_span(box)} AS {WINDOW} FROM {good}"
+        if partials is not None:
+            rows, values = self._with_partials(box, partials, good), partials.values
+            number = f"`{partials.number}`"
+            counted = AggregateCall(sql=f"sum({number})", function="sum", arguments=(number,),
+                                    is_distinct=False, only=None)  # fmt: skip
+            in_order = f"{self._in_order(box, WINDOW, box.by)} ROWS UNBOUNDED PRECEDING"
+            number = f"{counted.sql} OVER ({in_order})"
+        spanned = f"SELECT *, {_span(box)} AS {WINDOW} FROM {rows}"
         sql = f"SELECT *, ({number} - 1) div {box.n} AS {GROUP} FROM ({spanned})"
-        self.relations.add(numbered, sql, good)
+        self.relations.add(numbered, sql, rows)
+        if partials is not None:
+            self.relations.keep(numbered)
+            behind, left = (
+                keys_of(box.by, self._columns_behind(box)),
+                (self._left_columns(box, partials)),
+            )
+            open_ = left_groups(partials, behind, WINDOW, GROUP, box.n, numbered)
+            self._leave(box, left, of_last_span(open_, left), numbered)
         keys = [f"`{name}`" for name in box.by]
         group = ", ".join((WINDOW, *keys, GROUP))
-        grouped = self._grouped(box, checked.columns, numbered, group, _LAST, _COUNT)
+        grouped = self._grouped(box, values, numbered, group, _LAST, counted)
         last, count = grouped.also
         columns = ", ".join((*keys, *grouped.columns, f"{last} AS {STIME}", *grouped.error))
         sql = f"SELECT {columns} FROM {grouped.rows} GROUP BY {group} HAVING {count} = {box.n}"

@@ -25,7 +25,8 @@ from medusa_core.names import StreamName
 from pipelines.base.failpoints import reached
 from pipelines.base.phase_times import Phases
 from pipelines.language.check import CheckedNetwork
-from pipelines.spark.compiled_fragment import CompiledFragment, Statement, input_view
+from pipelines.spark.carried_relations import ONE_PARTITION
+from pipelines.spark.compiled_fragment import TAG, CompiledFragment, Statement, input_view
 from pipelines.spark.compiler import compile_fragment
 from pipelines.spark.execution_mode import RESULT_ROWS_IN_DRIVER_MAX, ExecutionMode
 from pipelines.spark.failures import spark_errors
@@ -47,7 +48,7 @@ from pipelines.spark.results import (
     write_in_driver,
     write_in_tasks,
 )
-from pipelines.spark.step_panes import Saved, StepPanes, keeps_panes
+from pipelines.spark.step_panes import Saved, StepPanes, carried_boxes, leaving
 from pipelines.spark.user_functions import register
 from pipelines.storage.arrow_schema import STIME
 from pipelines.storage.segment_files import check_file
@@ -98,11 +99,33 @@ class FragmentJobs:
             self.compiled = replace(self.compiled, fallible=fallible)
         self._prepared: PreparedFragment | None = None
         self.is_preparable = True
-        boxes = keeps_panes(fragment, folded)
-        # Outputs lie in the same slots either way.
-        self._to_prepare = compile_fragment(fragment, checked, boxes) if boxes else self.compiled
-        self.panes = StepPanes(self._to_prepare.panes)
+        self._to_prepare = self._leaving(fragment, checked, folded)
+        self._carrying = in_any_partitions(self._to_prepare)
+        scratch = session.conf.get("spark.medusa.scratch")
+        assert scratch is not None
+        self.panes = StepPanes(
+            self._to_prepare.panes, self._to_prepare.carried, folder=Path(scratch)
+        )
         self._verifications: dict[str, Verification] = {}
+
+    def _leaving(
+        self, fragment: Fragment, checked: CheckedNetwork, folded: Collection[str]
+    ) -> CompiledFragment:
+        """The fragment in the form in which it leaves to the next step what it can."""
+        partials = carried_boxes(fragment, checked)
+        found = leaving(fragment, folded, partials)
+        if not found.panes and not found.carried:
+            return self.compiled
+        carried = {box: partials[box] for box in found.carried}
+        # Outputs lie in the same slots either way.
+        compiled = compile_fragment(fragment, checked, found.panes, carried)
+        if carried:
+            rules = (self._rules.of(f.box, is_window=f.is_window) for f in compiled.fallible
+                     if f.box in found.passing)  # fmt: skip
+            # A failed row that comes once must be reported by the step in which it comes.
+            if not all(rule.is_at_once for rule in rules):
+                return self.compiled
+        return compiled
 
     def run_anew(
         self,
@@ -113,8 +136,15 @@ class FragmentJobs:
         *,
         rows_expected: float,
         shuffled: bool = False,
+        saved: Saved | None = None,
+        leaves: Path | None = None,
     ) -> Results:
-        """Plan the job for this step, run it and write what comes out."""
+        """Plan the job for this step, run it and write what comes out.
+
+        With `saved` the job is given carried rows; those that it leaves are written to a folder for
+        each box in `leaves`.
+        """
+        compiled = self.compiled if saved is None else self._carrying
         frames = {
             i.stream: partial(
                 open_relation, self.session, self._root, i,
@@ -124,7 +154,13 @@ class FragmentJobs:
         }  # fmt: skip
         with ExitStack() as stack:
             with phases.phase("plan"):
-                tagged = _planned(self.session, self.compiled, frames, stack, shuffled=shuffled)
+                for view, rows in (saved.given if saved is not None else {}).items():
+                    self._open_carried(rows).createOrReplaceTempView(view)
+                tagged = _planned(self.session, compiled, frames, stack, shuffled=shuffled)
+            if leaves is not None:
+                with phases.phase("spark"):
+                    _write_carried(tagged, compiled, leaves)
+                tagged = tagged.where(f"{TAG} < {len(compiled.outputs)}")
             if rows_expected > RESULT_ROWS_IN_DRIVER_MAX:
                 with phases.phase("spark"):
                     return write_in_tasks(target, tagged)
@@ -132,6 +168,11 @@ class FragmentJobs:
                 table = tagged.toArrow()
             with phases.phase("write"):
                 return write_in_driver(target, table)
+
+    def _open_carried(self, rows: Given) -> DataFrame:
+        if isinstance(rows, Path):
+            return self.session.read.parquet(str(rows))
+        return handed_over(self.session, rows)
 
     def ordinary_table(self, given: Mapping[StreamName, pa.Table]) -> pa.Table:
         """The tagged relation over these records, by a plan that is made for them alone."""
@@ -217,7 +258,7 @@ class FragmentJobs:
     ) -> pa.Table:
         """The tagged relation of the prepared job over these records."""
         assert self._prepared is not None, "a job is prepared before a step is sent to it"
-        return self._prepared.run(given, (saved or self.panes.nothing()).panes)
+        return self._prepared.run(given, (saved or self.panes.nothing()).given)
 
     def _given(self, records: InputRecords) -> Given:
         """The one file that holds the records and no others, else the records."""
@@ -226,6 +267,22 @@ class FragmentJobs:
             if len(files) == 1 and files[0].size_bytes < SLOT_BYTES:
                 return check_file(self._root, files[0])
         return read_table(self._root, records)
+
+
+def in_any_partitions(compiled: CompiledFragment) -> CompiledFragment:
+    """A fragment whose job is to be planned for one step, and may exchange rows."""
+    statements = (replace(s, sql=s.sql.replace(ONE_PARTITION, "")) for s in compiled.statements)
+    sql = compiled.sql.replace(ONE_PARTITION, "")
+    return replace(compiled, statements=tuple(statements), sql=sql)
+
+
+def _write_carried(tagged: DataFrame, compiled: CompiledFragment, folder: Path) -> None:
+    """Write what boxes leave where it is computed: many rows do not come to the driver."""
+    for shape in compiled.carried:
+        named = zip(shape.slots, shape.columns, strict=True)
+        columns = [f"{slot} AS `{column.name}`" for slot, column in named]
+        rows = tagged.where(f"{TAG} = {shape.tag}").selectExpr(*columns, STIME)
+        rows.write.parquet(str(folder / shape.box))
 
 
 @contextmanager

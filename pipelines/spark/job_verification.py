@@ -35,6 +35,9 @@ from pipelines.storage.arrow_schema import BUCKET
 
 STEPS_PER_VERIFICATION = 1_000
 
+STEPS_POSTPONED = 100
+"""How many steps are not compared after one that would read too many records for that."""
+
 RECORDS_COMPARED_MAX = 20_000
 """From how many records of each input on only the first ones are compared."""
 
@@ -133,6 +136,7 @@ class Verification:
         self._is_tried = False
         self._answers = 0
         self._steps_since: int | None = None
+        self._postponed = 0
 
     @property
     def may_answer(self) -> bool:
@@ -143,12 +147,18 @@ class Verification:
     def is_due(self) -> bool:
         """Whether the next step is compared, unless it is an answer."""
         since = self._steps_since
+        if self._postponed:
+            return False
         return since is None or since + 1 >= STEPS_PER_VERIFICATION
 
     @property
     def is_trial_due(self) -> bool:
         """Whether a job that gives nothing but answers is to be compared over generated records."""
         return not self._is_tried or self._answers >= STEPS_PER_VERIFICATION
+
+    def postpone(self) -> None:
+        """Compare none of the next steps: the ordinary plan would read too many records."""
+        self._postponed = STEPS_POSTPONED
 
     def tried(self) -> None:
         """The job gave what an ordinary plan gives, over generated records."""
@@ -164,6 +174,7 @@ class Verification:
         compared; the next step that is none is.
         """
         if is_answer or not self.is_due:
+            self._postponed = max(0, self._postponed - 1)
             self._answers += is_answer
             if self._steps_since is not None:
                 self._steps_since += 1

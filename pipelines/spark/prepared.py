@@ -32,7 +32,12 @@ import pyarrow.parquet as pq
 from medusa_core.columns import Column
 from medusa_core.errors import Unavailable
 from medusa_core.names import StreamName
-from pipelines.spark.compiled_fragment import CompiledFragment, input_view, pane_view
+from pipelines.spark.compiled_fragment import (
+    CompiledFragment,
+    carried_views,
+    input_view,
+    pane_view,
+)
 from pipelines.spark.user_functions import register
 from pipelines.storage.arrow_schema import STIME, record_schema
 
@@ -82,12 +87,18 @@ class PreparedFragment:
         own = session.newSession()
         for setting, value in _SETTINGS.items():
             own.conf.set(setting, value)
+        if compiled.carried:
+            # What is carried is met by hash joins. Slots seem large: of more than this, sides of a
+            # join that have one partition each would be exchanged.
+            own.conf.set("spark.sql.maxSinglePartitionBytes", str(1 << 62))
         java: Any = own._jvm
         # A plan is made for the session that is active in this thread, whoever opened it.
         java.org.apache.spark.sql.classic.SparkSession.setActiveSession(own._jsparkSession)
         self._slots: dict[str, _Slot] = {}
         views = {input_view(stream): columns for stream, columns in inputs.items()}
         views |= {pane_view(pane.box): pane.columns for pane in compiled.panes}
+        for carried in compiled.carried:
+            views |= dict.fromkeys(carried_views(carried.box), carried.columns)
         for view, columns in views.items():
             fields = ", ".join(f"`{c.name}` {c.type}" for c in columns)
             self._slots[view] = _Slot(folder / f"{view}.parquet", record_schema(columns))
@@ -101,13 +112,13 @@ class PreparedFragment:
         self._dropped: Future[None] | None = None
 
     def run(
-        self, given: Mapping[StreamName, Given], panes: Mapping[str, pa.Table] | None = None
+        self, given: Mapping[StreamName, Given], left: Mapping[str, Given] | None = None
     ) -> pa.Table:
-        """The tagged relation over these inputs, and over panes by box, if it takes any."""
+        """The tagged relation over these inputs, and over what an earlier step left, by view."""
         for stream, records in given.items():
             self._slots[input_view(stream)].put(records)
-        for box, rows in (panes or {}).items():
-            self._slots[pane_view(box)].put(rows)
+        for view, rows in (left or {}).items():
+            self._slots[view].put(rows)
         dropped, self._dropped = self._dropped, None
         if dropped is not None and dropped.exception() is not None:
             # Nothing of the last run may be found; if it still cannot be dropped, this raises.

@@ -7,7 +7,7 @@ always reads every record of the step.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,14 +30,29 @@ from pipelines.spark.results import Target, Verified
 from pipelines.spark.step_panes import Saved
 from pipelines.storage.arrow_schema import record_schema
 
+RECORDS_REREAD_MAX = 1_000_000
+"""Of how many records a step over carried rows is compared at most: the ordinary plan reads them
+all again, into memory."""
+
+
+OVER_CARRIED_ROWS = "over carried rows"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ordinary:
-    """The fragment's own job, every record that the step reads, and where its rows go."""
+    """The fragment's own job, every record that the step reads, and where its rows go.
+
+    To name them all takes longer than a step over carried rows: they are found where they are used.
+    """
 
     jobs: FragmentJobs
-    inputs: Sequence[InputRecords]
+    inputs_of_step: Callable[[], Sequence[InputRecords]]
     target: Target
+
+    @property
+    def inputs(self) -> Sequence[InputRecords]:
+        """Every record that the step reads."""
+        return self.inputs_of_step()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +80,16 @@ class PreparedStep:
 
         Each form in which the job is given its records is verified by itself.
         """
-        form = "over panes" if self.saved is not None and self.saved.rows else OVER_RECORDS
-        result, is_compared, difference = self.jobs.verification(form).run(
+        form = OVER_RECORDS
+        if self.saved is not None and self.saved.rows:
+            form = OVER_CARRIED_ROWS if self.saved.carried else "over panes"
+        verification = self.jobs.verification(form)
+        if form == OVER_CARRIED_ROWS and verification.is_due:
+            records = sum(i.rows for i in self.ordinary.inputs)
+            if records > RECORDS_REREAD_MAX:
+                # The next span begins with few records: there the job is compared.
+                verification.postpone()
+        result, is_compared, difference = verification.run(
             self.by_job,
             self.by_ordinary_plan,
             self._compared,

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from medusa_core.commits import (
@@ -126,8 +127,13 @@ class StepEngine:
             mode = unprepared_mode(records_in)
         else:
             mode = self._mode_of(jobs, step, inputs, ratio * records_in + emitted, phases)
-        if mode is not ExecutionMode.PREPARED and saved is not None:
-            # A plan that is made anew knows of no panes.
+        is_wrong = fragment.id in self._planned_anew
+        if (
+            mode is not ExecutionMode.PREPARED
+            and saved is not None
+            and (is_wrong or not jobs.panes.is_of_rows_alone)
+        ):
+            # A plan that is made for one step takes no panes.
             saved, inputs = None, self._inputs(step)
             records_in = sum(i.rows for i in inputs)
         target = self._target_of(step, jobs)
@@ -135,7 +141,7 @@ class StepEngine:
         written = [Written(stream=s.stream, files=(), buckets={}) for s in target.shapes]
         failed: list[QuarantinedRecord] = []
         spark_jobs, verified = 0, None
-        if records_in or emitted or (saved and saved.rows):
+        if records_in or emitted or (saved and saved.pane_rows):
             with (
                 spark_errors(f"{fragment.id} over {step.range}"),
                 self._grouped(target.attempt, fragment.id) as group,
@@ -151,17 +157,36 @@ class StepEngine:
                     if saved is not None and (verified is None or verified.difference is None):
                         jobs.panes.keep(step, saved, result.table)
                 else:
-                    with tried(self.session, shuffled):
+                    with (
+                        tried(self.session, shuffled),
+                        self._left_of(step, jobs, saved) as leaves,
+                    ):
                         written, failed = jobs.run_anew(
                             mode, inputs, target, phases,
                             rows_expected=ratio * records_in + emitted, shuffled=shuffled,
+                            saved=saved, leaves=leaves,
                         )  # fmt: skip
                 spark_jobs = group.count()
         made = self._written(written, failed, records_in, spark_jobs, phases, verified)
-        if records_in and not (saved and saved.rows):
+        if records_in and not (saved and saved.pane_rows):
             rows_out = max(made.metrics.records_out - emitted, 0)
             self._rows_out_per_record[fragment.id] = rows_out / records_in
         return made
+
+    @contextmanager
+    def _left_of(
+        self, step: ComputeStep, jobs: FragmentJobs, saved: Saved | None
+    ) -> Iterator[Path | None]:
+        """Where a plan that is made for one step writes the rows that it leaves, if it does."""
+        if saved is None:
+            yield None
+            return
+        scratch = self.session.conf.get("spark.medusa.scratch")
+        with TemporaryDirectory(prefix="left-", dir=scratch) as folder:
+            leaves = Path(folder)
+            yield leaves
+            boxes = saved.carried
+            jobs.panes.keep_written(step, saved, {box: leaves / box for box in boxes})
 
     def _compute_over_panes(
         self, step: ComputeStep, kept: tuple[PaneCache, PaneStep], phases: Phases
@@ -198,7 +223,7 @@ class StepEngine:
         return self._written(written, failed, over.records, spark_jobs, phases, verified)
 
     def _ordinary(self, step: ComputeStep, jobs: FragmentJobs, target: Target) -> Ordinary:
-        return Ordinary(jobs=jobs, inputs=self._inputs(step), target=target)
+        return Ordinary(jobs=jobs, inputs_of_step=partial(self._inputs, step), target=target)
 
     def _run_prepared(self, prepared: PreparedStep) -> tuple[Tagged, Verified | None]:
         """The step by its prepared job; after a difference its fragment is planned anew."""

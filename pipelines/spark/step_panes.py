@@ -1,61 +1,85 @@
-"""Panes that a step leaves to the next one, so that overlapping windows read no record twice.
+"""What a step leaves to the next one, so that no record is read twice.
 
-The partial aggregates of the records that a fragment read are kept in memory, with the names of
-the segments of these records and the digests of their buckets. The next step uses them instead of
-reading again, if it is to read the same versions with the same digests (a home that was restored
-from a backup assigns the same versions again, to other records); else it reads them. So this is
-never more than a saving: lineage names the records, a new process begins with nothing, and
-results are the same.
+Of windows that overlap these are panes, the partial aggregates of the records that a fragment read.
+Of a box over spans or with a table they are rows that stand for its earlier records
+(`pipelines.spark.carried_relations`). Both are kept with the names of the segments of these records
+and the digests of their buckets. The next step uses them instead of reading again, if it is to read
+the same versions with the same digests (a home that was restored from a backup assigns the same
+versions again, to other records); else it reads them. So this is never more than a saving: lineage
+names the records, a new process begins with nothing, and results are the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeAlias
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from medusa_core.decide import ComputeStep
-from medusa_core.digest import Digest
 from medusa_core.fragments import Fragment
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from medusa_core.network import (
     Aggregate,
+    Deduplicate,
+    Every,
     Filter,
+    Lookup,
     Map,
+    Running,
     Union,
     inputs_of,
 )
-from medusa_core.segments import Read, Segment
-from pipelines.spark.compiled_fragment import TAG, PaneShape
+from medusa_core.segments import Producer, Read, Segment
+from pipelines.language.carried_partials import Partials, partials_of
+from pipelines.language.check import CheckedNetwork
+from pipelines.spark.carried_rows import CarriedRows
+from pipelines.spark.compiled_fragment import TAG, CarriedShape, PaneShape, pane_view
+from pipelines.spark.prepared import SLOT_BYTES, Given
 from pipelines.storage.arrow_schema import STIME, record_schema
 
 ROWS_MAX = 1_000_000
 """How many rows of panes a fragment leaves at most; more would be no saving."""
 
+FILE_BYTES_MAX = SLOT_BYTES - 1
+"""How long a file of carried rows is at most: a job reads one in one task."""
+
 
 @dataclass(frozen=True, slots=True)
-class Pieces:
-    """What was read of a stream: producer, version, from, to of each piece, and what was in it.
+class Piece:
+    """What was read of one segment."""
 
-    `digests` are those of the non-empty buckets, by producer and start.
-    """
+    range: Range
+    segment: Segment
 
-    read: frozenset[tuple[object, int, int, int]] = frozenset()
-    digests: Mapping[tuple[object, int], Digest] = field(default_factory=dict)
+    def is_as(self, other: Piece | None, part: Range) -> bool:
+        """Whether the other is of the same range and has the same digests, within a part."""
+        if other is None or self.within(part) != other.within(part):
+            return False
+        if self.segment.buckets is other.segment.buckets:
+            return True
+        own = self.within(part)
+        return own is None or self.segment.within(own) == other.segment.within(own)
 
-    def within(self, part: Range) -> Pieces:
-        """The same of a part of the range."""
-        return Pieces(
-            frozenset(
-                (producer, version, max(from_us, part.from_us), min(to_us, part.to_us))
-                for producer, version, from_us, to_us in self.read
-                if from_us < part.to_us and to_us > part.from_us
-            ),
-            {key: digest for key, digest in self.digests.items() if part.holds(key[1])},
-        )
+    def within(self, part: Range) -> Range | None:
+        """The part of the range that lies in another one."""
+        return self.range.intersection(part)
+
+
+Pieces: TypeAlias = Mapping[tuple[Producer, int], Piece]
+"""What was read of a stream, by the producer and the version of each segment."""
+
+
+def are_equal(before: Pieces, now: Pieces, part: Range) -> bool:
+    """Whether the same was read of a part of a stream, with the same digests."""
+    return all(
+        piece.is_as(now.get(key), part) for key, piece in before.items() if piece.within(part)
+    ) and all(key in before for key, piece in now.items() if piece.within(part))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +89,7 @@ class Panes:
     ranges: Mapping[StreamName, Range]
     pieces: Mapping[StreamName, Pieces]
     rows: Mapping[str, pa.Table]
+    carried: Mapping[str, CarriedRows] = field(default_factory=dict)
 
     def cover(self, step: ComputeStep, ranges: Mapping[StreamName, Range]) -> bool:
         """Whether they begin no later than what is needed, and are of what is there now."""
@@ -79,15 +104,41 @@ class Panes:
                 return False
             if part.from_us < before.to_us:
                 overlap = Range(part.from_us, before.to_us)
-                if self.pieces[stream].within(overlap) != now.get(stream, Pieces()).within(overlap):
+                if not are_equal(self.pieces[stream], now.get(stream, {}), overlap):
                     return False
             elif part.from_us > before.to_us and stream in ranges:
                 return False
         return True
 
 
-def keeps_panes(fragment: Fragment, folded: Iterable[str]) -> tuple[str, ...]:
-    """The boxes whose panes can be left to the next step; none unless all records end in such.
+def carried_boxes(fragment: Fragment, checked: CheckedNetwork) -> dict[str, Partials | None]:
+    """The boxes of a fragment for whose earlier records rows can stand, with their partials."""
+    found: dict[str, Partials | None] = {}
+    for box in fragment.boxes:
+        match box:
+            case Deduplicate() | Lookup():
+                found[box.name] = None
+            case Running() | Every():
+                partials = partials_of(checked, box)
+                if partials is not None:
+                    found[box.name] = partials
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaving:
+    """The boxes of a fragment that leave something: panes, or rows in place of their records.
+
+    `passing` are all boxes whose rows come once: a step has those of its own records alone.
+    """
+
+    panes: tuple[str, ...] = ()
+    carried: tuple[str, ...] = ()
+    passing: frozenset[str] = frozenset()
+
+
+def leaving(fragment: Fragment, folded: Iterable[str], carrying: Collection[str]) -> Leaving:
+    """The boxes that can leave something to the next step; none unless all records end in such.
 
     Another box that aggregates records itself would need them all again. A Union of records with
     rows of an Aggregate has none: these rows come again in each step that needs them, so panes of
@@ -95,27 +146,30 @@ def keeps_panes(fragment: Fragment, folded: Iterable[str]) -> tuple[str, ...]:
     """
     panes = set(folded)
     carries_records: set[str] = set()
-    found = []
+    found, carried = [], []
     for box in fragment.boxes:
         ports = [fragment.network.port(r, box.name) for r in inputs_of(box)]
-        carrying = [p in fragment.inputs or p.owner in carries_records for p in ports]
-        if not any(carrying):
+        is_carrying = [p in fragment.inputs or p.owner in carries_records for p in ports]
+        if not any(is_carrying):
             continue
-        if not all(carrying):
-            return ()
+        if not all(is_carrying):
+            return Leaving()
         match box:
             case Aggregate() if box.name in panes:
                 found.append(box.name)
             case Filter() | Map() | Union():
                 carries_records.add(box.name)
+            case _ if box.name in carrying:
+                carries_records.add(box.name)
+                carried.append(box.name)
             case _:
-                return ()
-    return tuple(found)
+                return Leaving()
+    return Leaving(panes=tuple(found), carried=tuple(carried), passing=frozenset(carries_records))
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What is left to read, and the panes of the rest by box.
+    """What is left to read, and the panes and carried rows of the rest by box.
 
     A pane at the edge may hold records before the requested ones: windows that hold the whole
     of it are none of the step's.
@@ -123,30 +177,49 @@ class Saved:
 
     reads: tuple[Read, ...]
     panes: Mapping[str, pa.Table]
+    carried: Mapping[str, CarriedRows]
+
+    @property
+    def pane_rows(self) -> int:
+        """How many rows of panes there are: of these alone windows are made."""
+        return sum(table.num_rows for table in self.panes.values())
 
     @property
     def rows(self) -> int:
-        """How many rows of panes there are."""
-        return sum(table.num_rows for table in self.panes.values())
+        """How many rows there are."""
+        return self.pane_rows + sum(carried.rows for carried in self.carried.values())
+
+    @property
+    def given(self) -> Mapping[str, Given]:
+        """The rows by the view under which a job takes them."""
+        found: dict[str, Given] = {pane_view(box): rows for box, rows in self.panes.items()}
+        for carried in self.carried.values():
+            found |= carried.given
+        return found
 
 
 class StepPanes:
-    """The panes of one fragment from step to step."""
+    """What one fragment leaves from step to step; files of carried rows lie in a folder."""
 
-    def __init__(self, shapes: Sequence[PaneShape]) -> None:
+    def __init__(
+        self, shapes: Sequence[PaneShape], carried: Sequence[CarriedShape], folder: Path
+    ) -> None:
         self._shapes = {shape.box: shape for shape in shapes}
+        self._carried = {shape.box: shape for shape in carried}
+        self._folder = folder
         self._panes: Panes | None = None
 
     def nothing(self, reads: tuple[Read, ...] = ()) -> Saved:
-        """No panes: all of the reads are left to read."""
+        """No panes and no rows: all of the reads are left to read."""
         empty = {box: record_schema(s.columns).empty_table() for box, s in self._shapes.items()}
-        return Saved(reads, empty)
+        none = {box: CarriedRows.none(shape) for box, shape in self._carried.items()}
+        return Saved(reads, empty, none)
 
     def saved(self, step: ComputeStep) -> Saved:
         """What of the step's reads the panes of the step before stand for."""
         kept = self._panes
         ranges = ranges_of(step.reads)
-        if kept is None or not kept.rows or not kept.cover(step, ranges):
+        if kept is None or not kept.cover(step, ranges):
             return self.nothing(step.reads)
         reads = []
         for read in step.reads:
@@ -159,7 +232,7 @@ class StepPanes:
             box: table.filter(pc.greater_equal(table[STIME], from_us))
             for box, table in kept.rows.items()
         }
-        return Saved(tuple(reads), rows)
+        return Saved(tuple(reads), rows, kept.carried)
 
     def keep(self, step: ComputeStep, saved: Saved, tagged: pa.Table) -> None:
         """Keep what the step made and what it was given."""
@@ -172,7 +245,51 @@ class StepPanes:
         if sum(table.num_rows for table in rows.values()) > ROWS_MAX:
             self._panes = None
             return
-        self._panes = Panes(ranges=ranges_of(step.reads), pieces=pieces_of(step), rows=rows)
+        self._keep(step, saved, rows, lambda carried, end_us: carried.with_those_of(
+            tagged, end_us, self._folder))  # fmt: skip
+
+    @property
+    def is_of_rows_alone(self) -> bool:
+        """Whether rows stand for the records of boxes, and there are no panes beside them."""
+        return bool(self._carried) and not self._shapes
+
+    def keep_written(self, step: ComputeStep, saved: Saved, written: Mapping[str, Path]) -> None:
+        """Keep what the tasks of the step wrote to a folder for each box, and what it was given."""
+        self._keep(step, saved, {}, lambda carried, end_us: carried.with_file(
+            written[carried.shape.box], end_us, self._folder))  # fmt: skip
+
+    def _keep(
+        self, step: ComputeStep, saved: Saved, rows: Mapping[str, pa.Table],
+        grown: Callable[[CarriedRows, int], CarriedRows],
+    ) -> None:  # fmt: skip
+        self._panes = None
+        if not (self._shapes or self._carried):
+            return
+        ranges = ranges_of(step.reads)
+        carried = self._carried_on(saved, {part.to_us for part in ranges.values()}, grown)
+        if carried is not None:
+            self._panes = Panes(ranges=ranges, pieces=pieces_of(step), rows=rows, carried=carried)
+
+    def _carried_on(
+        self, saved: Saved, ends_us: Collection[int],
+        grown: Callable[[CarriedRows, int], CarriedRows],
+    ) -> Mapping[str, CarriedRows] | None:  # fmt: skip
+        """The rows that the boxes leave; None if they stand for no records that end together.
+
+        Records of one input that is read further than another would be taken out of their order.
+        """
+        if not self._carried:
+            return {}
+        if len(ends_us) != 1:
+            return None
+        (end_us,) = ends_us
+        try:
+            carried = {box: grown(rows, end_us) for box, rows in saved.carried.items()}
+            sizes = (c.file.path.stat().st_size for c in carried.values() if c.file is not None)
+            return None if any(size > FILE_BYTES_MAX for size in sizes) else carried
+        except (OSError, duckdb.Error):
+            # A full disk costs the saving, and not the step, which is computed.
+            return None
 
 
 def ranges_of(reads: Iterable[Read]) -> dict[StreamName, Range]:
@@ -186,26 +303,16 @@ def ranges_of(reads: Iterable[Read]) -> dict[StreamName, Range]:
 
 def pieces_of(step: ComputeStep) -> dict[StreamName, Pieces]:
     """What is read of each stream, segment by segment; several outputs may read the same."""
-    found: dict[StreamName, dict[tuple[object, int], Range]] = {}
+    ranges: dict[StreamName, dict[tuple[Producer, int], Range]] = {}
     for read in step.reads:
-        pieces = found.setdefault(read.input, {})
+        pieces = ranges.setdefault(read.input, {})
         key = (read.producer, read.version)
         pieces[key] = pieces[key].hull(read.range) if key in pieces else read.range
     return {
-        stream: Pieces(
-            frozenset((p, v, r.from_us, r.to_us) for (p, v), r in pieces.items()),
-            _digests(step.fragment.inputs[stream].segments, pieces),
-        )
-        for stream, pieces in found.items()
+        stream: {
+            key: Piece(pieces[key], segment)
+            for segment in step.fragment.inputs[stream].segments
+            if (key := (segment.producer, segment.version)) in pieces
+        }
+        for stream, pieces in ranges.items()
     }
-
-
-def _digests(
-    segments: Iterable[Segment], pieces: Mapping[tuple[object, int], Range]
-) -> dict[tuple[object, int], Digest]:
-    found: dict[tuple[object, int], Digest] = {}
-    for segment in segments:
-        part = pieces.get((segment.producer, segment.version))
-        if part is not None:
-            found |= {(segment.producer, at): d for at, d in segment.within(part).items()}
-    return found

@@ -13,6 +13,7 @@ from medusa_core.columns import Column
 from medusa_core.names import StreamName
 from pipelines.spark.compiled_fragment import (
     TAG,
+    CarriedShape,
     CompiledFragment,
     FallibleBox,
     OutputShape,
@@ -34,13 +35,25 @@ class FailedRows:
     is_window: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CarriedRelation:
+    """A relation of rows that a box leaves; the fields are those of a CarriedShape."""
+
+    box: str
+    relation: str
+    columns: tuple[Column, ...]
+    keys: tuple[str, ...]
+    within_us: int | None = None
+    max_age_us: int | None = None
+
+
 def column_names(columns: Sequence[Column]) -> tuple[str, ...]:
     """The names of columns, in quotes."""
     return tuple(f"`{c.name}`" for c in columns)
 
 
 class TaggedRelation:
-    """Takes outputs, failed rows and panes in this order; then gives the compiled fragment."""
+    """Takes outputs, failed rows, panes and what is carried on; then gives the fragment."""
 
     def __init__(self, relations: Relations) -> None:
         self._relations = relations
@@ -49,6 +62,7 @@ class TaggedRelation:
         self._outputs: list[OutputShape] = []
         self._fallible: list[FallibleBox] = []
         self._panes: list[PaneShape] = []
+        self._carried: list[CarriedShape] = []
 
     def add_output(self, stream: StreamName, relation: str, columns: tuple[Column, ...]) -> None:
         """The rows of an output."""
@@ -71,13 +85,25 @@ class TaggedRelation:
 
     def add_panes(self, box: str, relation: str, columns: tuple[Column, ...]) -> None:
         """The panes that a box makes."""
-        tag, slots = (
-            len(self._outputs) + len(self._panes),
-            self._slots.take([c.type for c in columns]),
-        )
+        tag, slots = self._add_left(relation, columns)
         self._panes.append(PaneShape(box, tag, columns, slots))
+
+    def add_carried(self, carried: CarriedRelation) -> None:
+        """The rows that a box leaves in place of its records."""
+        tag, slots = self._add_left(carried.relation, carried.columns)
+        self._carried.append(
+            CarriedShape(
+                carried.box, tag, carried.columns, slots, carried.keys,
+                within_us=carried.within_us, max_age_us=carried.max_age_us,
+            )
+        )  # fmt: skip
+
+    def _add_left(self, relation: str, columns: tuple[Column, ...]) -> tuple[int, tuple[str, ...]]:
+        tag = len(self._outputs) + len(self._panes) + len(self._carried)
+        slots = self._slots.take([c.type for c in columns])
         by_slot = dict(zip(slots, column_names(columns), strict=True))
-        self._branches[f"{box} panes"] = _Branch(relation, by_slot, {str(tag): []})
+        self._branches[f"left {tag}"] = _Branch(relation, by_slot, {str(tag): []})
+        return tag, slots
 
     def compiled(self) -> CompiledFragment:
         """The statements, and what was added as the last one."""
@@ -89,6 +115,7 @@ class TaggedRelation:
             outputs=tuple(self._outputs),
             fallible=tuple(self._fallible),
             panes=tuple(self._panes),
+            carried=tuple(self._carried),
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -37,7 +38,7 @@ def a_step(*segments: Segment, computed_s: int) -> ComputeStep:
 @pytest.fixture
 def step_panes() -> StepPanes:
     """One that has kept the panes of the first minute."""
-    step_panes = StepPanes([SHAPE])
+    step_panes = StepPanes([SHAPE], (), Path())
     step = a_step(FIRST, computed_s=0)
     made = pa.table(
         {TAG: pa.array([7, 7], pa.int32()), "s0": ["a", "b"], STIME: [0, 30 * a.SECOND_US]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -299,7 +300,8 @@ def test_panes_that_count_twice_are_found_when_they_are_first_used(
 
     def twice(step_panes: StepPanes, step: Any) -> Saved:
         one = saved(step_panes, step)
-        return Saved(one.reads, {b: pa.concat_tables([t, t]) for b, t in one.panes.items()})
+        twofold = {b: pa.concat_tables([t, t]) for b, t in one.panes.items()}
+        return replace(one, panes=twofold)
 
     monkeypatch.setattr(StepPanes, "saved", twice)
     made = run_all(a_world(spark, tmp_path, network))

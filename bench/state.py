@@ -1,0 +1,170 @@
+"""`python -m bench state`: what a step costs late in a span, against one at its beginning.
+
+A Running over one span counts 1,000 keys. A history of so many buckets comes in one jump, in one
+segment, as that of a backlog does; then buckets of one record for each key are timed, side by side
+with those of an engine whose span has just begun. CPU is that of the process and all below it, the
+JVM included; to name segments in lineage is not a part of it.
+
+`--keys` measures many keys instead: after a million records for each million keys, the CPU of
+steps over 1,000 of them, the size of what is carried on, and the most memory that the driver and
+its JVM ever had.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from bench.answering import WIDTH_US, Answering
+from bench.panes import Costs
+from bench.process_tree import processes_of
+from bench.sliding import scratch
+from medusa_core.commits import Cause
+from medusa_core.grid import Range
+from medusa_core.network import Network, Output, Running, Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COLUMNS = {"at_us": "bigint", "key": "string", "port": "int"}
+KEYS = 1_000
+HISTORY_RECORDS_MAX = 2_000_000
+"""How many records a history has at most; a short one has 20 in each bucket."""
+
+RATIO_MAX = 1.2
+CHUNK = 1_000_000
+MIB = 1 << 20
+
+
+def a_network() -> Network:
+    """Totals by key over a span that is longer than what is measured."""
+    totals = Running(
+        name="totals", input="given", by=("key",), within="366d",
+        columns={"n": "count(*)", "total": "sum(port)", "most": "max(port)"},
+    )  # fmt: skip
+    return Network(
+        name="state",
+        sources=(Source(name="given", columns=COLUMNS, time="at_us"),),
+        boxes=(totals,),
+        outputs=(Output(name="out", input="totals"),),
+    )
+
+
+def records(numbers: np.ndarray, at_us: np.ndarray) -> pa.Table:
+    """Records of these keys, by number, at these times."""
+    return pa.table(
+        {
+            "at_us": pa.array(at_us),
+            "key": pa.array(np.char.add("key-", numbers.astype("U8"))),
+            "port": pa.array((numbers * 7 % 65_536).astype(np.int32)),
+        }
+    )
+
+
+class Span:
+    """An engine in the middle of a span; buckets come one after the other."""
+
+    def __init__(self, session: SparkSession, root: Path) -> None:
+        self.world = Answering(session, root, a_network())
+        self.at, self.costs = 0, Costs()
+
+    def takes(self, table: pa.Table, buckets: int, *, is_timed: bool = False) -> None:
+        """The next so many buckets, in one segment and one step."""
+        part = Range(self.at * WIDTH_US, (self.at + buckets) * WIDTH_US)
+        self.world.comes("given", table, part)
+        step = self.world.step(part, Cause.NORMAL)
+        costs = self.costs if is_timed else Costs()
+        made = costs.of(lambda: self.world.engine.compute(step))
+        assert made.metrics.records_out == table.num_rows, "each record gives a row"
+        self.at += buckets
+
+    def takes_all_keys(self, *, is_timed: bool = False) -> None:
+        """A bucket with one record of each key."""
+        at_us = self.at * WIDTH_US + np.arange(KEYS)
+        self.takes(records(np.arange(KEYS), at_us), 1, is_timed=is_timed)
+
+    def takes_history(self, buckets: int) -> None:
+        """So many buckets of a few records each."""
+        each = max(1, min(20, HISTORY_RECORDS_MAX // buckets))
+        numbers = np.random.default_rng(1).integers(0, KEYS, each * buckets)
+        at_us = (self.at + np.repeat(np.arange(buckets), each)) * WIDTH_US
+        self.takes(records(numbers, at_us + np.tile(np.arange(each), buckets)), buckets)
+
+
+def measure_history(folder: Path, session: SparkSession, buckets: int, steps: int) -> None:
+    """Steps behind a history of so many buckets, next to steps at the beginning of a span."""
+    early, late = (Span(session, folder / f"{name}-{buckets}") for name in ("early", "late"))
+    for span in (early, late):
+        span.takes_all_keys()
+    late.takes_history(buckets)
+    for at in range(steps + 5):
+        for span in (early, late)[:: 1 if at % 2 else -1]:
+            span.takes_all_keys(is_timed=at >= 5)
+    cpu = late.costs.mean_cpu_ms / early.costs.mean_cpu_ms
+    wall = median(late.costs.wall_ms) / median(early.costs.wall_ms)
+    met = "met" if cpu <= RATIO_MAX else "MISSED"
+    print(
+        f"{buckets:>9,} buckets before: {late.costs.mean_cpu_ms:6.0f} ms CPU a step, "
+        f"{early.costs.mean_cpu_ms:6.0f} at the beginning, ratio {cpu:.2f} "
+        f"(wall {wall:.2f}), wanted <= {RATIO_MAX}: {met}; it reads {late.costs.records[-1]:,}",
+        flush=True,
+    )  # fmt: skip
+
+
+def measure_keys(folder: Path, session: SparkSession, keys: int, steps: int) -> None:
+    """Steps over few of many keys, each of which has come once."""
+    span = Span(session, folder / f"keys-{keys}")
+    for first in range(0, keys, CHUNK):
+        numbers = np.arange(first, min(first + CHUNK, keys))
+        span.takes(records(numbers, span.at * WIDTH_US + np.arange(len(numbers))), 1)
+    random = np.random.default_rng(2)
+    for at in range(steps + 2):
+        numbers = np.sort(random.choice(keys, KEYS, replace=False))
+        table = records(numbers, span.at * WIDTH_US + np.arange(KEYS))
+        span.takes(table, 1, is_timed=at >= 2)
+    carried = Path(session.conf.get("spark.medusa.scratch") or "").glob("carried-*.parquet")
+    size = sum(path.stat().st_size for path in carried) / MIB
+    memory = {pid: peak_mib(pid) for pid in processes_of(os.getpid())}
+    print(
+        f"{keys:>9,} keys: {span.costs.mean_cpu_ms:6.0f} ms CPU a step of {KEYS:,} records, wall "
+        f"{median(span.costs.wall_ms):.0f} ms, reads {span.costs.records[-1]:,} records; carried "
+        f"{size:.0f} MiB; most memory {sum(memory.values()):.0f} MiB "
+        f"(driver {memory[os.getpid()]:.0f})",
+        flush=True,
+    )
+
+
+def peak_mib(pid: int) -> float:
+    """The most memory that a process ever had."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure and print; 0 also where the promise is missed, as for the other comparisons."""
+    from pipelines.spark.session import close_session, open_session
+
+    parser = argparse.ArgumentParser(prog="bench state", description=__doc__)
+    parser.add_argument("--steps", type=int, default=30, help="timed steps of each engine")
+    parser.add_argument("--buckets", type=int, nargs="*", default=[1_000, 100_000, 1_000_000])
+    parser.add_argument("--keys", type=int, nargs="*", default=[])
+    options = parser.parse_args(arguments)
+    with scratch() as folder:
+        session = open_session(folder / "spark")
+        try:
+            for buckets in () if options.keys else options.buckets:
+                measure_history(folder, session, buckets, options.steps)
+            for keys in options.keys:
+                measure_keys(folder, session, keys, options.steps)
+        finally:
+            close_session(session)
+    return 0

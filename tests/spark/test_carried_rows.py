@@ -1,0 +1,351 @@
+"""Steps that are given rows in place of earlier records give what one plan over all records gives.
+
+The same records come bucket by bucket to an engine that carries rows on, and all at once to one
+that knows of nothing.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from bench.answering import SECOND_US, WIDTH_US, Answering, found
+from medusa_core.commits import Cause, QuarantinedRecord
+from medusa_core.grid import Range
+from medusa_core.network import (
+    Aggregate,
+    Box,
+    Deduplicate,
+    Every,
+    Filter,
+    Lookup,
+    Map,
+    Network,
+    Output,
+    Running,
+    Source,
+    Union,
+)
+from pipelines.spark import carried_rows
+from pipelines.spark.execution_mode import ExecutionMode
+from pipelines.spark.results import StepResult
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.usefixtures("interpreted")
+VERIFIES = True
+"""Each job over carried rows is compared with the ordinary plan once, as in a run."""
+
+COLUMNS = {"at_us": "bigint", "key": "string", "kind": "int", "value": "int", "real": "double",
+           "flag": "boolean", "long": "bigint", "price": "decimal(22,2)", "day": "date",
+           "seen_at": "timestamp", "bytes": "binary"}  # fmt: skip
+NAMES = ("given", "rates")
+FOLDED = {
+    "records": "count(*)",
+    "number": "count(value)",
+    "big": "count(*) filter (where value > 50)",
+    "total": "sum(value)",
+    "mean": "round(avg(value), 3)",
+    "longs": "sum(long)",
+    "some_longs": "sum(long) filter (where flag)",
+    "mean_long": "round(avg(long), 3)",
+    "least": "min(real)",
+    "most": "max(value) - min(value)",
+    "flagged": "some(flag)",
+    "bits": "bit_xor(value)",
+    "doubled": "sum(value * 2)",
+    "divided": "sum(100 div value)",
+    "named": "if(key is null, 'nobody', key)",
+    "fails": "1000 div (max(value) - 94)",
+}
+BUCKETS = 14
+
+
+def records(seed: int, rows: int = 400, buckets: int = BUCKETS) -> pa.Table:
+    """Few values and times, so that many records are equal; NULL and -0.0 are keys."""
+    random = np.random.default_rng(seed)
+    pick = random.integers
+    reals = [0.0, -0.0, 1.5, float("nan"), float("inf"), None]
+    at = pick(0, buckets * 10, rows) * SECOND_US + pick(0, 2, rows) * 500_000
+    table = pa.table(
+        {
+            "at_us": pa.array(at),
+            "key": pa.array([["a", "b", "c", None][i] for i in pick(0, 4, rows)], pa.string()),
+            "kind": pa.array([[1, 2, None][i] for i in pick(0, 3, rows)], pa.int32()),
+            "value": pa.array([None if v > 95 else int(v) for v in pick(0, 100, rows)], pa.int32()),
+            "real": pa.array([reals[i] for i in pick(0, 6, rows)], pa.float64()),
+            "flag": pa.array([[True, False, None][i] for i in pick(0, 3, rows)], pa.bool_()),
+            "long": pa.array(pick(-(2**62), 2**62, rows)),
+            "price": pa.array(
+                [[Decimal("1.50"), None][i] for i in pick(0, 2, rows)], pa.decimal128(22, 2)
+            ),
+            "day": pa.array([[date(1969, 2, 3), None][i] for i in pick(0, 2, rows)]),
+            "seen_at": pa.array(pick(-1, 1, rows), pa.timestamp("us", tz="UTC")),
+            "bytes": pa.array([[b"\xff\x00", None][i] for i in pick(0, 2, rows)], pa.binary()),
+        }
+    )
+    return pa.concat_tables([table, table.slice(0, rows // 10)])
+
+
+def a_network(*boxes: Box, outputs: dict[str, str] | None = None) -> Network:
+    read = {ref.partition(".")[0] for box in boxes for ref in _inputs(box)}
+    return Network(
+        name="carried",
+        sources=tuple(Source(name=n, columns=COLUMNS, time="at_us") for n in NAMES if n in read),
+        boxes=boxes,
+        outputs=tuple(
+            Output(name=n, input=i) for n, i in (outputs or {"out": boxes[-1].name}).items()
+        ),
+    )
+
+
+def _inputs(box: Box) -> tuple[str, ...]:
+    if isinstance(box, Lookup):
+        return box.input, box.table
+    return box.inputs if isinstance(box, Union) else (box.input,)
+
+
+class Steps:
+    """One network step by step; each step is a bucket or several."""
+
+    def __init__(self, spark: SparkSession, root: Path, network: Network, seed: int = 3) -> None:
+        self.world = Answering(spark, root, network)
+        self.tables = {s.name: records(seed + at) for at, s in enumerate(network.sources)}
+        self.rows: dict[str, dict[int, object]] = {}
+        self.quarantine: list[QuarantinedRecord] = []
+        self.read: list[int] = []
+
+    def step(self, first: int, end: int, *, comes: bool = True) -> StepResult:
+        part = Range(first * WIDTH_US, end * WIDTH_US)
+        for name, table in self.tables.items() if comes else ():
+            self.world.comes(name, table, part)
+        made = self.world.engine.compute(self.world.step(part, Cause.NORMAL))
+        assert made.verified is None or made.verified.difference is None, made.verified
+        for stream, buckets in found(made).items():
+            self.rows.setdefault(stream, {}).update(buckets)
+        self.quarantine += made.quarantine
+        assert all(jobs.is_preparable for jobs in self.world.engine._jobs.values())
+        self.read.append(made.metrics.records_in)
+        return made
+
+    def all(self, cuts: Iterable[int] | None = None) -> None:
+        for first, end in pairwise([0, *(cuts or range(1, BUCKETS)), BUCKETS]):
+            self.step(first, end)
+
+    def check(self, buckets: int = BUCKETS) -> None:
+        """The rows and the quarantine are those of one step over everything."""
+        whole = self.world.in_full(Range(0, buckets * WIDTH_US))
+        assert self.rows == {s: dict(b) for s, b in found(whole).items()}
+        assert sorted(self.quarantine, key=repr) == sorted(whole.quarantine, key=repr)
+
+    @property
+    def records(self) -> int:
+        return sum(table.num_rows for table in self.tables.values())
+
+
+FIRST = Deduplicate(name="first", input="given", by=("key", "kind"), within="50s")
+TOTALS = Running(name="totals", input="given", by=("key",), within="50s", columns=FOLDED)
+GROUPS = Every(name="groups", input="given", by=("key",), n=5, within="50s", columns=FOLDED)
+RATED = Lookup(
+    name="rated", input="given", table="rates", on=("key",), max_age="35s",
+    columns={"key": "input.key", "value": "input.value", "rate": "table.real", "r": "table.value"},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("box", [FIRST, TOTALS, GROUPS, RATED], ids=lambda box: box.name)
+def test_rows_in_place_of_earlier_records_give_the_same_and_each_record_is_read_once(
+    spark: SparkSession, tmp_path: Path, box: Box
+) -> None:
+    steps = Steps(spark, tmp_path, a_network(box))
+    steps.all()
+    steps.check()
+    assert sum(steps.read) == steps.records
+
+
+SEEN = Map(name="seen", input="given", columns={c: c for c in COLUMNS} | {"value": "value + 1"})
+BOTH = Union(name="both", inputs=("given", "rates"))
+SOME = {name: FOLDED[name] for name in ("records", "total", "longs", "fails", "named")}
+UNNAMED = {name: text for name, text in FOLDED.items() if name != "named"}
+CHAINS: Mapping[str, tuple[tuple[Box, ...], dict[str, str]]] = {
+    "records pass boxes between": (
+        (
+            SEEN,
+            Filter(name="part", input="seen", cases={"yes": "value > 20"}, otherwise="no"),
+            replace(FIRST, input="part.yes", within="70s"),
+            replace(TOTALS, input="first", columns=SOME),
+            replace(GROUPS, input="part.no", columns=SOME, n=3),
+        ),
+        {"out": "totals", "groups": "groups", "first": "first"},
+    ),
+    "two inputs in one order": (
+        (
+            BOTH,
+            replace(TOTALS, input="both", by=(), columns=UNNAMED),
+            replace(GROUPS, input="both", by=(), n=1, columns=UNNAMED),
+        ),
+        {"out": "totals", "groups": "groups"},
+    ),
+    "windows behind": (
+        (
+            replace(TOTALS, columns={"records": "count(*)", "total": "sum(value)"}),
+            Aggregate(name="slid", input="totals", size="40s", advance="20s", group_by=("key",),
+                      columns={"most": "max(records)", "n": "count(*)"}),
+            Filter(name="many", input="slid", cases={"yes": "n > 1"}),
+        ),
+        {"out": "many", "totals": "totals"},
+    ),
+    "a table of totals": (
+        (
+            replace(TOTALS, input="rates", columns=SOME),
+            replace(RATED, table="totals", how="inner",
+                    columns={"key": "input.key", "so_far": "table.total"}),
+            replace(FIRST, input="rated", by=("key", "so_far"), within="20s"),
+        ),
+        {"out": "first"},
+    ),
+    "keys of every type": (
+        (
+            replace(FIRST, by=("price", "day", "seen_at", "bytes")),
+            replace(TOTALS, by=("seen_at", "price"), columns={"x": "max(bytes)", "d": "min(day)"}),
+            Lookup(name="newest", input="totals", table="first", on=("bytes", "day"),
+                   max_age="35s", columns={"p": "table.price", "s": "table.seen_at",
+                                           "k": "table.key", "x": "input.x"}),
+        ),
+        {"first": "first", "out": "newest"},
+    ),
+    "a key of doubles": (
+        (
+            replace(FIRST, by=("real",)),
+            replace(TOTALS, by=("real", "flag"), columns={"n": "count(*)"}),
+            replace(GROUPS, by=("real",), columns={"n": "min(value)"}, n=2),
+        ),
+        {"first": "first", "totals": "totals", "groups": "groups"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_boxes_behind_each_other_carry_rows_on(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Spans end within steps and with them, steps are of several buckets, and files are merged."""
+    monkeypatch.setattr(carried_rows, "SINCE_MIN", 2)
+    boxes, outputs = CHAINS[name]
+    steps = Steps(spark, tmp_path, a_network(*boxes, outputs=outputs))
+    steps.all([1, 2, 4, 5, 7, 8, 9, 10, 12, 13])
+    steps.check()
+    assert sum(steps.read) == steps.records
+
+
+@pytest.mark.parametrize("box", [FIRST, TOTALS, GROUPS, RATED], ids=lambda box: box.name)
+def test_plans_that_are_made_for_one_step_take_and_leave_rows_too(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, box: Box
+) -> None:
+    """They write what they leave in tasks, and prepared jobs continue from it."""
+    anew = (ExecutionMode.SCANNED, ExecutionMode.HANDED_OVER, ExecutionMode.PREPARED)
+    steps = Steps(spark, tmp_path, a_network(box))
+    for at in range(6):
+        with monkeypatch.context() as patch:
+            patch.setattr("pipelines.spark.step.mode_of", lambda *_, at=at, **__: anew[at % 3])
+            if at == 3:
+                patch.setattr("pipelines.spark.job.RESULT_ROWS_IN_DRIVER_MAX", -1)
+            steps.step(2 * at, 2 * at + 2)
+    steps.check(12)
+    assert sum(steps.read) == sum(
+        _within(table, at) for table in steps.tables.values() for at in range(12)
+    )
+
+
+def test_a_corrected_bucket_is_read_again(spark: SparkSession, tmp_path: Path) -> None:
+    steps = Steps(spark, tmp_path, a_network(FIRST))
+    for at in range(3):
+        steps.step(at, at + 1)
+    steps.world.comes("given", records(8), Range(WIDTH_US, 2 * WIDTH_US))
+    corrected = steps.world.correction(Range(WIDTH_US, 3 * WIDTH_US))
+    steps.rows["out"] = {0: steps.rows["out"].get(0), **found(corrected)["out"]}
+    steps.step(3, 4)
+    assert steps.read[3] > steps.read[2], "the bucket has other records than those carried on"
+    steps.step(4, 5)
+    assert steps.read[4] < steps.read[3]
+    steps.check(5)
+
+
+def test_a_new_engine_reads_the_span_once_more(spark: SparkSession, tmp_path: Path) -> None:
+    steps = Steps(spark, tmp_path, a_network(TOTALS))
+    for at in range(3):
+        steps.step(at, at + 1)
+    steps.world.engine = steps.world.new_engine()
+    steps.step(3, 4)
+    assert steps.read[3] > sum(steps.read[:3])
+    steps.step(4, 5)
+    assert steps.read[4] < steps.read[3]
+    steps.check(5)
+
+
+def test_a_value_that_is_no_fold_has_its_span_read_at_each_step(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    steps = Steps(spark, tmp_path, a_network(replace(TOTALS, columns={"x": "first(value)"})))
+    steps.all(range(1, BUCKETS))
+    steps.check()
+    assert sum(steps.read) > steps.records
+
+
+def test_the_thousandth_bucket_of_a_span_reads_as_many_records_as_the_first(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    steps = Steps(spark, tmp_path, a_network(replace(TOTALS, within="1d", columns=SOME)))
+    steps.tables["given"] = records(3, rows=10_000, buckets=1_000)
+    for first, end in ((0, 1), (1, 998), (998, 999), (999, 1_000)):
+        steps.step(first, end)
+    own = [_within(steps.tables["given"], at) for at in (0, 998, 999)]
+    assert [steps.read[0], *steps.read[2:]] == own
+    steps.check(1_000)
+
+
+def _within(table: pa.Table, bucket: int) -> int:
+    at = table["at_us"].to_numpy() // WIDTH_US
+    return int((at == bucket).sum())
+
+
+def test_files_of_carried_rows_are_removed_with_the_engine(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(carried_rows, "SINCE_MIN", 2)
+    folder = Path(spark.conf.get("spark.medusa.scratch") or "")
+    before = set(folder.glob("carried-*"))
+    steps = Steps(spark, tmp_path, a_network(FIRST))
+    for at in range(4):
+        steps.step(at, at + 1)
+    assert len(set(folder.glob("carried-*")) - before) == 1, "each replaces the one before it"
+    del steps
+    gc.collect()
+    assert set(folder.glob("carried-*")) <= before
+
+
+def test_a_full_disk_costs_the_saving_and_not_the_step(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    steps = Steps(spark, tmp_path, a_network(FIRST))
+    steps.step(0, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(carried_rows, "SINCE_MIN", 0)
+        patch.setattr(carried_rows, "_merged", full)
+        steps.step(1, 2)
+    steps.step(2, 3)
+    assert steps.read[2] == sum(_within(steps.tables["given"], at) for at in range(3))
+    steps.check(3)
