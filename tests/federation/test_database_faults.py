@@ -19,6 +19,7 @@ from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.exchange.contents import FileContents
 from pipelines.exchange.copies import FileCopies
 from pipelines.exchange.importer import Imported, Importer
+from pipelines.exchange.nonblocking import NonBlockingExchange
 from pipelines.homes.home import known_homes
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.assembly import has_ended
@@ -333,7 +334,8 @@ def told(federation: Federation) -> Iterator[Importing]:
         rounds_until([alpha], lambda: has_ended(alpha.home_session))
         home = beta.home_session.home
         importer = Importer(
-            home.catalog, FileCopies(home.storage), beta.home_session.exchange, beta.leases,
+            home.catalog, FileCopies(home.storage),
+            NonBlockingExchange(beta.home_session.exchange, moment_s=60), beta.leases,
             contents=FileContents(home.storage, home.catalog),
         )  # fmt: skip
 

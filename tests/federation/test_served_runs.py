@@ -23,6 +23,7 @@ from pipelines.exchange.client.https_exchange import HttpsExchange
 from pipelines.exchange.contents import FileContents
 from pipelines.exchange.copies import FileCopies
 from pipelines.exchange.importer import Imported, Importer
+from pipelines.exchange.nonblocking import NonBlockingExchange
 from pipelines.homes.exchange_addresses import address_path, read_address
 from pipelines.homes.home import open_home
 from pipelines.operations import exchange_process
@@ -298,7 +299,8 @@ def test_news_and_files_of_a_partner_come_from_its_server_alone(settings: Settin
         beta = stack.enter_context(seated(settings, BETA, no_spark))
         home = beta.home_session.home
         importer = Importer(
-            home.catalog, FileCopies(home.storage), beta.home_session.exchange, beta.leases,
+            home.catalog, FileCopies(home.storage),
+            NonBlockingExchange(beta.home_session.exchange, moment_s=60), beta.leases,
             contents=FileContents(home.storage, home.catalog),
         )  # fmt: skip
         with seated(settings, ALPHA, no_spark) as alpha:

@@ -17,6 +17,7 @@ from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.exchange.contents import FileContents
 from pipelines.exchange.copies import FileCopies
 from pipelines.exchange.importer import Imported, Importer
+from pipelines.exchange.nonblocking import NonBlockingExchange
 from pipelines.homes.home import Home, open_home
 from pipelines.homes.lease_renewer import LeaseRenewer
 from pipelines.participant.home_session import open_session
@@ -86,7 +87,7 @@ def a_pair(server: EmbeddedServer, folder: Path) -> Iterator[Pair]:
                 Importer(
                     beta.catalog,
                     copies,
-                    session.exchange,
+                    NonBlockingExchange(session.exchange, moment_s=60),
                     leases,
                     contents=FileContents(beta.storage, beta.catalog),
                 ),
