@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from medusa_core.frozen import freeze
 from medusa_core.grid import BEGINNING_US
-from medusa_core.names import Participant, StreamName
+from medusa_core.names import Participant, StreamName, Version
 from medusa_core.protocol.document_fields import (
     INT64_MAX,
     ChoiceField,
@@ -36,9 +36,14 @@ TIME_MS = IntegerField(0, 2**53 - 1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledgement:
-    """Buckets of a stream before `through_us` are durable at the reader, which holds the rest."""
+    """Buckets of a stream before `through_us` are durable at the reader, which holds the rest.
+
+    It has them as they are in `version` of the line of `replica`.
+    """
 
     stream: StreamName
+    replica: int
+    version: Version
     through_us: int
     limit_ms: int
     path_ms: int
@@ -50,6 +55,8 @@ ACKNOWLEDGEMENT = Document(
     RecordField(
         {
             "stream": STREAM,
+            "replica": IntegerField(0, REPLICA_MAX),
+            "version": IntegerField(0, INT64_MAX),
             "through_us": IntegerField(BEGINNING_US, INT64_MAX),
             "limit_ms": IntegerField(1, HOLD_MS_MAX),
             "path_ms": IntegerField(0, HOLD_MS_MAX),
@@ -65,6 +72,8 @@ def write_acknowledgement(value: Acknowledgement) -> bytes:
     return ACKNOWLEDGEMENT.write(
         {
             "stream": value.stream,
+            "replica": value.replica,
+            "version": value.version,
             "through_us": value.through_us,
             "limit_ms": value.limit_ms,
             "path_ms": value.path_ms,

@@ -313,10 +313,14 @@ class Readers(Protocol):
         """
 
     def acknowledge(self, stream: StreamName, reader: Participant, through_us: int,
-                    limit_ms: int, path_ms: int = 0) -> None:  # fmt: skip
+                    limit_ms: int, path_ms: int = 0, *, replica: int = 0,
+                    version: Version | None = None) -> None:  # fmt: skip
         """A reader has a stream's buckets before `through_us` durably: its hold moves up to there.
 
-        `path_ms` is what the path behind the stream costs there.
+        `path_ms` is what the path behind the stream costs there. The reader has them as they are in
+        `version` of the line of `replica` of this home (None: which version is not known). What was
+        recalled or revised since stays held until a later version is acknowledged, also if it is
+        recalled or revised after this call.
 
         A hold never moves back; past `limit_ms` without a sign of the reader it may be ignored.
         """

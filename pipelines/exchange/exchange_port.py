@@ -57,6 +57,8 @@ class Acknowledgement:
     through_us: int
     limit_ms: int
     path_ms: int
+    replica: int
+    version: Version
 
 
 Request: TypeAlias = NewsRequest | FilesRequest | Acknowledgement
@@ -77,8 +79,12 @@ class ExchangeCalls(Protocol):
         """
 
     def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,
-                    limit_ms: int, path_ms: int) -> None:  # fmt: skip
+                    limit_ms: int, path_ms: int, *, replica: int,
+                    version: Version) -> None:  # fmt: skip
         """Buckets before `through_us` are durable here: the partner need not keep them for us.
+
+        They are as in `version` of the line of `replica`: what the partner recalls or revises
+        behind it is still to be read.
 
         `path_ms` is what the path behind the stream costs here: what the partner must leave of a
         bound.

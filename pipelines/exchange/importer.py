@@ -173,8 +173,7 @@ class Importer:
         """Ask every partner once; how many lines had news. A partner that is away is passed by."""
         moved = 0
         away: set[Participant] = set()
-        stopped: set[Line] = set()
-        recalled: set[Line] = set()
+        taken_back: set[Line] = set()
         statuses, is_fresh = self._read_statuses()
         marks = self._marks_of(statuses)
         if not is_fresh and not self._due and self._is_quiet(marks):
@@ -202,14 +201,13 @@ class Importer:
                 if not isinstance(error, Awaited):
                     self._failed.add(_line_of(status))
                     on_import(_imported(status, 0, str(error)))
-                # What is to be read again once a recall is followed is not safe here.
-                if news is not None and (news.recalls or news.revision is not None):
-                    stopped.add(_line_of(status))
                 continue
             self._note_seen(status, news, mark)
             segments = len(news.segments) if news is not None and is_new else 0
             if news is not None and (news.recalls or news.revision is not None):
-                recalled.add(_line_of(status))
+                # The version is acknowledged though the boundary may be where it was.
+                taken_back.add(_line_of(status))
+                self._acknowledged.pop(_line_of(status), None)
             if news is not None and is_new:
                 moved += 1
                 present[_line_of(status)] = _after(status, news)
@@ -228,10 +226,10 @@ class Importer:
             after = statuses
             if moved and not is_watched:
                 after = self._catalog.imports()
-                recalled.clear()
+                taken_back.clear()
             self._note_due(statuses, after)
-        # What was read of these lines is of before their recalls.
-        for line in stopped | recalled:
+        # What was read of these lines is of before their recalls and revisions.
+        for line in taken_back:
             self._due.pop(line, None)
         self._acknowledge_due(away, marks)
         return moved
@@ -399,6 +397,8 @@ class Importer:
             through_us=safe_us,
             limit_ms=READER_LIMIT_MS,
             path_ms=self._paths_ms.get(status.stream, 0),
+            replica=status.producer.replica,
+            version=status.version,
         )
 
     def _acknowledge(self, line: Line, request: Acknowledgement) -> None:
@@ -407,7 +407,7 @@ class Importer:
         with contextlib.suppress(MedusaError):
             self._exchange.acknowledge(
                 request.partner, request.stream, request.through_us, request.limit_ms,
-                request.path_ms,
+                request.path_ms, replica=request.replica, version=request.version,
             )  # fmt: skip
             self._acknowledged[line] = request.through_us, sent_s + READER_LIMIT_MS / 4_000
             reached("import.acknowledged")

@@ -204,11 +204,12 @@ class NonBlockingExchange(NonBlocking):
         self._answered(request, max(self._moment_s, FETCH_S))
 
     def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,
-                    limit_ms: int, path_ms: int) -> None:  # fmt: skip
+                    limit_ms: int, path_ms: int, *, replica: int,
+                    version: Version) -> None:  # fmt: skip
         """See `Exchange.acknowledge`."""
         request = Acknowledgement(
             partner=partner, stream=stream, through_us=through_us, limit_ms=limit_ms,
-            path_ms=path_ms,
+            path_ms=path_ms, replica=replica, version=version,
         )  # fmt: skip
         self._answered(request, self._moment_s)
 
@@ -234,7 +235,7 @@ class NonBlockingExchange(NonBlocking):
                     partner,
                     lambda: exchange.acknowledge(
                         partner, request.stream, request.through_us, request.limit_ms,
-                        request.path_ms,
+                        request.path_ms, replica=request.replica, version=request.version,
                     ),
                     OVERDUE_S,
                 )  # fmt: skip

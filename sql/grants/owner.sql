@@ -22,7 +22,7 @@ GRANT EXECUTE ON FUNCTION medusa.acknowledge, medusa.acquire_lease, medusa.acqui
     medusa.commit_steps, medusa.compact_line, medusa.agree_to_revisions, medusa.declare_following, medusa.declare_bound, medusa.declare_retention,
     medusa.close_view, medusa.make_view, medusa.open_view, medusa.read_line, medusa.remove_view,
     medusa.view_begins, medusa.declare_sink, medusa.declare_source, medusa.declare_verify, medusa.deploy,
-    medusa.desire_job, medusa.drop_cursor, medusa.end_job, medusa.follow_recalls, medusa.hold_again,
+    medusa.desire_job, medusa.drop_cursor, medusa.end_job, medusa.follow_recalls, medusa.held_from, medusa.hold_again,
     medusa.import_line, medusa.intend_job, medusa.is_held, medusa.kept_from, medusa.key_now,
     medusa.land, medusa.land_many, medusa.line_news, medusa.lock_leases, medusa.lock_lines,
     medusa.lock_own_lines, medusa.move_cursor, medusa.note_retries, medusa.note_stable_prefix,

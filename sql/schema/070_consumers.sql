@@ -8,6 +8,7 @@ CREATE TABLE medusa.hold (
     limit_ms  bigint CHECK (limit_ms > 0),
     placed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     path_ms   bigint NOT NULL DEFAULT 0,
+    versions  jsonb NOT NULL DEFAULT '{}',
     PRIMARY KEY (stream, holder, purpose),
     CONSTRAINT path_is_not_below_zero CHECK (path_ms >= 0)
 );
@@ -17,6 +18,9 @@ COMMENT ON COLUMN medusa.hold.limit_ms IS 'For how long; past it the owner may t
 COMMENT ON COLUMN medusa.hold.path_ms IS
     'The cost of the rest of the path at the reader, as it reports it: the time that an answer '
     'here must leave.';
+COMMENT ON COLUMN medusa.hold.versions IS
+    'Up to which version the reader has acknowledged the line of each replica of this home; what a '
+    'later recall or revision takes back is held, wherever the hold begins.';
 
 CREATE TABLE medusa.sink (
     stream       text COLLATE "C" NOT NULL REFERENCES medusa.stream,

@@ -134,7 +134,8 @@ class Told(StoredFiles):
         self.fetched.append(file.path)
 
     def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,
-                    limit_ms: int, path_ms: int) -> None:  # fmt: skip
+                    limit_ms: int, path_ms: int, *, replica: int,
+                    version: Version) -> None:  # fmt: skip
         self.acknowledged[stream] = through_us
 
 

@@ -57,8 +57,12 @@ class Told(StoredFiles):
         return home.line_news(stream, producer, after, segments_max=segments_max)
 
     def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,
-                    limit_ms: int, path_ms: int) -> None:  # fmt: skip
-        self.homes[partner].catalog.acknowledge(stream, a.ALPHA, through_us, limit_ms, path_ms)
+                    limit_ms: int, path_ms: int, *, replica: int,
+                    version: Version) -> None:  # fmt: skip
+        home = self.homes[partner].catalog
+        home.acknowledge(
+            stream, a.ALPHA, through_us, limit_ms, path_ms, replica=replica, version=version
+        )
 
 
 @dataclass

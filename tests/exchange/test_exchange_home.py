@@ -121,7 +121,9 @@ def test_what_is_not_granted_is_not_there(granted: ExchangeHome, partner: str, s
     who, name = Participant(partner), StreamName(stream)
     news = granted.published_news(who, name, 0, START, segments_max=ALL)
     assert (news is not None) == may
-    wide = Acknowledgement(stream=name, through_us=0, limit_ms=1, path_ms=0)
+    wide = Acknowledgement(
+        stream=name, replica=0, version=Version(0), through_us=0, limit_ms=1, path_ms=0
+    )
     assert granted.acknowledge(who, wide) == may
     if name in HASHES:
         assert (granted.published_file(who, HASHES[name]) is not None) == may
@@ -161,7 +163,9 @@ def test_each_partner_is_offered_its_own_streams(granted: ExchangeHome) -> None:
 def test_a_stream_is_not_there_after_its_grant_has_ended_nor_does_it_hold_rows(
     granted: ExchangeHome, urls: HomeUrls
 ) -> None:
-    acknowledgement = Acknowledgement(stream=a.SUMS, through_us=0, limit_ms=1_000, path_ms=0)
+    acknowledgement = Acknowledgement(
+        stream=a.SUMS, replica=0, version=Version(0), through_us=0, limit_ms=1_000, path_ms=0
+    )
     assert granted.acknowledge(BETA, acknowledgement)
     holds = "SELECT count(*) FROM medusa.hold WHERE holder = 'beta'"
     assert owner(urls, holds) == 1

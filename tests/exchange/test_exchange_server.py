@@ -149,7 +149,9 @@ def test_what_is_not_granted_and_what_does_not_exist_have_one_answer(
         await log_in(client, home)
         answers = [await client.get(place) for place in PLACES]
         body = calls.write_acknowledgement(
-            calls.Acknowledgement(stream=a.BIG, through_us=0, limit_ms=1, path_ms=0)
+            calls.Acknowledgement(
+                stream=a.BIG, replica=0, version=Version(0), through_us=0, limit_ms=1, path_ms=0
+            )
         )
         answers.append(await client.post("/v1/acknowledgements", content=body))
         answers.append(await client.delete("/v1/news"))
@@ -191,7 +193,14 @@ def test_an_acknowledgement_and_the_health_of_the_home(serve: Serve, home: Excha
     async def test(client: httpx.AsyncClient) -> None:
         await log_in(client, home)
         body = calls.write_acknowledgement(
-            calls.Acknowledgement(stream=a.SUMS, through_us=0, limit_ms=1_000, path_ms=0)
+            calls.Acknowledgement(
+                stream=a.SUMS,
+                replica=0,
+                version=Version(0),
+                through_us=0,
+                limit_ms=1_000,
+                path_ms=0,
+            )
         )
         assert (await client.post("/v1/acknowledgements", content=body)).status_code == 204
         health = calls.read_health((await client.get("/v1/health")).content)
@@ -206,7 +215,14 @@ def test_an_acknowledgement_counts_for_the_partner_of_the_token_whatever_name_it
     """Acknowledged in another reader's name, that one would lose what is trimmed behind it."""
     names = ["gamma", "alpha", *(f"invented_{n}" for n in range(50))]
     claims = ("reader", "partner", "holder", "participant", "iss")
-    body = {"stream": "sums", "through_us": 0, "limit_ms": 60_000, "path_ms": 0}
+    body = {
+        "stream": "sums",
+        "replica": 0,
+        "version": 0,
+        "through_us": 0,
+        "limit_ms": 60_000,
+        "path_ms": 0,
+    }
     path = "/v1/acknowledgements"
 
     async def test(client: httpx.AsyncClient) -> None:

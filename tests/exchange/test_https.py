@@ -52,7 +52,7 @@ def test_a_partner_reads_what_it_was_granted(
         (file,) = news.segments[0].segment.files
         exchange.fetch(ALPHA, file, tmp_path / file.path)
         assert (tmp_path / file.path).read_bytes() == ROWS
-        exchange.acknowledge(ALPHA, a.SUMS, 0, 1_000, 0)
+        exchange.acknowledge(ALPHA, a.SUMS, 0, 1_000, 0, replica=0, version=Version(0))
         assert [one.name for one in exchange.offers(ALPHA)] == [a.SUMS]
         key, lines = exchange.progress(ALPHA)
         assert [(line.stream, line.replica) for line in lines] == [(a.SUMS, 0)]
@@ -65,7 +65,7 @@ def test_a_connection_is_used_again_after_a_response_without_content(server: Htt
     used = []
     with asking(address_of(server.url)) as exchange:
         for _ in range(3):
-            exchange.acknowledge(ALPHA, a.SUMS, 0, 60_000, 0)
+            exchange.acknowledge(ALPHA, a.SUMS, 0, 60_000, 0, replica=0, version=Version(0))
             used.append(set(server.server_state.connections) - before)
     assert len(used[0]) == 1
     assert used == [used[0]] * 3

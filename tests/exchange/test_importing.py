@@ -163,8 +163,8 @@ def test_news_goes_before_acknowledgements_of_which_each_poll_sends_one(
     reader.poll()
     real = exchange.acknowledge
 
-    def acknowledge(*args: Any) -> None:
-        real(*args)
+    def acknowledge(*args: Any, **line: Any) -> None:
+        real(*args, **line)
         reader.marks = dict(reader.marks or {})  # the partner says that something has happened
 
     monkeypatch.setattr(exchange, "acknowledge", acknowledge)

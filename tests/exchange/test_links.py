@@ -77,7 +77,7 @@ def test_both_sides_count_the_same_of_what_passes(
     ):
         beta.line_news(StreamName("sums"), SUMS, Version(0), segments_max=9)
         beta.fetch(ALPHA, SUMS_FILE, tmp_path / "x.parquet")
-        beta.acknowledge(ALPHA, StreamName("sums"), 0, 1_000, 0)
+        beta.acknowledge(ALPHA, StreamName("sums"), 0, 1_000, 0, replica=0, version=Version(0))
         with pytest.raises(Refused):
             beta.line_news(StreamName("big"), SUMS, Version(0), segments_max=9)
         beta.links.report(client.extend)

@@ -61,7 +61,8 @@ class Partners:
         raise Unavailable("the disk is away")
 
     def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,
-                    limit_ms: int, path_ms: int) -> None:  # fmt: skip
+                    limit_ms: int, path_ms: int, *, replica: int,
+                    version: Version) -> None:  # fmt: skip
         self.asked.append(f"ack {through_us}")
 
     def close(self) -> None:
@@ -121,7 +122,7 @@ def test_a_silent_partner_is_away_and_the_others_are_heard(exchange: NonBlocking
     with asked_in_vain(exchange, "slow has not answered"):
         news(exchange, SLOW)
     assert news(exchange, QUICK).version == 1
-    exchange.acknowledge(QUICK, STREAM, 5, 9, 0)
+    exchange.acknowledge(QUICK, STREAM, 5, 9, 0, replica=0, version=Version(1))
 
 
 def test_a_late_answer_is_used_once_and_is_older_by_as_much(

@@ -125,6 +125,8 @@ def envelopes(draw: st.DrawFn) -> Envelope:
 ACKNOWLEDGEMENTS = st.builds(
     Acknowledgement,
     stream=NAMES.map(StreamName),
+    replica=st.integers(0, 9),
+    version=st.integers(0, 2**63 - 1).map(Version),
     through_us=st.integers(-(2**63), 2**63 - 1),
     limit_ms=st.integers(1, 10**9),
     path_ms=st.integers(0, 10**9),

@@ -524,7 +524,8 @@ class MemoryCatalog:
         )
 
     def acknowledge(self, stream: StreamName, reader: Participant, through_us: int,
-                    limit_ms: int, path_ms: int = 0) -> None:  # fmt: skip
+                    limit_ms: int, path_ms: int = 0, *, replica: int = 0,
+                    version: Version | None = None) -> None:  # fmt: skip
         """See `Readers.acknowledge`."""
         check_name("reader", reader)
 
@@ -535,15 +536,24 @@ class MemoryCatalog:
                 raise Refused(f"a reader holds for 1 ms to 31 days, not for {limit_ms} ms")
             if not 0 <= path_ms <= READER_LIMIT_MS_MAX:
                 raise Refused(f"a path costs 0 ms to 31 days, not {path_ms} ms")
-            if through_us > memory_reading.reached_us(transaction, stream):
-                raise Refused(f"stream {stream} does not reach to {through_us} yet")
+            of, until_us = (stream, Producer(self.participant, replica)), through_us
+            if version is not None:
+                line = transaction.get(tables.LINES, of)
+                if line is None or not 0 <= version <= line.version:
+                    raise Refused(f"replica {replica} of stream {stream} has no version {version}")
+                since = recalled.recalls_after(transaction, of, version)
+                until_us = min([through_us, *(recall.from_us for recall in since)])
+            if until_us > memory_reading.reached_us(transaction, stream):
+                raise Refused(f"stream {stream} does not reach to {until_us} yet")
             transaction.share_name(tables.ORDERS, stream)
             transaction.lock_name(tables.HOLDS, (stream, str(reader), "import"))
             current = transaction.get(tables.HOLDS, (stream, str(reader), "import"))
-            from_us = max(through_us, current.hold.from_us) if current else through_us
+            from_us = max(until_us, current.hold.from_us) if current else until_us
             hold = Hold(stream=stream, holder=reader, purpose="import", from_us=from_us,
                         limit_ms=limit_ms, path_ms=path_ms)  # fmt: skip
             memory_trim.place_hold(transaction, hold)
+            if version is not None:
+                memory_trim.note_version(transaction, hold, replica, version)
 
         self.run(call)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from medusa_core.bounds import Bound
 from medusa_core.certificates import Certificate
@@ -123,10 +123,12 @@ class LateRecordRow:
 
 @dataclass(frozen=True, slots=True)
 class HoldRow:
-    """A hold and when it was last placed."""
+    """A hold, when it was last placed, and the versions of each replica's line that its reader
+    acknowledged."""
 
     hold: Hold
     placed_at_ms: int
+    versions: Mapping[int, Version] = field(default_factory=dict)
 
     def is_held(self, now_ms: int) -> bool:
         """Whether it has not run out."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from medusa_core.commits import Hold
 from medusa_core.errors import Conflict, Refused
 from medusa_core.grid import BEGINNING_US, FOREVER_US, floor_us
-from medusa_core.names import Participant, StreamName
+from medusa_core.names import Participant, StreamName, Version
 from medusa_core.recalls import HOLD_MS, HOLD_PURPOSE, HOLDER
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
 from medusa_core.trims import CHOICE, PROGRESS, TrimLimit, TrimResult
@@ -21,6 +21,7 @@ from pipelines.catalog.memory.commit import (
     record_files,
     width_of,
 )
+from pipelines.catalog.memory.recalled import recalls_after
 from pipelines.catalog.memory.store import Transaction
 from pipelines.catalog.memory.tables import HoldRow, LineRow, SegmentRow
 
@@ -34,7 +35,18 @@ def place_hold(transaction: Transaction, hold: Hold) -> None:
         raise Refused("the limit of a hold is above 0")
     key = (hold.stream, hold.holder, hold.purpose)
     transaction.lock_name(tables.HOLDS, key)
-    transaction.put(tables.HOLDS, key, HoldRow(hold, transaction.store.clock.now_ms))
+    before = transaction.get(tables.HOLDS, key)
+    versions = {} if before is None else before.versions
+    transaction.put(tables.HOLDS, key, HoldRow(hold, transaction.store.clock.now_ms, versions))
+
+
+def note_version(transaction: Transaction, hold: Hold, replica: int, version: Version) -> None:
+    """Note up to which version of a line a reader has acknowledged it."""
+    key = (hold.stream, hold.holder, hold.purpose)
+    row = transaction.get(tables.HOLDS, key)
+    assert row is not None, "the hold was placed before"
+    newest = max(version, row.versions.get(replica, version))
+    transaction.put(tables.HOLDS, key, replace(row, versions={**row.versions, replica: newest}))
 
 
 def hold_again(transaction: Transaction, stream: StreamName, from_us: int) -> None:
@@ -81,7 +93,7 @@ def trim(
     _hold_progress(transaction, here, stream, needed)
 
     # 3 Move the trim to where the first thing stops it.
-    stops = _stops(transaction, stream, producer, line)
+    stops = _stops(transaction, here, stream, producer, line)
     stop = min(stops, key=lambda s: (s.from_us, s.purpose, s.holder or ""))
     at_us = floor_us(min(before_us, stop.from_us), width_us)
     kept_us = line.origin_us if line.trimmed_us is None else line.trimmed_us
@@ -142,8 +154,9 @@ def _readers(transaction: Transaction, here: Participant) -> Mapping[StreamName,
 
 
 def _stops(
-    transaction: Transaction, stream: StreamName, producer: Producer, line: LineRow
-) -> Iterator[TrimLimit]:
+    transaction: Transaction, here: Participant, stream: StreamName, producer: Producer,
+    line: LineRow,
+) -> Iterator[TrimLimit]:  # fmt: skip
     for (name, who), chosen in transaction.rows(tables.LINES).items():
         if name == stream and who.is_import and not producer.is_import:
             disputed = [d.bucket_us for d in divergences(transaction, stream)]
@@ -162,10 +175,21 @@ def _stops(
             yield TrimLimit(
                 holder=hold.holder,
                 purpose=hold.purpose,
-                from_us=hold.from_us,
+                from_us=_held_from_us(transaction, here, row, producer),
                 since_ms=row.placed_at_ms,
                 limit_ms=hold.limit_ms,
             )
+
+
+def _held_from_us(
+    transaction: Transaction, here: Participant, row: HoldRow, producer: Producer
+) -> int:
+    """From where on a hold keeps a line: its reader has yet to read what was taken back since."""
+    version = row.versions.get(producer.replica)
+    if version is None or producer.participant != here:
+        return row.hold.from_us
+    since = recalls_after(transaction, (row.hold.stream, producer), version)
+    return min([row.hold.from_us, *(recall.from_us for recall in since)])
 
 
 def _chosen_us(chosen: LineRow) -> int:

@@ -139,7 +139,8 @@ class PostgresExchange(HomeDatabase, Imports, Readers):
         return news_of(document, stream, producer, after)
 
     def acknowledge(self, stream: StreamName, reader: Participant, through_us: int,
-                    limit_ms: int, path_ms: int = 0) -> None:  # fmt: skip
+                    limit_ms: int, path_ms: int = 0, *, replica: int = 0,
+                    version: Version | None = None) -> None:  # fmt: skip
         """See `Readers.acknowledge`."""
         self._value(
             "acknowledge",
@@ -148,6 +149,8 @@ class PostgresExchange(HomeDatabase, Imports, Readers):
             through_us=through_us,
             limit_ms=limit_ms,
             path_ms=path_ms,
+            replica=replica,
+            version=version,
         )
 
     def place_hold(self, hold: Hold) -> None:

@@ -145,6 +145,8 @@ class ExchangeHome(HomeDatabase):
                 through_us=acknowledgement.through_us,
                 limit_ms=acknowledgement.limit_ms,
                 path_ms=acknowledgement.path_ms,
+                replica=acknowledgement.replica,
+                version=acknowledgement.version,
             )
         )
 

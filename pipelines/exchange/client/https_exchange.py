@@ -184,11 +184,17 @@ class HttpsExchange:
         self._run(partner, all_files, kind=CallKind.FILE)
 
     def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,
-                    limit_ms: int, path_ms: int) -> None:  # fmt: skip
+                    limit_ms: int, path_ms: int, *, replica: int,
+                    version: Version) -> None:  # fmt: skip
         """See `ExchangeCalls.acknowledge`."""
         body = calls.write_acknowledgement(
             calls.Acknowledgement(
-                stream=stream, through_us=through_us, limit_ms=limit_ms, path_ms=path_ms
+                stream=stream,
+                replica=replica,
+                version=version,
+                through_us=through_us,
+                limit_ms=limit_ms,
+                path_ms=path_ms,
             )
         )
         self._run(

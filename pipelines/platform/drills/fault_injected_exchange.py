@@ -60,8 +60,10 @@ class FaultInjectedExchange(FaultInjectedTransport):
         self._exchange.fetch_all(partner, files)
 
     def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,
-                    limit_ms: int, path_ms: int) -> None:  # fmt: skip
+                    limit_ms: int, path_ms: int, *, replica: int,
+                    version: Version) -> None:  # fmt: skip
         """See `ExchangeCalls.acknowledge`."""
         self._links.ask(partner)
-        self._exchange.acknowledge(partner, stream, through_us, limit_ms, path_ms)
+        self._exchange.acknowledge(partner, stream, through_us, limit_ms, path_ms, replica=replica,
+                                   version=version)  # fmt: skip
         self._links.hear(partner)

@@ -85,12 +85,14 @@ class SimulatedExchange:
             self._world.homes[self._reader].storage.write(str(target), rows)
 
     def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,
-                    limit_ms: int, path_ms: int) -> None:  # fmt: skip
+                    limit_ms: int, path_ms: int, *, replica: int,
+                    version: Version) -> None:  # fmt: skip
         """See `Exchange.acknowledge`."""
         world, home = self._world, self._home_of(partner)
 
         def call() -> None:
-            home.reach().acknowledge(stream, self._reader, through_us, limit_ms, path_ms)
+            home.reach().acknowledge(stream, self._reader, through_us, limit_ms, path_ms,
+                                     replica=replica, version=version)  # fmt: skip
             world.laws.check_acknowledged(home, stream, self._reader, limit_ms)
 
         short(world, call)

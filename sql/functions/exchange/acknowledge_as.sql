@@ -1,5 +1,6 @@
 CREATE OR REPLACE FUNCTION medusa.acknowledge_as(
-    partner text, stream text, through_us bigint, limit_ms bigint, path_ms bigint
+    partner text, stream text, through_us bigint, limit_ms bigint, path_ms bigint,
+    replica integer DEFAULT 0, version bigint DEFAULT NULL
 ) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
 AS $$
@@ -8,9 +9,10 @@ BEGIN
         RETURN false;
     END IF;
     PERFORM medusa.acknowledge(acknowledge_as.stream, acknowledge_as.partner,
-        acknowledge_as.through_us, acknowledge_as.limit_ms, acknowledge_as.path_ms);
+        acknowledge_as.through_us, acknowledge_as.limit_ms, acknowledge_as.path_ms,
+        acknowledge_as.replica, acknowledge_as.version);
     RETURN true;
 END $$;
-COMMENT ON FUNCTION medusa.acknowledge_as(text, text, bigint, bigint, bigint) IS
+COMMENT ON FUNCTION medusa.acknowledge_as(text, text, bigint, bigint, bigint, integer, bigint) IS
     'For the exchange server: acknowledge under the partner''s own name. False: the stream is not '
     'granted to it, or is not there.';

@@ -42,9 +42,10 @@ BEGIN
         RAISE EXCEPTION '% has been chosen to % only of its producers: trim no further', old.stream,
             medusa.chosen_through(old.stream) USING ERRCODE = 'MDS07';
     END IF;
-    SELECT h.holder, h.purpose, h.from_us INTO other FROM medusa.hold AS h
-    WHERE h.stream = old.stream AND h.from_us < new.trimmed_us AND medusa.is_held(h)
-    ORDER BY h.from_us LIMIT 1;
+    SELECT h.holder, h.purpose, k.from_us INTO other
+    FROM medusa.hold AS h CROSS JOIN medusa.held_from(h, old) AS k (from_us)
+    WHERE h.stream = old.stream AND k.from_us < new.trimmed_us AND medusa.is_held(h)
+    ORDER BY k.from_us LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION '% is held from % on by % (%): trim no further', old.stream, other.from_us,
             other.holder, other.purpose USING ERRCODE = 'MDS07';

@@ -67,9 +67,10 @@ BEGIN
 
         -- 3 Find how far it may go, and what stops it there.
         SELECT s.* INTO stop FROM (
-            (SELECT h.from_us, h.holder, h.purpose, h.placed_at, h.limit_ms FROM medusa.hold AS h
+            (SELECT k.from_us, h.holder, h.purpose, h.placed_at, h.limit_ms
+            FROM medusa.hold AS h CROSS JOIN medusa.held_from(h, line) AS k (from_us)
             WHERE h.stream = trim_line.stream AND medusa.is_held(h)
-            ORDER BY h.from_us, h.holder, h.purpose LIMIT 1)
+            ORDER BY k.from_us, h.holder, h.purpose LIMIT 1)
             UNION ALL
             (SELECT t.from_us, NULL, 'tentative', NULL, NULL FROM medusa.segment AS t
             WHERE t.line_id = line.line_id AND t.end_version IS NULL AND t.stability = 'tentative'
