@@ -43,6 +43,9 @@ FETCH_S = 1.0
 OVERDUE_S = 3.0
 """Time after which a partner that has not answered is a problem: a long link takes less."""
 
+UNCLAIMED_S = 10.0
+"""For how long an answer is kept of whose request the caller was told that it is used later."""
+
 Answer = TypeVar("Answer")
 
 
@@ -54,6 +57,16 @@ class _PendingCall:
     at_s: float
     overdue_s: float
     was_awaited: bool = False
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether somebody waited in vain, and there is no answer yet."""
+        return self.was_awaited and not self.answer.done()
+
+    def is_abandoned(self, now_s: float) -> bool:
+        """Whether nobody comes for the answer, which is here."""
+        is_expected = self.was_awaited and now_s - self.at_s < UNCLAIMED_S
+        return self.answer.done() and not is_expected
 
 
 class Closing(Protocol):
@@ -99,7 +112,7 @@ class NonBlocking:
         if pending is None:
             self._forget_abandoned(open_calls)
             for earlier in open_calls.values():
-                if earlier.was_awaited:
+                if earlier.is_silent:
                     raise self._silent(partner, earlier)
             pending = self._begun(partner, request, call, overdue_s)
         try:
@@ -132,28 +145,33 @@ class NonBlocking:
         many seconds it is overdue."""
         open_calls = self._pending.setdefault(partner, {})
         self._forget_answered(open_calls, but=calls)
-        if any(pending.was_awaited for pending in open_calls.values()):
+        if any(pending.is_silent for pending in open_calls.values()):
             return
-        for request, (call, overdue_s) in calls.items():
-            if len(open_calls) < REQUESTS_AT_ONCE and request not in open_calls:
-                self._begun(partner, request, call, overdue_s)
+        free = REQUESTS_AT_ONCE - sum(not one.answer.done() for one in open_calls.values())
+        new = [request for request in calls if request not in open_calls]
+        for request in new[: max(free, 0)]:
+            self._begun(partner, request, *calls[request])
 
-    @staticmethod
-    def _forget_answered(open_calls: dict[object, _PendingCall], but: Collection[Request]) -> None:
+    def _forget_answered(
+        self, open_calls: dict[object, _PendingCall], but: Collection[Request]
+    ) -> None:
         """Nobody comes for these answers; why copies have failed is reported first."""
         for request, pending in tuple(open_calls.items()):
             is_unreported = pending.was_awaited and pending.overdue_s == math.inf
-            if pending.answer.done() and request not in but and not is_unreported:
+            is_abandoned = request not in but and pending.is_abandoned(self._now_s())
+            if is_abandoned and not is_unreported:
                 open_calls.pop(request)
 
-    @staticmethod
-    def _forget_abandoned(open_calls: dict[object, _PendingCall]) -> None:
+    def _forget_abandoned(self, open_calls: dict[object, _PendingCall]) -> None:
         """Nobody waits for these answers any more. Raises what has ended copies."""
         for request, pending in tuple(open_calls.items()):
-            if pending.was_awaited and pending.answer.done():
+            if not (pending.was_awaited and pending.answer.done()):
+                continue
+            is_copy = pending.overdue_s == math.inf
+            if is_copy or pending.is_abandoned(self._now_s()):
                 open_calls.pop(request)
-                if pending.overdue_s == math.inf:
-                    pending.answer.result()
+            if is_copy:
+                pending.answer.result()
 
     def _silent(self, partner: Participant, pending: _PendingCall) -> Unavailable:
         """The same words each time: it is one problem, however long it lasts."""

@@ -16,7 +16,7 @@ from medusa_core.grid import Range
 from medusa_core.names import Participant, PlanId, StreamName, Version
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
 from pipelines.exchange.exchange_port import REQUESTS_AT_ONCE, Awaited, NewsRequest
-from pipelines.exchange.nonblocking import OVERDUE_S, NonBlockingExchange
+from pipelines.exchange.nonblocking import OVERDUE_S, UNCLAIMED_S, NonBlockingExchange
 from tests.waiting import until
 
 STREAM, QUICK, SLOW = StreamName("one"), Participant("quick"), Participant("slow")
@@ -223,6 +223,35 @@ def test_nothing_further_is_begun_at_a_silent_partner(
     until(lambda: len(partners.asked) == 2, "both that had begun were asked")
     partners.lets.set()
     assert [news(exchange, SLOW, after).after for after in range(4)] == [0, 1, 2, 3]
+
+
+def test_a_late_answer_is_used_whatever_is_requested_before_it(
+    exchange: NonBlockingExchange, partners: Partners
+) -> None:
+    """A line that is slow each time would never have news beside lines that are answered."""
+    slow, other = request_of(STREAM, SLOW), request_of(StreamName("other"), SLOW)
+    exchange.begin([slow])
+    with asked_in_vain(exchange):
+        news(exchange, SLOW)
+    partners.lets.set()
+    until(lambda: is_answered(exchange, SLOW), "it has answered")
+    exchange.begin([request_of(STREAM, SLOW, after=9)])  # such as acknowledgements, or files
+    exchange.begin([other, slow])
+    for line in (other, slow):
+        exchange.line_news(line.stream, line.producer, line.after, segments_max=9)
+    assert partners.asked.count("news after 0 of slow") == 2, "each of the two lines once"
+
+
+def test_an_answer_that_was_awaited_in_vain_is_forgotten_after_a_while(
+    exchange: NonBlockingExchange, partners: Partners, clock: Clock
+) -> None:
+    with asked_in_vain(exchange):
+        news(exchange, SLOW)
+    partners.lets.set()
+    until(lambda: is_answered(exchange, SLOW), "it has answered")
+    clock.now_s += UNCLAIMED_S
+    exchange.begin([request_of(STREAM, SLOW, after=9)])
+    assert len(exchange._pending[SLOW]) == 1
 
 
 def test_what_is_wrong_with_a_partner_is_told_as_it_says_it(
