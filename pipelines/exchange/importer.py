@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -65,6 +65,11 @@ FILES_AT_ONCE = 64
 FILES_S = 1.0
 """Time in a poll after which no further files are waited for: over a slow link news with many files
 comes in several polls, and the loop keeps its bounds meanwhile."""
+
+ANSWERS_S = 1.0
+"""Time in a poll after which no further answers of a partner are waited for: one that is slow to
+answer, and has many lines, holds up neither the loop nor the news of others. Its other lines are
+first in the next poll."""
 
 LOOK_AGAIN_S = 1.0
 """For how long what was read of the own home is used, while all partners say what has news: twice
@@ -153,6 +158,7 @@ class Importer:
         self._quiet_marks: Mapping[Participant, Marks | None] = {}
         self._room_ends_s: float | None = None
         self._files_end_s = 0.0
+        self._left_out: set[Line] = set()
         self._segment_ms = SEGMENT_MS
 
     def set_paths(self, paths_ms: Mapping[StreamName, int]) -> None:
@@ -243,18 +249,27 @@ class Importer:
         """The lines that may have news, each with what is new of it, while its files are fetched.
 
         Requests of several lines are made side by side. Lines of a partner that does not answer,
-        which is then in `away`, are left out.
+        which is then in `away`, are left out, and so are further ones of a partner that is slow.
         """
-        for some in _rounds(s for s in statuses if not self._is_known(s, marks)):
+        spent_s: dict[Participant, float] = defaultdict(float)
+        new = [status for status in statuses if not self._is_known(status, marks)]
+        new.sort(key=lambda status: _line_of(status) not in self._left_out)
+        self._left_out = set()
+        for some in _rounds(new):
             lines = [s for s in some if s.producer.participant not in away]
+            late = {_line_of(s) for s in lines if spent_s[s.producer.participant] >= ANSWERS_S}
+            self._left_out |= late
+            lines = [status for status in lines if _line_of(status) not in late]
             self._exchange.begin([self._news_request(status) for status in lines])
-            answers = [
-                self._answer(status, away)
-                for status in lines
-                if status.producer.participant not in away
-            ]
+            answers = []
+            for status in lines:
+                if status.producer.participant not in away:
+                    began_s = self._now_s()
+                    answers.append(self._answer(status, away))
+                    spent_s[status.producer.participant] += self._now_s() - began_s
             self._exchange.begin([one.request for one in answers if one.request is not None])
-            yield from answers
+            # News that waits for no file is not held up by one that does.
+            yield from sorted(answers, key=lambda answer: answer.request is not None)
 
     def _answer(self, status: ImportStatus, away: set[Participant]) -> _LineAnswer:
         """What is new of a line and which files it needs, or why that is not known."""
@@ -311,8 +326,8 @@ class Importer:
     def _note_due(self, statuses: Iterable[ImportStatus], after: Iterable[ImportStatus]) -> None:
         """Note to acknowledge the lines as they are `after` a poll that began with `statuses`."""
         before = {_line_of(status): status for status in statuses}
-        self._due = {}
-        for status in after:
+        left_out, self._due = self._due, {}
+        for status in sorted(after, key=lambda status: _line_of(status) not in left_out):
             if status.reader.is_import:
                 # What came just now is compared with other producers before it is called safe.
                 earlier = before.get(_line_of(status), status)
@@ -331,9 +346,14 @@ class Importer:
             else:
                 due.append((line, request))
         self._exchange.begin([request for _, request in due])
+        spent_s: dict[Participant, float] = defaultdict(float)
         for line, request in due:
+            if spent_s[request.partner] >= ANSWERS_S:
+                continue
             del self._due[line]
+            began_s = self._now_s()
             self._acknowledge(line, request)
+            spent_s[request.partner] += self._now_s() - began_s
             if self._line_marks(request.partner) is not marks.get(request.partner):
                 return
 

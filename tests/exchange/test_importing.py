@@ -13,11 +13,11 @@ import pytest
 
 from medusa_core.commits import LeaseKey
 from medusa_core.errors import Conflict
-from medusa_core.exchange import READER_LIMIT_MS, import_fragment
-from medusa_core.names import Participant
+from medusa_core.exchange import READER_LIMIT_MS, LineNews, import_fragment
+from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer, SegmentFile
 from pipelines.exchange import importer
-from pipelines.exchange.importer import SEGMENTS_MIN
+from pipelines.exchange.importer import ANSWERS_S, SEGMENTS_MIN
 from pipelines.homes.lease_renewer import LeaseRenewer
 from tests.exchange.building import (
     ALPHA,
@@ -193,6 +193,24 @@ def test_only_lines_whose_marks_have_changed_are_requested(
     reader.marks = None
     reader.poll()
     assert sorted(exchange.asked[1:]) == [ONE, THREE, TWO]
+
+
+def test_a_slow_partner_with_many_lines_holds_up_nobody_and_its_lines_take_turns(
+    exchange: Told, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importer, "REQUESTS_AT_ONCE", 1)
+    real = exchange.line_news
+
+    def line_news(stream: StreamName, producer: Producer, *args: Any, **limit: Any) -> LineNews:
+        if producer.participant == ALPHA:
+            reader.now_s += ANSWERS_S
+        return real(stream, producer, *args, **limit)
+
+    monkeypatch.setattr(exchange, "line_news", line_news)
+    for first in (ONE, TWO, ONE):
+        exchange.asked.clear()
+        reader.poll()
+        assert exchange.asked == [first, THREE], "one line of alpha in a poll, each in its turn"
 
 
 def test_what_failed_is_requested_again_though_its_mark_is_the_same(
