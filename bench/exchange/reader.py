@@ -26,7 +26,8 @@ from pipelines.base.files import sync_folder
 from pipelines.base.garbage_collection import exempt_loaded_objects
 from pipelines.base.settings import Settings
 from pipelines.exchange.exchange_port import Exchange
-from pipelines.exchange.importer import FILES_AT_ONCE, Imported
+from pipelines.exchange.importer import Imported
+from pipelines.exchange.news_files import FILES_AT_ONCE
 from pipelines.homes.lease_renewer import LeaseRenewer
 from pipelines.participant.assembly import importer_of, loop_exchange
 from pipelines.participant.assigned_plans import leases_needed, newest_assignments

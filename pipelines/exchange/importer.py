@@ -13,12 +13,10 @@ the others continue.
 from __future__ import annotations
 
 import contextlib
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
 
 from medusa_core.commits import LeaseKey
 from medusa_core.errors import Conflict, MedusaError, OutcomeUnknown, Refused, Unavailable
@@ -26,13 +24,12 @@ from medusa_core.exchange import (
     READER_LIMIT_MS,
     ImportStatus,
     LineNews,
-    PublishedSegment,
     import_fragment,
 )
 from medusa_core.grid import BEGINNING_US, Range
 from medusa_core.line_revisions import NO_REACH, RevisionReach
 from medusa_core.names import Participant, StreamName, Version
-from medusa_core.segments import Producer, SegmentFile
+from medusa_core.segments import Producer
 from pipelines.base import clock
 from pipelines.base.failpoints import reached
 from pipelines.base.foreign_documents import foreign_form, parse_json
@@ -47,6 +44,7 @@ from pipelines.exchange.exchange_port import (
     FilesRequest,
     NewsRequest,
 )
+from pipelines.exchange.news_files import NO_FILES, NeededFiles, NewsFiles, shown
 from pipelines.homes.lease_renewer import LeaseRenewer
 
 SEGMENTS_PER_NEWS_MAX = 1_024
@@ -58,13 +56,6 @@ SEGMENTS_MIN = 16
 """So much news of a line may always be requested. With one segment a tick, on a busy machine an
 input that its partner has published in time was imported later and later, and answers were made
 without it, which kept the machine busy."""
-
-FILES_AT_ONCE = 64
-"""Files that are requested together: a partner that is slow to send them is waited for once."""
-
-FILES_S = 1.0
-"""Time in a poll after which no further files are waited for: over a slow link news with many files
-comes in several polls, and the loop keeps its bounds meanwhile."""
 
 ANSWERS_S = 1.0
 """Time in a poll after which no further answers of a partner are waited for: one that is slow to
@@ -85,11 +76,6 @@ Line = tuple[StreamName, Producer]
 
 FindReach = Callable[[StreamName, Sequence[Range]], RevisionReach]
 """What of a home is computed from some ranges of a stream."""
-
-IMPORTED = "imported"
-SUFFIX = ".parquet"
-PATH_CHARACTERS_MAX, NAME_CHARACTERS_MAX, SHOWN_MAX = 1_024, 100, 100
-_HASH = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,8 +126,8 @@ class Importer:
     ) -> None:
         self._catalog = catalog
         self._on_delay = on_delay
-        self._copies = copies
         self._exchange = exchange
+        self._files = NewsFiles(copies, exchange, now_s=now_s)
         self._leases = leases
         self._contents = contents
         self._segments_max = segments_max
@@ -157,7 +143,6 @@ class Importer:
         self._statuses: tuple[ImportStatus, ...] | None = None
         self._quiet_marks: Mapping[Participant, Marks | None] = {}
         self._room_ends_s: float | None = None
-        self._files_end_s = 0.0
         self._left_out: set[Line] = set()
         self._segment_ms = SEGMENT_MS
 
@@ -186,7 +171,7 @@ class Importer:
             return 0
         self._statuses = None
         present: dict[Line, ImportStatus | None] = {_line_of(one): one for one in statuses}
-        self._files_end_s = self._now_s() + FILES_S
+        self._files.begin()
         for answer in self._answers(statuses, marks, away):
             status, news = answer.status, answer.news
             mark = self._mark(status, marks)
@@ -274,12 +259,12 @@ class Importer:
     def _answer(self, status: ImportStatus, away: set[Participant]) -> _LineAnswer:
         """What is new of a line and which files it needs, or why that is not known."""
         news: LineNews | None = None
-        files = _NO_FILES
+        files = NO_FILES
         try:
             with _form_of_news(status):
                 news = self._news(status)
                 if news is not None:
-                    files = self._files_of(status.producer.participant, news)
+                    files = self._files.needed(status.producer.participant, news)
         except OutcomeUnknown:
             raise
         except MedusaError as error:
@@ -287,7 +272,8 @@ class Importer:
             if isinstance(error, Unavailable) and news is None:
                 away.add(status.producer.participant)
             return _LineAnswer(status, news, files, None, error)
-        return _LineAnswer(status, news, files, self._files_request(status, files), None)
+        request = self._files.first_request(status.producer.participant, files)
+        return _LineAnswer(status, news, files, request, None)
 
     def _is_known(self, status: ImportStatus, marks: Mapping[Participant, Marks | None]) -> bool:
         """Whether the partner says that there is no news of the line."""
@@ -453,7 +439,7 @@ class Importer:
         if (news.stream, news.producer) != (status.stream, status.producer):
             raise Refused(
                 f"partner {status.producer.participant} received a request for {status.stream} and "
-                f"sent news of {_shown(news.stream)} by {_shown(str(news.producer))}: call its "
+                f"sent news of {shown(news.stream)} by {shown(str(news.producer))}: call its "
                 "operator"
             )
         # An answer to an earlier question, late or once more, is for the catalog to know.
@@ -465,11 +451,10 @@ class Importer:
         is_known = news.version == status.version and has_begun and has_end
         return None if is_known else replace(news, requested_at_ms=requested_at_ms)
 
-    def _bring(self, status: ImportStatus, news: LineNews, files: _Files) -> bool:
+    def _bring(self, status: ImportStatus, news: LineNews, files: NeededFiles) -> bool:
         """Bring news in; False if it had been brought before."""
-        self._fetch(status.producer.participant, files)
-        segments = tuple(_with_copies(published, files.here) for published in news.segments)
-        self._copies.sync(files.here.values())
+        self._files.fetch(status.producer.participant, files)
+        segments = tuple(files.with_copies(published) for published in news.segments)
         self._check(status, replace(news, segments=segments))
         reached("import.fetched")
         lease = self._leases.lease(
@@ -498,45 +483,6 @@ class Importer:
         if live:
             self._contents.check(status.stream, live)
 
-    def _files_of(self, partner: Participant, news: LineNews) -> _Files:
-        """The files that news needs, and those that are not here."""
-        # Live segments name files, and a file may serve many of them.
-        files = dict.fromkeys(
-            file for p in news.segments if p.end_version is None for file in p.segment.files
-        )
-        here = {file: replace(file, path=str(_place_of(partner, file))) for file in files}
-        missing = tuple(file for file, copy in here.items() if not self._copies.holds(copy))
-        return _Files(here, missing)
-
-    def _targets(self, files: _Files, some: Iterable[SegmentFile]) -> dict[SegmentFile, Path]:
-        return {file: self._copies.place(files.here[file]) for file in some}
-
-    def _files_request(self, status: ImportStatus, files: _Files) -> FilesRequest | None:
-        """The request that `_fetch` begins with."""
-        targets = self._targets(files, files.missing[:FILES_AT_ONCE])
-        if not targets:
-            return None
-        return FilesRequest(partner=status.producer.participant, files=tuple(targets.items()))
-
-    def _fetch(self, partner: Participant, files: _Files) -> None:
-        """Fetch the copies that are not here."""
-        for first in range(0, len(files.missing), FILES_AT_ONCE):
-            if self._now_s() > self._files_end_s:
-                raise Awaited(f"partner {partner} has more files: they are received later")
-            some = files.missing[first : first + FILES_AT_ONCE]
-            self._exchange.fetch_all(partner, self._targets(files, some))
-
-
-@dataclass(frozen=True, slots=True)
-class _Files:
-    """The files that news names with their copies in this home, and those without one."""
-
-    here: Mapping[SegmentFile, SegmentFile]
-    missing: Sequence[SegmentFile] = ()
-
-
-_NO_FILES = _Files({})
-
 
 @dataclass(frozen=True, slots=True)
 class _LineAnswer:
@@ -547,7 +493,7 @@ class _LineAnswer:
 
     status: ImportStatus
     news: LineNews | None
-    files: _Files
+    files: NeededFiles
     request: FilesRequest | None
     error: MedusaError | None
 
@@ -590,41 +536,6 @@ def _after(status: ImportStatus, news: LineNews) -> ImportStatus | None:
 def _safe_us(status: ImportStatus) -> int:
     safe_us = status.safe_through_us
     return BEGINNING_US if safe_us is None else safe_us
-
-
-def _with_copies(
-    published: PublishedSegment, here: Mapping[SegmentFile, SegmentFile]
-) -> PublishedSegment:
-    """The segment with the files as they lie here, where it is live."""
-    if published.end_version is not None:
-        return published
-    files = tuple(here[file] for file in published.segment.files)
-    return replace(published, segment=replace(published.segment, files=files))
-
-
-def _place_of(partner: Participant, file: SegmentFile) -> PurePosixPath:
-    """Where a partner's file lies in this home: one place for each name and content.
-
-    So content that is announced under a known name never replaces a copy that is read.
-    Refused if the name leads out of its folder or is none that Medusa gives.
-    """
-    path = PurePosixPath(file.path)
-    if path.is_absolute() or ".." in path.parts or "\\" in file.path:
-        raise Refused(
-            f"partner {partner} names file {_shown(file.path)}, which leads out of its folder: "
-            "call its operator"
-        )
-    is_ours = path.suffix == SUFFIX and file.path.isprintable() and _HASH.fullmatch(file.sha256)
-    if not is_ours or len(file.path) > PATH_CHARACTERS_MAX or len(path.name) > NAME_CHARACTERS_MAX:
-        raise Refused(
-            f"partner {partner} names file {_shown(file.path)} with hash {_shown(file.sha256)}, "
-            "which is no file of records: call its operator"
-        )
-    return PurePosixPath(IMPORTED) / partner / path.with_stem(f"{path.stem}-{file.sha256}")
-
-
-def _shown(text: str) -> str:
-    return ascii(text if len(text) <= SHOWN_MAX else text[:SHOWN_MAX] + "...")
 
 
 def _imported(status: ImportStatus, segments: int, problem: str | None) -> Imported:

@@ -16,7 +16,7 @@ from medusa_core.errors import Conflict
 from medusa_core.exchange import READER_LIMIT_MS, LineNews, import_fragment
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer, SegmentFile
-from pipelines.exchange import importer
+from pipelines.exchange import importer, news_files
 from pipelines.exchange.importer import ANSWERS_S, SEGMENTS_MIN
 from pipelines.homes.lease_renewer import LeaseRenewer
 from tests.exchange.building import (
@@ -251,7 +251,7 @@ def test_files_that_arrive_slowly_are_imported_in_several_polls(
         fetch(partner, file, target)
 
     monkeypatch.setattr(exchange, "fetch", slow)
-    monkeypatch.setattr(importer, "FILES_AT_ONCE", 1)
+    monkeypatch.setattr(news_files, "FILES_AT_ONCE", 1)
     alpha.commit(ONE, [alpha.file(f"one/{n}.parquet", b"rows %d" % n) for n in range(5)])
     fetched = []
     while not (told := reader.poll()):

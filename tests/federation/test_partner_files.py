@@ -20,7 +20,7 @@ from medusa_core.exchange import LineNews, PublishedPlan
 from medusa_core.names import NetworkName, Participant, PlanId, StreamName, Version
 from medusa_core.segments import Producer, SegmentFile
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.exchange import importer
+from pipelines.exchange import news_files
 from pipelines.exchange.contents import FileContents
 from pipelines.exchange.copies import FileCopies
 from pipelines.exchange.importer import Imported, Importer
@@ -274,7 +274,7 @@ def poll(
 ) -> Callable[[], dict[StreamName, str | None]]:
     """What a poll tells of each stream: a problem, or None for news."""
     # Files are spoilt while news is requested, which takes more than a second on a busy machine.
-    monkeypatch.setattr(importer, "FILES_S", 600.0)
+    monkeypatch.setattr(news_files, "FILES_S", 600.0)
     home = beta.home_session.home
     importing = Importer(
         home.catalog, FileCopies(home.storage), exchange, beta.leases,
