@@ -12,32 +12,29 @@ the others continue.
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from medusa_core.commits import LeaseKey
 from medusa_core.errors import Conflict, MedusaError, OutcomeUnknown, Refused, Unavailable
 from medusa_core.exchange import (
-    READER_LIMIT_MS,
     ImportStatus,
     LineNews,
     import_fragment,
 )
-from medusa_core.grid import BEGINNING_US, Range
+from medusa_core.grid import Range
 from medusa_core.line_revisions import NO_REACH, RevisionReach
 from medusa_core.names import Participant, StreamName, Version
-from medusa_core.segments import Producer
 from pipelines.base import clock
 from pipelines.base.failpoints import reached
 from pipelines.base.foreign_documents import foreign_form, parse_json
 from pipelines.catalog.processing_roles import Imports
+from pipelines.exchange.acknowledgements import ANSWERS_S, Acknowledgements, Line, line_of
 from pipelines.exchange.contents import Contents
 from pipelines.exchange.exchange_port import (
     REQUESTS_AT_ONCE,
-    Acknowledgement,
     Awaited,
     Copies,
     Exchange,
@@ -57,11 +54,6 @@ SEGMENTS_MIN = 16
 input that its partner has published in time was imported later and later, and answers were made
 without it, which kept the machine busy."""
 
-ANSWERS_S = 1.0
-"""Time in a poll after which no further answers of a partner are waited for: one that is slow to
-answer, and has many lines, holds up neither the loop nor the news of others. Its other lines are
-first in the next poll."""
-
 LOOK_AGAIN_S = 1.0
 """For how long what was read of the own home is used, while all partners say what has news: twice
 as long where one says that there is some. What was imported meanwhile is added to it."""
@@ -71,8 +63,6 @@ SEGMENT_MS = 5.0
 
 Marks = Mapping[tuple[StreamName, int], str]
 """Of the lines of a partner by stream and replica: each changes when the line's news do."""
-
-Line = tuple[StreamName, Producer]
 
 FindReach = Callable[[StreamName, Sequence[Range]], RevisionReach]
 """What of a home is computed from some ranges of a stream."""
@@ -135,10 +125,8 @@ class Importer:
         self._now_s = now_s
         self._reach_of: FindReach = lambda stream, ranges: NO_REACH
         self._seen: dict[Line, tuple[str, Version]] = {}
-        self._acknowledged: dict[Line, tuple[int, float]] = {}
+        self._acknowledgements = Acknowledgements(exchange, now_s=now_s)
         self._failed: set[Line] = set()
-        self._due: dict[Line, ImportStatus] = {}
-        self._paths_ms: Mapping[StreamName, int] = {}
         self._read_s = 0.0
         self._statuses: tuple[ImportStatus, ...] | None = None
         self._quiet_marks: Mapping[Participant, Marks | None] = {}
@@ -148,7 +136,7 @@ class Importer:
 
     def set_paths(self, paths_ms: Mapping[StreamName, int]) -> None:
         """Set what the path behind each imported stream costs here; acks carry it."""
-        self._paths_ms = paths_ms
+        self._acknowledgements.paths_ms = paths_ms
 
     def set_reach(self, find: FindReach) -> None:
         """Set how what is computed here from revised ranges is found, which is held for it."""
@@ -167,10 +155,10 @@ class Importer:
         taken_back: set[Line] = set()
         statuses, is_fresh = self._read_statuses()
         marks = self._marks_of(statuses)
-        if not is_fresh and not self._due and self._is_quiet(marks):
+        if not is_fresh and not self._acknowledgements.are_due and self._is_quiet(marks):
             return 0
         self._statuses = None
-        present: dict[Line, ImportStatus | None] = {_line_of(one): one for one in statuses}
+        present: dict[Line, ImportStatus | None] = {line_of(one): one for one in statuses}
         self._files.begin()
         for answer in self._answers(statuses, marks, away):
             status, news = answer.status, answer.news
@@ -190,23 +178,23 @@ class Importer:
                     self._leases.check()
                 # Whatever is the matter with one partner is no reason to leave the others.
                 if not isinstance(error, Awaited):
-                    self._failed.add(_line_of(status))
+                    self._failed.add(line_of(status))
                     on_import(_imported(status, 0, str(error)))
                 continue
             self._note_seen(status, news, mark)
             segments = len(news.segments) if news is not None and is_new else 0
             if news is not None and (news.recalls or news.revision is not None):
                 # The version is acknowledged though the boundary may be where it was.
-                taken_back.add(_line_of(status))
-                self._acknowledged.pop(_line_of(status), None)
+                taken_back.add(line_of(status))
+                self._acknowledgements.repeat(line_of(status))
             if news is not None and is_new:
                 moved += 1
-                present[_line_of(status)] = _after(status, news)
+                present[line_of(status)] = _after(status, news)
                 self._note_cost(segments, began_s)
                 self._note_delay(status, news)
-            if is_new or _line_of(status) in self._failed:
+            if is_new or line_of(status) in self._failed:
                 # Also without news: what was the matter with the line is over.
-                self._failed.discard(_line_of(status))
+                self._failed.discard(line_of(status))
                 on_import(_imported(status, segments, None))
         is_watched = bool(marks) and all(known is not None for known in marks.values())
         known = [status for status in present.values() if status is not None]
@@ -218,11 +206,14 @@ class Importer:
             if moved and not is_watched:
                 after = self._catalog.imports()
                 taken_back.clear()
-            self._note_due(statuses, after)
+            self._acknowledgements.note_due(statuses, after)
         # What was read of these lines is of before their recalls and revisions.
         for line in taken_back:
-            self._due.pop(line, None)
-        self._acknowledge_due(away, marks)
+            self._acknowledgements.drop(line)
+        # The others are sent later if there is news meanwhile.
+        self._acknowledgements.send(
+            away, lambda partner: self._line_marks(partner) is not marks.get(partner)
+        )
         return moved
 
     def _answers(
@@ -238,13 +229,13 @@ class Importer:
         """
         spent_s: dict[Participant, float] = defaultdict(float)
         new = [status for status in statuses if not self._is_known(status, marks)]
-        new.sort(key=lambda status: _line_of(status) not in self._left_out)
+        new.sort(key=lambda status: line_of(status) not in self._left_out)
         self._left_out = set()
         for some in _rounds(new):
             lines = [s for s in some if s.producer.participant not in away]
-            late = {_line_of(s) for s in lines if spent_s[s.producer.participant] >= ANSWERS_S}
+            late = {line_of(s) for s in lines if spent_s[s.producer.participant] >= ANSWERS_S}
             self._left_out |= late
-            lines = [status for status in lines if _line_of(status) not in late]
+            lines = [status for status in lines if line_of(status) not in late]
             self._exchange.begin([self._news_request(status) for status in lines])
             answers = []
             for status in lines:
@@ -309,40 +300,6 @@ class Importer:
         found = ((status, self._mark(status, marks)) for status in statuses)
         return all(mark is not None and self._is_seen(status, mark) for status, mark in found)
 
-    def _note_due(self, statuses: Iterable[ImportStatus], after: Iterable[ImportStatus]) -> None:
-        """Note to acknowledge the lines as they are `after` a poll that began with `statuses`."""
-        before = {_line_of(status): status for status in statuses}
-        left_out, self._due = self._due, {}
-        for status in sorted(after, key=lambda status: _line_of(status) not in left_out):
-            if status.reader.is_import:
-                # What came just now is compared with other producers before it is called safe.
-                earlier = before.get(_line_of(status), status)
-                status = min(earlier, status, key=_safe_us)
-            self._due[_line_of(status)] = status
-
-    def _acknowledge_due(
-        self, away: Set[Participant], marks: Mapping[Participant, Marks | None]
-    ) -> None:
-        """Acknowledge what is due, at least one line; the others later if there is news."""
-        due: list[tuple[Line, Acknowledgement]] = []
-        for line, status in tuple(self._due.items()):
-            request = self._acknowledgement(status)
-            if request is None or request.partner in away:
-                del self._due[line]
-            else:
-                due.append((line, request))
-        self._exchange.begin([request for _, request in due])
-        spent_s: dict[Participant, float] = defaultdict(float)
-        for line, request in due:
-            if spent_s[request.partner] >= ANSWERS_S:
-                continue
-            del self._due[line]
-            began_s = self._now_s()
-            self._acknowledge(line, request)
-            spent_s[request.partner] += self._now_s() - began_s
-            if self._line_marks(request.partner) is not marks.get(request.partner):
-                return
-
     @staticmethod
     def _mark(status: ImportStatus, marks: Mapping[Participant, Marks | None]) -> str | None:
         """The mark of a line's news at its partner; None if it is not known."""
@@ -351,12 +308,12 @@ class Importer:
 
     def _is_seen(self, status: ImportStatus, mark: str) -> bool:
         """Whether all that the mark stands for is here."""
-        line = _line_of(status)
+        line = line_of(status)
         return line not in self._failed and self._seen.get(line) == (mark, status.version)
 
     def _note_seen(self, status: ImportStatus, news: LineNews | None, mark: str | None) -> None:
         """All that happened up to the mark is here, unless a page was full."""
-        line = _line_of(status)
+        line = line_of(status)
         is_full = news is not None and len(news.segments) >= SEGMENTS_MIN
         has_more = news is not None and news.revision is not None
         if mark is None or is_full or has_more:
@@ -386,37 +343,6 @@ class Importer:
         left_ms = (self._room_ends_s - self._now_s()) * 1_000
         fits = max(int(left_ms / max(self._segment_ms, 0.1)), SEGMENTS_MIN)
         return min(fits, self._segments_max)
-
-    def _acknowledgement(self, status: ImportStatus) -> Acknowledgement | None:
-        """How far the copy is final, for the partner; None if it need not know.
-
-        The same again only when a part of the hold's limit is over: a stream may be idle for long,
-        and who reads it is there all the same.
-        """
-        safe_us = status.safe_through_us
-        sent_us, until_s = self._acknowledged.get(_line_of(status), (None, 0.0))
-        if safe_us is None or (sent_us == safe_us and self._now_s() < until_s):
-            return None
-        return Acknowledgement(
-            partner=status.producer.participant,
-            stream=status.stream,
-            through_us=safe_us,
-            limit_ms=READER_LIMIT_MS,
-            path_ms=self._paths_ms.get(status.stream, 0),
-            replica=status.producer.replica,
-            version=status.version,
-        )
-
-    def _acknowledge(self, line: Line, request: Acknowledgement) -> None:
-        """Tell the partner; while it is away, it keeps more than it must."""
-        sent_s = self._now_s()
-        with contextlib.suppress(MedusaError):
-            self._exchange.acknowledge(
-                request.partner, request.stream, request.through_us, request.limit_ms,
-                request.path_ms, replica=request.replica, version=request.version,
-            )  # fmt: skip
-            self._acknowledged[line] = request.through_us, sent_s + READER_LIMIT_MS / 4_000
-            reached("import.acknowledged")
 
     def _news_request(self, status: ImportStatus) -> NewsRequest:
         return NewsRequest(
@@ -518,10 +444,6 @@ def _form_of_news(status: ImportStatus) -> AbstractContextManager[None]:
     return foreign_form(what, "call its operator")
 
 
-def _line_of(status: ImportStatus) -> Line:
-    return status.stream, status.producer
-
-
 def _after(status: ImportStatus, news: LineNews) -> ImportStatus | None:
     """The line once the news is here; None if that is to be read: it begins, ends, or was
     recalled or revised.
@@ -531,11 +453,6 @@ def _after(status: ImportStatus, news: LineNews) -> ImportStatus | None:
     is_plain = status.boundary_us is not None and news.end_us is None
     is_plain = is_plain and not news.recalls and news.revision is None
     return replace(status, version=news.version, chain=news.chain) if is_plain else None
-
-
-def _safe_us(status: ImportStatus) -> int:
-    safe_us = status.safe_through_us
-    return BEGINNING_US if safe_us is None else safe_us
 
 
 def _imported(status: ImportStatus, segments: int, problem: str | None) -> Imported:

@@ -17,7 +17,8 @@ from medusa_core.exchange import READER_LIMIT_MS, LineNews, import_fragment
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer, SegmentFile
 from pipelines.exchange import importer, news_files
-from pipelines.exchange.importer import ANSWERS_S, SEGMENTS_MIN
+from pipelines.exchange.acknowledgements import ANSWERS_S
+from pipelines.exchange.importer import SEGMENTS_MIN
 from pipelines.homes.lease_renewer import LeaseRenewer
 from tests.exchange.building import (
     ALPHA,

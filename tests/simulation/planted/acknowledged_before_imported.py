@@ -17,9 +17,9 @@ def bring(self: Importer, status: ImportStatus, news: LineNews, *files: Any) -> 
     live = [p.segment.range.to_us for p in news.segments if p.end_version is None]
     if live and status.boundary_us is not None:
         early = replace(status, boundary_us=max(live), tentative_us=None)
-        request = self._acknowledgement(early)
+        request = self._acknowledgements.request(early)
         if request is not None:
-            self._acknowledge((status.stream, status.producer), request)
+            self._acknowledgements.acknowledge((status.stream, status.producer), request)
     return bring_first(self, status, news, *files)
 
 
