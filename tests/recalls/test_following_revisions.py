@@ -114,6 +114,27 @@ def test_a_contract_that_says_follow_asks_nobody(pair: Pair) -> None:
     ]
 
 
+def test_what_was_revised_is_kept_until_it_is_followed_and_no_longer(pair: Pair) -> None:
+    begin(pair)
+    version = revise(pair, 1, 5)
+    pair.poll()  # acknowledges all of `sums`, of which nothing is revised yet
+    compute(pair, 1, 2, {1: [("b", 7)]}, version=version)
+    for _ in range(2):
+        assert pair.poll()[0].problem is not None, "nobody has agreed"
+        assert trimmed_us(pair) == a.WIDTH_US
+    pair.beta.catalog.declare_following(SUMS, True)
+    pair.poll()
+    pair.poll()  # the next look at the own home acknowledges what was followed
+    assert trimmed_us(pair) == 3 * a.WIDTH_US
+
+
+def trimmed_us(pair: Pair) -> int | None:
+    """How far alpha may trim `sums`."""
+    needed = {a.TAIL: 3 * a.WIDTH_US}
+    done = pair.alpha.catalog.trim(SUMS, a.ME, 3 * a.WIDTH_US, needed=needed, segments_max=99)
+    return done.trimmed_us
+
+
 def test_a_revised_bucket_with_the_same_rows_changes_nothing(pair: Pair) -> None:
     begin(pair)
     pair.beta.catalog.declare_following(SUMS, True)
