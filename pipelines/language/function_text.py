@@ -15,6 +15,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import date, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
@@ -51,18 +52,35 @@ def aggregate_source(aggregate: UserAggregate, where: str) -> str:
 def _text_of(owner: str, function: object) -> str:
     if not isinstance(function, FunctionType):
         raise Refused(f"{owner} is no plain function: write it with def")
-    parts: dict[str, str] = {}
-    _collect(owner, function, parts)
-    return "\n".join(parts.values())
+    found = _Found([], {})
+    _collect(owner, function, found)
+    return "\n".join(found.texts)
 
 
-def _collect(owner: str, function: FunctionType, parts: dict[str, str]) -> None:
-    """Add a function's source and what it reads by name, each once."""
-    key = f"{function.__module__}.{function.__qualname__}:{function.__code__.co_firstlineno}"
-    if key in parts:
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The texts of functions, and the functions of each place of a file.
+
+    One place has several functions if a function makes them, each with values of its own.
+    """
+
+    texts: list[str]
+    of_place: dict[str, list[FunctionType]]
+
+
+def _collect(owner: str, function: FunctionType, found: _Found, name: str = "") -> None:
+    """Add a function's source and what it reads by name, each once; `name` is its reader's."""
+    place = f"{function.__module__}.{function.__qualname__}:{function.__code__.co_firstlineno}"
+    known, texts = found.of_place.setdefault(place, []), found.texts
+    is_known = function in known
+    if not is_known:
+        known.append(function)
+    if len(known) > 1:
+        texts.append(f"# {name} = {function.__qualname__}, number {known.index(function)}")
+    if is_known:
         return
     try:
-        parts[key] = textwrap.dedent(inspect.getsource(function)).rstrip()
+        texts.append(textwrap.dedent(_source(function)).rstrip())
     except (OSError, TypeError):
         raise Refused(f"{owner} has no source text: write it in the network's file") from None
     defaults = inspect.signature(function).parameters.values()
@@ -74,14 +92,38 @@ def _collect(owner: str, function: FunctionType, parts: dict[str, str]) -> None:
             named.setdefault(name, function.__globals__[name])
     for name, value in named.items():
         if isinstance(value, FunctionType) and value.__module__ == function.__module__:
-            _collect(owner, value, parts)
+            _collect(owner, value, found, name)
         elif isinstance(value, type) and value.__module__ == function.__module__:
             raise Refused(f"{owner} uses class {name} of its file: functions only, or a library")
         elif isinstance(value, ModuleType | type) or callable(value):
             where = getattr(value, "__module__", None) or getattr(value, "__name__", "")
-            parts[f"{key}/{name}"] = f"# {name} = {where}.{getattr(value, '__qualname__', '')}"
+            texts.append(f"# {name} = {where}.{getattr(value, '__qualname__', '')}")
         else:
-            parts[f"{key}/{name}"] = f"# {name} = {_plain(owner, name, value)}"
+            texts.append(f"# {name} = {_plain(owner, name, value)}")
+
+
+def _source(function: FunctionType) -> str:
+    """The lines of a function.
+
+    `inspect` ends a lambda inside a call with the first line that could be one of its own, so what
+    its code says about lines decides where that is.
+    """
+    lines, first = inspect.getsourcelines(function)
+    last = max(_lines(function.__code__))
+    if last < first + len(lines):
+        return "".join(lines)
+    of_file, _ = inspect.findsource(function)
+    return "".join(of_file[first - 1 : last])
+
+
+def _lines(code: CodeType) -> Iterator[int]:
+    """The lines of a file of which a function and those inside it were made."""
+    yield code.co_firstlineno
+    for line, end, _, _ in code.co_positions():
+        yield from (at for at in (line, end) if at is not None)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _lines(constant)
 
 
 def _names(code: CodeType) -> Iterator[str]:

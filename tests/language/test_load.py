@@ -188,6 +188,50 @@ def test_what_an_aggregate_function_means_is_the_text_of_its_functions_and_what_
     assert "default=LEAST" in found[0]["tops.top"]
 
 
+def test_the_text_of_a_lambda_has_all_its_lines(tmp_path: Path) -> None:
+    found = set()
+    for least in ("0", "1"):
+        file = tmp_path / "own.py"
+        text = WITH_AGGREGATE.format(least=0)
+        file.write_text(
+            text.replace(
+                "result=lambda state: state[0],",
+                f"result=lambda state:\n        state[0]\n        or {least},",
+            )
+        )
+        found.add(function_sources(load_network(str(file)))["tops.top"])
+    assert all("result=lambda state:\n    state[0]\n    or " in text for text in found)
+    assert len(found) == 2
+
+
+MADE_IN_ONE_PLACE = """
+
+def times(factor):
+    def by(n):
+        return n * factor
+    return by
+
+
+one, two, three = {made}
+"""
+
+
+def test_functions_of_one_place_differ_in_what_they_remember(tmp_path: Path) -> None:
+    found = set()
+    for made in (
+        "times(1), times(2), times(3)",
+        "times(1), times(3), times(2)",
+        "(first := times(1)), times(2), first",
+        "times(1), (second := times(2)), second",
+    ):
+        file = tmp_path / "own.py"
+        text = WITH_AGGREGATE.replace("\n\ndef largest", MADE_IN_ONE_PLACE + "\n\ndef largest")
+        text = text.replace("state: state[0]", "state: one(1) + two(state[0]) + three(state[0])")
+        file.write_text(text.format(least=0, made=made))
+        found.add(function_sources(load_network(str(file)))["tops.top"])
+    assert len(found) == 4
+
+
 def test_a_deployed_network_with_an_aggregate_function_runs_from_the_file_that_was_kept(
     tmp_path: Path,
 ) -> None:
