@@ -31,6 +31,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from inspect import signature
 from typing import Any, TypeAlias
 
 from medusa_core.columns import check_type, decimal_shape
@@ -49,6 +50,13 @@ _KINDS: dict[str, type] = {
 _BITS = {"int": 31, "bigint": 63}
 FUNCTIONS = ("init", "add", "merge", "result")
 """The fields of a UserAggregate that are functions."""
+_ADVICE = {
+    "init": "let it return the state of no record",
+    "add": "let it take all values of these types, or leave some out with filter (where …)",
+    "merge": "let it take any two states, also that of no record",
+    "result": "let it take any state, also that of no record",
+}
+_SHOWN_LENGTH_MAX = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +94,26 @@ class UserAggregate:
                 raise Refused(
                     f"{field} of {owner} is {given!r}: write {field}=f, a function of Python"
                 )
+            self._check_arguments(field, owner)
+
+    def _check_arguments(self, field: str, owner: str) -> None:
+        """Refuse a function that cannot be called with what it will be given."""
+        of_records = [f"value_{at}" for at in range(1, len(self.takes) + 1)]
+        given = {
+            "init": [], "add": ["state", *of_records], "merge": ["state", "other"],
+            "result": ["state"],
+        }[field]  # fmt: skip
+        try:
+            form = signature(getattr(self, field))
+        except ValueError:  # Some functions of C tell nothing of their arguments.
+            return
+        try:
+            form.bind(*given)
+        except TypeError:
+            raise Refused(
+                f"{field} of {owner} takes {form}, but is called with ({', '.join(given)}): write "
+                f"def {field}({', '.join(given)})"
+            ) from None
 
 
 def check_aggregates(owner: str, aggregates: object) -> None:
@@ -108,6 +136,16 @@ def value_of(aggregate: UserAggregate, records: Iterable[Values]) -> Any:
     return _result(aggregate, _folded(aggregate, records))
 
 
+def value_in_parts(aggregate: UserAggregate, records: Sequence[Values]) -> Any:
+    """The value of a group whose later half is taken first, so that all four functions take part.
+
+    It is that of `value_of` for a function that keeps the law.
+    """
+    middle = len(records) // 2
+    one, other = (_folded(aggregate, part) for part in (records[middle:], records[:middle]))
+    return _result(aggregate, _merged(aggregate, one, other))
+
+
 def trial(aggregate: UserAggregate, records: Sequence[Values]) -> Any:
     """The value of a group, computed in several orders and parts; Refused if they differ."""
     backwards, middle = records[::-1], len(records) // 2
@@ -126,8 +164,9 @@ def trial(aggregate: UserAggregate, records: Sequence[Values]) -> Any:
     for form, found in results.items():
         if not _is_same(found, value):
             raise Refused(
-                f"aggregate function {aggregate.name} gives {value!r} for the same records in one "
-                f"order and {found!r} {form}: let the result depend on the records alone"
+                f"aggregate function {aggregate.name} gives {_shown(value)} for the same records "
+                f"in one order and {_shown(found)} {form}: let the result depend on the records "
+                "alone"
             )
     return value
 
@@ -163,18 +202,44 @@ def _type(owner: str, field: str, type_: object) -> str:
 
 
 def _folded(aggregate: UserAggregate, records: Iterable[Values]) -> State:
-    state = _init(aggregate)
-    for values in records:
-        state = aggregate.add(state, *values)
+    state, add = _init(aggregate), aggregate.add
+    try:
+        for values in records:
+            state = add(state, *values)
+    except (Exception, SystemExit) as error:
+        raise _raised(aggregate, "add", error) from error
     return _checked_state(aggregate, "add", state)
 
 
 def _init(aggregate: UserAggregate) -> State:
-    return _checked_state(aggregate, "init", aggregate.init())
+    try:
+        state = aggregate.init()
+    except (Exception, SystemExit) as error:
+        raise _raised(aggregate, "init", error) from error
+    return _checked_state(aggregate, "init", state)
 
 
 def _merged(aggregate: UserAggregate, one: State, other: State) -> State:
-    return _checked_state(aggregate, "merge", aggregate.merge(one, other))
+    try:
+        state = aggregate.merge(one, other)
+    except (Exception, SystemExit) as error:
+        raise _raised(aggregate, "merge", error) from error
+    return _checked_state(aggregate, "merge", state)
+
+
+def _raised(aggregate: UserAggregate, function: str, error: BaseException) -> Refused:
+    """The sentence for what a user's own code raises, whatever that is."""
+    what = " ".join(str(error).split())[:_SHOWN_LENGTH_MAX]
+    return Refused(
+        f"{function} of aggregate function {aggregate.name} raised {type(error).__name__}"
+        f"{f' ({what})' if what else ''}: {_ADVICE[function]}"
+    )
+
+
+def _shown(value: object) -> str:
+    """A value in a sentence; the beginning of a long one."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN_LENGTH_MAX else f"{text[:_SHOWN_LENGTH_MAX]}…"
 
 
 def _checked_state(aggregate: UserAggregate, function: str, state: object) -> State:
@@ -185,18 +250,21 @@ def _checked_state(aggregate: UserAggregate, function: str, state: object) -> St
         or not all(map(_fits, types, state))
     ):
         raise Refused(
-            f"{function} of aggregate function {aggregate.name} gives {state!r}, which is no state "
-            f"({', '.join(types)}): return a tuple of values of these types, or None for a value "
-            "that there is not"
+            f"{function} of aggregate function {aggregate.name} gives {_shown(state)}, which is no "
+            f"state ({', '.join(types)}): return a tuple of values of these types, or None for a "
+            "value that there is not"
         )
     return state
 
 
 def _result(aggregate: UserAggregate, state: State) -> Any:
-    value = aggregate.result(state)
+    try:
+        value = aggregate.result(state)
+    except (Exception, SystemExit) as error:
+        raise _raised(aggregate, "result", error) from error
     if not _fits(aggregate.gives, value):
         raise Refused(
-            f"result of aggregate function {aggregate.name} gives {value!r}, which is no "
+            f"result of aggregate function {aggregate.name} gives {_shown(value)}, which is no "
             f"{aggregate.gives}: return a value of this type, or None for NULL"
         )
     return value

@@ -13,8 +13,9 @@ from pathlib import Path
 from types import ModuleType
 
 from medusa_core.errors import Refused
-from medusa_core.network import Network
+from medusa_core.network import Aggregate, Network
 from medusa_core.suggest import did_you_mean
+from medusa_core.user_aggregates import trial
 from pipelines.language.function_text import function_sources
 from pipelines.language.network_mistakes import mistake_in_a_network
 from pipelines.language.sql.sql_file import SUFFIX, network_of_sql
@@ -94,7 +95,22 @@ def _network_of_file(path: Path) -> Network:
         raise Refused(f"{_place(path, error)}: {sentence}") from None
     finally:
         del sys.modules[_MODULE]
-    return _value(path, module)
+    network = _value(path, module)
+    try:
+        _try_functions(network)
+    except Refused as error:
+        raise Refused(f"{path}: {error}") from None
+    return network
+
+
+def _try_functions(network: Network) -> None:
+    """Refuse aggregate functions of the user's own that have no value of no record.
+
+    Any group may be one in which no record counts, since its arguments are NULL.
+    """
+    for box in network.boxes:
+        for aggregate in box.aggregates if isinstance(box, Aggregate) else ():
+            trial(aggregate, [])
 
 
 def _sentence_of(error: BaseException) -> str:

@@ -17,7 +17,7 @@ from sqlglot import exp
 from medusa_core.columns import Column
 from medusa_core.errors import Refused
 from medusa_core.network import Aggregate, UserAggregate
-from medusa_core.suggest import counted
+from medusa_core.suggest import counted, nearest
 from pipelines.language.aggregates import AggregateCall, CompiledAggregate, one_zero
 from pipelines.language.calls import Scalars
 from pipelines.language.compiled_terms import Compiled, Term, both, first_in_order
@@ -31,24 +31,43 @@ _STORED = {"date": "unix_date({})", "timestamp": "unix_micros({})"}
 _GIVEN = {"date": "date_from_unix_date({})", "timestamp": "timestamp_micros({})"}
 
 
+_KNOWN = frozenset((*AGGREGATES, *SCALARS, *SPECIAL, *REFUSED))
+
+
 def check_user_names(box: Aggregate, owner: str) -> None:
-    """Refuse an aggregate function that has the name of a function of the language."""
+    """Refuse an aggregate function that has the name of a function, or a name that none can have."""
     for aggregate in box.aggregates:
-        if aggregate.name in (*AGGREGATES, *SCALARS, *SPECIAL, *REFUSED):
+        name = aggregate.name
+        if name in _KNOWN:
+            of = "of Spark" if name in REFUSED else "of the language"
             raise Refused(
-                f"{owner} has an aggregate function named {aggregate.name!r}, which is a function "
-                "of the language: rename it"
+                f"{owner} has an aggregate function named {name!r}, which is a function {of}: "
+                f"rename it, to own_{name} for instance"
             )
+        if not _is_name_of_call(name):
+            raise Refused(
+                f"{owner} has an aggregate function named {name!r}, which is a word of SQL: rename "
+                f"it, to own_{name} for instance"
+            )
+
+
+def _is_name_of_call(name: str) -> bool:
+    try:
+        tree = parse(f"{name}(1)", name)
+    except Refused:
+        return False
+    return isinstance(tree, exp.Anonymous) and tree.name == name
 
 
 @cache
 def sql_name(aggregate: UserAggregate) -> str:
-    """The name under which Spark knows an aggregate function; another one for other functions.
+    """The name under which Spark knows an aggregate function; another for other functions or types.
 
     Raises Refused if a function is no plain function of a file.
     """
-    source = aggregate_source(aggregate, "of a network")
-    return f"medusa_{aggregate.name}_{sha256(source.encode()).hexdigest()[:16]}"
+    types = (aggregate.takes, aggregate.state, aggregate.gives)
+    meaning = f"{types}\n{aggregate_source(aggregate, 'of a network')}"
+    return f"medusa_{aggregate.name}_{sha256(meaning.encode()).hexdigest()[:16]}"
 
 
 def compile_user_call(
@@ -124,6 +143,11 @@ def _call_in(
             raise scope.refused(
                 f"has {call.name} inside an expression: make it a column of its own, and compute "
                 "with it in a map behind"
+            )
+        near = None if call.name.lower() in _KNOWN else nearest(call.name.lower(), own)
+        if near is not None and near != call.name.lower():
+            raise scope.refused(
+                f"uses {call.name}, not on the list of functions: did you mean {near!r}?"
             )
     if not isinstance(node, exp.Anonymous) or node.name.lower() not in own:
         return None

@@ -6,7 +6,8 @@ four functions take part. Neither Spark nor the forms in which it collects value
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,11 @@ import duckdb
 from duckdb.func import SPECIAL
 from sqlglot import exp
 
+from medusa_core.errors import Refused
 from medusa_core.network import Aggregate, Box, UserAggregate
-from medusa_core.user_aggregates import from_stored, to_stored
+from medusa_core.user_aggregates import from_stored, to_stored, value_in_parts
 from pipelines.language.parsing import parse
+from pipelines.language.user_calls import sql_name
 from pipelines.quality.spark_types import DOUBLE, SparkType, type_named
 from pipelines.quality.transpile_aggregates import AggregateTranspiler
 from pipelines.quality.transpiled import Transpiled, any_of, duckdb_type, provided
@@ -142,8 +145,21 @@ def declare_in_spark(session: SparkSession, box: Box) -> None:
         session.udf.register(_name(aggregate), udf(_of_structs(aggregate), type_, useArrow=False))
 
 
+@contextmanager
+def refusals(box: Box) -> Iterator[None]:
+    """Raise Refused for one that a function of the box raised in DuckDB, which makes it a text."""
+    try:
+        yield
+    except duckdb.InvalidInputException as error:
+        _, is_of_function, sentence = str(error).partition(f"{Refused.__name__}: ")
+        if not is_of_function:
+            raise
+        raise Refused(f"box {box.name} of a certificate: {sentence}") from error
+
+
 def _name(aggregate: UserAggregate) -> str:
-    return f"own_{aggregate.name}"
+    """A name that a session of Spark has for no other functions of the same name."""
+    return f"own_{sql_name(aggregate)}"
 
 
 def _type(type_: str) -> Any:
@@ -161,14 +177,7 @@ def _of_structs(aggregate: UserAggregate) -> Callable[[Any], Any]:
 
     def of_group(rows: Any) -> Any:
         records = [_values(aggregate, row) for row in rows or ()]
-        middle = len(records) // 2
-        states = []
-        for part in (records[middle:], records[:middle]):
-            state = aggregate.init()
-            for values in part:
-                state = aggregate.add(state, *values)
-            states.append(state)
-        return to_stored(aggregate.gives, aggregate.result(aggregate.merge(*states)))
+        return to_stored(aggregate.gives, value_in_parts(aggregate, records))
 
     return of_group
 

@@ -50,6 +50,7 @@ from pipelines.quality.plain_functions import (
     declare_functions,
     over_nothing,
     over_records,
+    refusals,
     user_call,
 )
 from pipelines.quality.port_columns import (
@@ -187,7 +188,8 @@ class Recomputation:
                 make_table(self._connection, "emitted", emitted, columns)
             if isinstance(box, Aggregate):
                 declare_functions(self._connection, box)
-            failed = self._run(statements, tables)
+            with refusals(box):
+                failed = self._run(statements, tables)
         if failed:
             self.failed[box.name] = failed
         return self._tables[port]

@@ -109,7 +109,9 @@ def reason_in(text: str) -> str:
     named = [match for line in lines if (match := _NAMED.match(line))]
     if named:
         kind, what = named[-1].groups()
-        return f"{kind.rpartition('.')[2]}: {what}"[:REASON_LENGTH_MAX]
+        kind = kind.rpartition(".")[2]
+        # A sentence of our own, raised in a worker, needs no name of its kind before it.
+        return (what if kind == Refused.__name__ else f"{kind}: {what}")[:REASON_LENGTH_MAX]
     return (lines[0] if lines else "Spark gave no reason")[:REASON_LENGTH_MAX]
 
 

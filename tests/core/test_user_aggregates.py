@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -13,7 +14,7 @@ from medusa_core.box_costs import cost_kind
 from medusa_core.errors import Refused
 from medusa_core.network import Aggregate, Network, Output, Source, UserAggregate
 from medusa_core.plans import has_function_sources, network_document
-from medusa_core.user_aggregates import from_stored, to_stored, trial, value_of
+from medusa_core.user_aggregates import from_stored, to_stored, trial, value_in_parts, value_of
 
 
 def two_of(*numbers: int | None) -> tuple[int | None, ...]:
@@ -37,7 +38,9 @@ RECORDS = [(3,), (1,), (2,), (3,)]
 def test_the_value_of_a_group_is_that_of_its_records_in_any_order() -> None:
     assert value_of(LARGEST_TWO, RECORDS) == value_of(LARGEST_TWO, RECORDS[::-1]) == 6
     assert trial(LARGEST_TWO, RECORDS) == 6
+    assert value_in_parts(LARGEST_TWO, RECORDS) == 6
     assert value_of(LARGEST_TWO, []) == trial(LARGEST_TWO, []) == 0
+    assert value_in_parts(LARGEST_TWO, []) == 0
 
 
 @pytest.mark.parametrize(
@@ -71,6 +74,54 @@ def test_a_value_of_another_type_is_refused(functions: dict[str, Any], sentence:
     with pytest.raises(Refused) as refused:
         value_of(replace(LARGEST_TWO, **functions), [(2,)])
     assert sentence in str(refused.value)
+
+
+def raises(*values: object) -> Any:
+    raise KeyError("no\n such " + "x" * 500)
+
+
+@pytest.mark.parametrize("function", ["init", "add", "merge", "result"])
+def test_what_a_function_raises_is_a_sentence_that_names_it(function: str) -> None:
+    own = replace(LARGEST_TWO, **{function: raises})
+    for value in (value_in_parts, trial):
+        with pytest.raises(Refused) as refused:
+            value(own, RECORDS)
+        sentence = str(refused.value)
+        assert sentence.startswith(
+            f"{function} of aggregate function largest_two raised KeyError ('no\\n such xxx"
+        )
+        assert ": let it " in sentence
+        assert len(sentence) < 250
+
+
+def test_a_function_cannot_end_the_process() -> None:
+    own = replace(LARGEST_TWO, result=lambda state: sys.exit(3))
+    with pytest.raises(
+        Refused, match=r"result of aggregate function largest_two raised SystemExit"
+    ):
+        value_of(own, RECORDS)
+
+
+def test_a_long_value_is_cut_in_a_sentence() -> None:
+    own = replace(LARGEST_TWO, init=lambda: "x" * 10_000)  # type: ignore[arg-type, return-value]
+    with pytest.raises(Refused, match=r"gives 'xxx.*…, which is no state \(int, int\): return"):
+        value_of(own, RECORDS)
+
+
+@pytest.mark.parametrize(
+    ("functions", "sentence"),
+    [
+        ({"init": lambda x: (x,)}, r"init .* takes \(x\), but is called with \(\): write def init"),
+        ({"add": lambda state: state}, r"add .* but is called with \(state, value_1\): write def"),
+        ({"merge": lambda *, one, other: one}, r"merge .* but is called with \(state, other\)"),
+        ({"result": lambda: 1}, r"result .* takes \(\), but is called with \(state\): write def"),
+    ],
+)
+def test_a_function_of_other_arguments_is_refused_where_it_is_declared(
+    functions: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(Refused, match=sentence):
+        replace(LARGEST_TWO, **functions)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Mistakes in networks of Python: each is refused with the place, and with what to write instead.
 
 `network_mistakes.txt` has them all: a box that reads one of two sources, and under it the sentence;
-`@` for one that begins with the file and line, `-` for one that names the box alone.
+`@` for one that begins with the file and line, `F` for one that begins with the file, `-` for one
+that names the box alone.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ def test_a_mistake_is_refused_with_what_to_write(box: str, answer: str, tmp_path
     with pytest.raises(Refused) as refused:
         check_network(load_network(str(file)))
     place, _, sentence = answer.partition(": ")
-    expected = f"{file}, line 11: {sentence}" if place == "@" else sentence
-    assert str(refused.value) == expected
+    where = {"@": f"{file}, line 11: ", "F": f"{file}: ", "-": ""}[place]
+    assert str(refused.value) == f"{where}{sentence}"
 
 
 def test_the_table_has_a_hundred_mistakes() -> None:

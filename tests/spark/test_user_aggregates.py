@@ -21,6 +21,7 @@ from medusa_core.names import StreamName
 from medusa_core.network import Aggregate, Map, Network, Output, Port, Source, UserAggregate
 from medusa_core.plans import network_document, network_of_document
 from pipelines.language.check import check_network
+from pipelines.language.user_calls import sql_name
 from pipelines.quality.differences import differences
 from pipelines.quality.recompute import DUCKDB, Recomputation
 from pipelines.quality.spark_boxes import spark_batch
@@ -181,6 +182,18 @@ def test_certificates_compute_the_functions_without_spark(spark: Any) -> None:
     assert found.shown.empty, found.shown
 
 
+@pytest.mark.parametrize("also", long_but(1, [{}, {"x": "max(upper(who))"}]))
+def test_a_function_that_fails_in_a_certificate_is_named(spark: Any, also: dict[str, str]) -> None:
+    """In steps that are not checked no part of a group is merged."""
+    own = wrong("no_merge", merge=lambda one, other: 1 // 0)
+    box = fees(columns={"two": "no_merge(fee)", **also}, aggregates=(own,))
+    given = {"events": stored(records())}
+    with Recomputation(a_network(box), given, spark_batch(lambda: spark)) as run:
+        found = r"box fees of a certificate.*: merge of aggregate function no_merge raised ZeroDiv"
+        with pytest.raises(Refused, match=found):
+            run.rows(Port("fees"), [ALL])
+
+
 def columns_of_source() -> tuple[Column, ...]:
     return tuple(Column(name, type_) for name, type_ in COLUMNS.items())
 
@@ -240,14 +253,34 @@ def test_a_function_whose_value_depends_on_the_order_or_the_parts_commits_nothin
         assert home.catalog.segments(StreamName("out")) == ()
 
 
-def test_a_function_that_fails_or_gives_another_type_commits_nothing(replayer: Replayer) -> None:
-    own = wrong("half", result=lambda state: 0.5)
+@pytest.mark.parametrize(
+    ("result", "sentence"),
+    long_but(
+        1,
+        [
+            (lambda state: 1 // 0, r"data: result of aggregate function half raised ZeroDivision"),
+            (lambda state: 0.5, r"data: result of aggregate function half gives 0.5, which is no"),
+        ],
+    ),
+)
+def test_a_function_that_fails_or_gives_another_type_commits_nothing(
+    replayer: Replayer, result: Any, sentence: str
+) -> None:
+    own = wrong("half", result=result)
     box = fees(columns={"two": "half(fee)"}, aggregates=(own,))
     files = parquet_files(replayer.folder / "in", records())
     with replayer.home() as home:
-        with pytest.raises(Refused, match=r"result of aggregate function half gives 0.5, which is"):
+        with pytest.raises(Refused, match=sentence):
             replayer.run(home, a_network(box), {"events": files})
         assert home.catalog.segments(StreamName("out")) == ()
+
+
+def test_functions_of_one_name_and_text_in_two_boxes_have_their_own_types() -> None:
+    names = [
+        sql_name(replace(largest_two, **types))
+        for types in ({}, {"takes": ("date",)}, {"state": ("date", "date")}, {"gives": "date"})
+    ]
+    assert len(set(names)) == 4
 
 
 def test_the_network_of_a_plan_has_the_functions_by_their_types_alone() -> None:
