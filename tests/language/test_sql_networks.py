@@ -733,6 +733,7 @@ OVER = "OVER (PARTITION BY window_start, symbol ORDER BY stime ROWS UNBOUNDED PR
     [
         OVER,
         "OVER (PARTITION BY symbol, window_start ORDER BY t.ts_us ROWS UNBOUNDED PRECEDING)",
+        OVER.replace("stime", "stime ASC"),
         OVER.replace("UNBOUNDED PRECEDING", "BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"),
     ],
 )

@@ -228,9 +228,15 @@ class _Grouped:
         """The values of each column of the group that EMIT EMPTY declares."""
         text, found = self.made.text, {}
         for column, values in empty.keys:
-            if column.name in found or column.name not in self.groups:
-                what = "twice" if column.name in found else "and is not a column of GROUP BY"
-                raise text.refused(column, f"{column.text} is in EMIT EMPTY {what}: remove it")
+            if column.name in found:
+                raise text.refused(column, f"{column.text} is in EMIT EMPTY twice: remove it")
+            if column.name not in self.groups:
+                groups = ", ".join(self.groups)
+                advice = f"name columns of {groups}" if groups else "remove it"
+                raise text.refused(
+                    column,
+                    f"{column.text} is in EMIT EMPTY and is not a column of GROUP BY: {advice}",
+                )
             found[column.name] = values
         for name in self.groups:
             if name not in found:

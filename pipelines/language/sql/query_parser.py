@@ -133,6 +133,11 @@ class QueryParser(TokenCursor):
                 keys.append((column, tuple(self.literal(part, column) for part in values)))
                 if not self.took("AND"):
                     break
+        behind = self.token
+        if behind is not None and behind.upper in ("GROUP", "HAVING", "WHERE"):
+            raise self.text.refused(
+                at, f"EMIT EMPTY is the last part of a SELECT: write it behind {behind.upper}"
+            )
         return EmptyWindows(at=at, keys=tuple(keys))
 
     def literal(self, tokens: Tokens, column: Token) -> Key:

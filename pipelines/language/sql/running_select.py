@@ -47,6 +47,9 @@ _FRAMES = (
 )
 
 
+_AROUND = "to choose among these values, write SELECT * FROM (SELECT …) WHERE … around this SELECT"
+
+
 def has_running(select: Select) -> bool:
     """Whether a SELECT has an aggregate function OVER something."""
     return any(_over_at(item.tokens, 0) is not None for item in select.items)
@@ -62,7 +65,11 @@ def running_select(select: Select, window: Window, scope: Scope, made: BoxList) 
             window.at, "values up to each row begin again at the start of each span: write TUMBLE "
             "with a size such as INTERVAL '1' DAY, without a time zone"
         )  # fmt: skip
-    if select.group_by is not None or select.having is not None:
+    if select.having is not None:
+        raise text.refused(
+            select.having[0], f"HAVING chooses among groups: {_AROUND}"
+        )  # fmt: skip
+    if select.group_by is not None:
         raise text.refused(
             select.at, "a value up to each row is computed of rows that are not grouped: write "
             "FROM (SELECT … GROUP BY window_start), or leave GROUP BY out"
@@ -74,6 +81,7 @@ def running_select(select: Select, window: Window, scope: Scope, made: BoxList) 
         )  # fmt: skip
     if select.where is not None:
         where = scope.resolved(text, select.where)
+        _check_where(select, where, relation, made)
         relation = filtered(made, relation, where, "where")
     running = _Running(made, select, scope, relation, [item.name for item in select.items])
     columns: dict[str, Tokens] = {}
@@ -97,6 +105,18 @@ def running_select(select: Select, window: Window, scope: Scope, made: BoxList) 
     if is_identity(columns, result):
         return result
     return mapped(made, result, columns, select.at, "columns")
+
+
+def _check_where(select: Select, where: Tokens, relation: Relation, made: BoxList) -> None:
+    """Refuse values up to each row in WHERE, which chooses the rows that are added up."""
+    names = {item.name for item in select.items} - {*relation.columns}
+    over = _over_at(where, 0)
+    aliases = (t for at, t in enumerate(where) if is_column_name(where, at) and t.name in names)
+    found = where[over[0]] if over is not None else next(aliases, None)
+    if found is not None:
+        raise made.text.refused(
+            found, f"WHERE chooses the rows of which values are computed: {_AROUND}"
+        )
 
 
 @dataclass
@@ -130,6 +150,10 @@ class _Running:
             begin, bracket = over
             end = end_of_brackets(tokens, bracket)
             assert end is not None, "brackets are closed where a part of a query ends"
+            if tokens[end + 1 : end + 2] and tokens[end + 1].upper == "FILTER":
+                raise text.refused(
+                    tokens[end + 1], "FILTER (WHERE …) is a part of the call: write it before OVER"
+                )
             found += tokens[index:begin]
             call = self.scope.resolved(text, tokens[begin : bracket - 1])
             self._read_over(tokens[begin], tokens[bracket + 1 : end])
@@ -141,6 +165,12 @@ class _Running:
                 call[0], f"{call[0].text} is computed over the rows up to each one or over a group:"
                 f" write {FRAME} behind it, or GROUP BY in a query of its own"
             )  # fmt: skip
+        for index, token in enumerate(found[1:], start=1):
+            if token.upper == "OVER" and found[index - 1].text == ")":
+                raise text.refused(
+                    token, "only aggregate functions have values up to each row: write ROW_NUMBER "
+                    "in a query of its own"
+                )  # fmt: skip
         resolved = self.scope.resolved(text, found)
         for index, token in enumerate(resolved):
             if token.name in (START, END) and is_column_name(resolved, index):
@@ -165,6 +195,8 @@ class _Running:
             )  # fmt: skip
         order = self.scope.resolved(text, tokens[orders[0] + 2 : frame])
         times = (EVENT_TIME,) if self.relation.time is None else (EVENT_TIME, self.relation.time)
+        if order[1:] and order[-1].upper == "ASC":
+            order = order[:-1]
         if len(order) != 1 or order[0].name not in times:
             raise text.refused(
                 tokens[orders[0]], "rows are in the order of event time, and all columns decide "
@@ -172,10 +204,12 @@ class _Running:
             )  # fmt: skip
         keys, is_by_window = [], False
         for part in divided(tokens[2 : orders[0]]):
+            if not part:
+                raise text.refused(at, "a column of PARTITION BY is empty: remove a comma")
             resolved = self.scope.resolved(text, part)
             if len(resolved) != 1 or not is_column_name(resolved, 0):
                 raise text.refused(
-                    part[0] if part else at, "PARTITION BY names columns, which a query inside of "
+                    part[0], "PARTITION BY names columns, which a query inside of "
                     "TABLE computes"
                 )  # fmt: skip
             if resolved[0].name in (START, END):
