@@ -35,7 +35,7 @@ _KNOWN = frozenset((*AGGREGATES, *SCALARS, *SPECIAL, *REFUSED))
 
 
 def check_user_names(box: Aggregate, owner: str) -> None:
-    """Refuse an aggregate function that has the name of a function, or a name that none can have."""
+    """Refuse an aggregate function with the name of another function, or one that none can have."""
     for aggregate in box.aggregates:
         name = aggregate.name
         if name in _KNOWN:

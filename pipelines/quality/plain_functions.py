@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from medusa_core.errors import Refused
 from medusa_core.network import Aggregate, Box, UserAggregate
-from medusa_core.user_aggregates import from_stored, to_stored, value_in_parts
+from medusa_core.user_aggregates import from_stored_records, to_stored, value_in_parts
 from pipelines.language.parsing import parse
 from pipelines.language.user_calls import sql_name
 from pipelines.quality.spark_types import DOUBLE, SparkType, type_named
@@ -176,12 +176,8 @@ def _of_structs(aggregate: UserAggregate) -> Callable[[Any], Any]:
     """The value of a list of structs, which is None for no record."""
 
     def of_group(rows: Any) -> Any:
-        records = [_values(aggregate, row) for row in rows or ()]
+        values = (row.values() if isinstance(row, Mapping) else row for row in rows or ())
+        records = from_stored_records(aggregate, [tuple(each) for each in values])
         return to_stored(aggregate.gives, value_in_parts(aggregate, records))
 
     return of_group
-
-
-def _values(aggregate: UserAggregate, row: Any) -> tuple[Any, ...]:
-    values = row.values() if isinstance(row, Mapping) else row
-    return tuple(map(from_stored, aggregate.takes, values))

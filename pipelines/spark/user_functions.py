@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from medusa_core.network import UserAggregate
-from medusa_core.user_aggregates import from_stored, to_stored, trial, value_of
+from medusa_core.user_aggregates import from_stored_records, to_stored, trial, value_of
 from pipelines.language.user_calls import sql_name
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _over_group(aggregate: UserAggregate) -> Callable[[Any], Any]:
     def of_group(rows: Any) -> Any:
         from pyspark import TaskContext
 
-        records = [tuple(map(from_stored, aggregate.takes, row)) for row in rows or ()]
+        records = from_stored_records(aggregate, rows or ())
         task = TaskContext.get()
         is_check = task is not None and task.getLocalProperty(_TRIED) == "true"
         value = (trial if is_check else value_of)(aggregate, records)

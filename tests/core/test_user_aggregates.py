@@ -14,7 +14,14 @@ from medusa_core.box_costs import cost_kind
 from medusa_core.errors import Refused
 from medusa_core.network import Aggregate, Network, Output, Source, UserAggregate
 from medusa_core.plans import has_function_sources, network_document
-from medusa_core.user_aggregates import from_stored, to_stored, trial, value_in_parts, value_of
+from medusa_core.user_aggregates import (
+    from_stored,
+    from_stored_records,
+    to_stored,
+    trial,
+    value_in_parts,
+    value_of,
+)
 
 
 def two_of(*numbers: int | None) -> tuple[int | None, ...]:
@@ -161,6 +168,13 @@ def test_the_functions_have_dates_and_times_of_python(
     assert from_stored(type_, stored) == value
     assert to_stored(type_, value) == stored
     assert to_stored(type_, None) is None
+
+
+def test_records_are_converted_only_if_a_type_is_stored_otherwise() -> None:
+    rows = [(-1, 5), (0, 6)]
+    assert from_stored_records(replace(LARGEST_TWO, takes=("int",)), rows) is rows
+    own = replace(LARGEST_TWO, takes=("date", "int"), add=lambda state, day, n: state)
+    assert from_stored_records(own, rows) == [(date(1969, 12, 31), 5), (date(1970, 1, 1), 6)]
 
 
 def test_a_plan_says_whether_its_network_calls_functions_and_older_plans_keep_their_names() -> None:
