@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pipelines.base.garbage_collection import YOUNG_OBJECTS_MAX
 from pipelines.platform.airflow_components.airflow_folder import PlatformFolder
 from pipelines.platform.airflow_components.component_processes import end, left_of, start
 from pipelines.platform.airflow_components.process_sessions import Process, Started
@@ -25,6 +26,15 @@ MIGRATION = "migration"
 CLEANING = "cleaning"
 GRACE_MS = 10_000
 
+PROGRAM = f"""
+import gc, runpy, sys
+gc.set_threshold({YOUNG_OBJECTS_MAX})
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+"""Airflow's own command, in a process that collects garbage less often: each component imports a
+thousand modules, and the API server and the triggerer build thousands of models of their calls."""
+
 
 class Children:
     """What the supervisor has started and not yet written off, known to the folder at any time."""
@@ -33,7 +43,7 @@ class Children:
         self, folder: PlatformFolder, programs: Path, environment: Mapping[str, str]
     ) -> None:
         self._folder = folder
-        self._airflow = programs / "airflow"
+        self._program = (str(programs / "python"), "-P", "-c", PROGRAM, str(programs / "airflow"))
         self._environment = environment
         self._made: dict[str, subprocess.Popen[bytes]] = {}
         self._started: dict[str, Started] = {}
@@ -57,7 +67,7 @@ class Children:
 
         self._made[name] = start(
             name,
-            [str(self._airflow), *words],
+            [*self._program, *words],
             environment=self._environment,
             folder=self._folder.root,
             log=self.log(name),
