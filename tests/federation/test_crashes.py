@@ -256,12 +256,12 @@ class Gaps:
 
 @pytest.fixture(scope="module")
 def small_contracts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """alpha and beta alone, over a quarter of the recording."""
+    """alpha and beta alone, over a sixth of the recording: two steps."""
     folder = tmp_path_factory.mktemp("few-crashes")
-    (file,) = write_generated(folder / "input", seed=7, records=9_000)
+    (file,) = write_generated(folder / "input", seed=7, records=6_000)
     for name in ("contracts", RETAINED):
         write_few_contracts(folder / name, file)
-    add_retentions(folder / RETAINED, 100, "counted")
+    add_retentions(folder / RETAINED, 60, "counted")
     return folder / "contracts"
 
 
