@@ -6,6 +6,7 @@ four functions take part. Neither Spark nor the forms in which it collects value
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,6 @@ from medusa_core.errors import Refused
 from medusa_core.network import Aggregate, Box, UserAggregate
 from medusa_core.user_aggregates import from_stored_records, to_stored, value_in_parts
 from pipelines.language.parsing import parse
-from pipelines.language.user_calls import sql_name
 from pipelines.quality.spark_types import DOUBLE, SparkType, type_named
 from pipelines.quality.transpile_aggregates import AggregateTranspiler
 from pipelines.quality.transpiled import Transpiled, any_of, duckdb_type, provided
@@ -158,8 +158,9 @@ def refusals(box: Box) -> Iterator[None]:
 
 
 def _name(aggregate: UserAggregate) -> str:
-    """A name that a session of Spark has for no other functions of the same name."""
-    return f"own_{sql_name(aggregate)}"
+    """A name that a session has for no other functions: two of one name differ in their types."""
+    types = "_".join((*aggregate.takes, "to", aggregate.gives))
+    return f"own_{aggregate.name}_{re.sub('[^0-9a-z]', '_', types)}"
 
 
 def _type(type_: str) -> Any:
