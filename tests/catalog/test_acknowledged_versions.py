@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
 from medusa_core.commits import Cause
 from medusa_core.errors import Refused
-from medusa_core.names import Participant, Version
+from medusa_core.names import Participant, StreamName, Version
 from medusa_core.recalls import RecallRequest
 from medusa_core.revisions import RevisedSegment, RevisionRequest
 from medusa_core.trims import TrimResult
@@ -50,7 +51,7 @@ def trim(catalog: Catalog) -> TrimResult:
     )
 
 
-def revise(owner: Catalog, bucket: int) -> int:
+def revise(owner: Catalog, bucket: int, behind: Mapping[StreamName, int] | None = None) -> int:
     segment = a.a_segment(bucket, bucket + 1, stream=a.SRC, rows={bucket: 5})
     done = owner.revise(
         RevisionRequest(
@@ -60,7 +61,7 @@ def revise(owner: Catalog, bucket: int) -> int:
             segments=(RevisedSegment(segment=segment, plan=a.PLAN),),
             because=WHY,
             who="ada",
-            behind={a.SUMS: bucket * WIDTH},
+            behind={a.SUMS: bucket * WIDTH} if behind is None else behind,
         )
     )
     return done.version
@@ -95,6 +96,7 @@ def test_an_acknowledgement_under_way_lets_nothing_of_a_revision_be_trimmed(
 def test_what_is_acknowledged_before_a_revision_has_arrived_downstream_is_kept_for_it(
     read: Catalog, owner: Catalog
 ) -> None:
+    """Of what a hold covers, `medusa.held_from` says what its reader has still to read."""
     version = revise(owner, 2)
     acknowledge(read, 1)  # `sums` is as it was: only its source is revised yet
     compute(read, 2, 3, source=version)
@@ -111,6 +113,24 @@ def test_an_acknowledgement_under_way_lets_nothing_of_a_recall_be_trimmed(
     with pytest.raises(Refused, match="has no version 4"):
         acknowledge(read, 4)
     acknowledge(read, 1, to=1)  # an earlier one that arrives late
+    assert trim(read).trimmed_us == BUCKETS * WIDTH
+
+
+def test_of_several_recalls_the_earliest_range_is_kept(read: Catalog, owner: Catalog) -> None:
+    """See `medusa.held_from`."""
+    for bucket in (3, 1):
+        recall(owner, bucket)
+        compute(read, bucket, BUCKETS)
+    acknowledge(read, 1)
+    assert trim(read).trimmed_us == WIDTH
+
+
+def test_a_revision_of_another_stream_keeps_nothing_of_this_one(
+    read: Catalog, owner: Catalog
+) -> None:
+    """See `medusa.held_from`."""
+    revise(owner, 2, behind={})
+    acknowledge(read, 1)
     assert trim(read).trimmed_us == BUCKETS * WIDTH
 
 

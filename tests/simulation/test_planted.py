@@ -114,6 +114,7 @@ FIRST_SEEDS = {
     "new_reader_holds_nothing": 3,
     "stable_row_superseded": 2,
     "choice_without_a_lease": 45,
+    "divergence_overlooked": 89,
     "gap_chosen_though_another_has_the_rows": 3,
     "answer_counted_twice": 8,
     "late_answer_binds": 13,
