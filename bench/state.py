@@ -1,13 +1,13 @@
 """`python -m bench state`: what a step costs late in a span, against one at its beginning.
 
-A Running over one span counts 1,000 keys. A history of so many buckets comes in one jump, in one
-segment, as that of a backlog does; then buckets of one record for each key are timed, side by side
+A Running over one span counts 1,000 keys. The history is one segment, computed in one
+step, as a backlog is; then buckets of one record for each key are timed, side by side
 with those of an engine whose span has just begun. CPU is that of the process and all below it, the
 JVM included; to name segments in lineage is not a part of it.
 
 `--keys` measures many keys instead: after a million records for each million keys, the CPU of
-steps over 1,000 of them, the size of what is carried on, and the most memory that the driver and
-its JVM ever had.
+steps over 1,000 of them, the size of the carried rows, and the peak memory of the driver and its
+JVM.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Span:
         self.at, self.costs = 0, Costs()
 
     def takes(self, table: pa.Table, buckets: int, *, is_timed: bool = False) -> None:
-        """The next so many buckets, in one segment and one step."""
+        """The next `buckets` buckets, in one segment and one step."""
         part = Range(self.at * WIDTH_US, (self.at + buckets) * WIDTH_US)
         self.world.comes("given", table, part)
         step = self.world.step(part, Cause.NORMAL)
@@ -99,7 +99,7 @@ class Span:
 
 
 def measure_history(folder: Path, session: SparkSession, buckets: int, steps: int) -> None:
-    """Steps behind a history of so many buckets, next to steps at the beginning of a span."""
+    """Steps after a history of `buckets` buckets, and steps at the beginning of a span."""
     early, late = (Span(session, folder / f"{name}-{buckets}") for name in ("early", "late"))
     for span in (early, late):
         span.takes_all_keys()
@@ -119,7 +119,7 @@ def measure_history(folder: Path, session: SparkSession, buckets: int, steps: in
 
 
 def measure_keys(folder: Path, session: SparkSession, keys: int, steps: int) -> None:
-    """Steps over few of many keys, each of which has come once."""
+    """Steps over 1,000 keys, after each of `keys` keys has occurred once."""
     span = Span(session, folder / f"keys-{keys}")
     for first in range(0, keys, CHUNK):
         numbers = np.arange(first, min(first + CHUNK, keys))

@@ -116,9 +116,9 @@ class LineNews:
     read its home. `requested_at_ms` is when the news was requested, by the reader's clock, which
     the reader notes; `read_after_ms` is a lower bound of the time from the request to that moment.
     `recalls` are all that the line went through after `after`, oldest first: of what one behind
-    `version` takes back nothing is reported. `revision` is the first one behind `after` (None:
-    there is none). The news and its `recalls` end before it, or the news is of the version that the
-    revision made, and of no other. The first news of a copy has all revisions in it.
+    `version` takes back nothing is reported. `revision` is the first one after `after`, None if
+    there is none: the news and its `recalls` end before it, or the news holds only the version that
+    the revision made. The first news of a copy includes all revisions.
     """
 
     stream: StreamName

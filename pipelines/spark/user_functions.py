@@ -26,9 +26,9 @@ _STORED = {"date": "int", "timestamp": "bigint"}
 
 def register(session: SparkSession, aggregates: Sequence[UserAggregate]) -> None:
     """Make aggregate functions known to a session, under their names in compiled SQL."""
-    for aggregate in aggregates:
-        from pyspark.sql.functions import udf
+    from pyspark.sql.functions import udf
 
+    for aggregate in aggregates:
         type_ = _STORED.get(aggregate.gives, aggregate.gives)
         function = udf(_over_group(aggregate), type_, useArrow=False)
         session.udf.register(sql_name(aggregate), function)

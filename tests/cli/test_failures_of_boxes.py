@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from medusa_core.knowledge import Limits
 from medusa_core.network import Map, Network, Output, Source
 from tests.cli.kept import Kept, kept_replay
+from tests.conftest import folder_on_memory
 
 Run = Callable[..., Any]
 S = 1_000_000
@@ -35,13 +37,14 @@ network = Network(
 
 
 @pytest.fixture(scope="module")
-def shares(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
-    folder = tmp_path_factory.mktemp("shares")
+def shares(spark: Any) -> Iterator[Kept]:
+    folder = folder_on_memory("medusa-kept-")
     file = folder / "readings.csv"
     lines = ["at_us,n,of", f"{S},6,3", f"{2 * S},7,0", f"{3 * S},2147483647,1", f"{4 * S},8,0"]
     file.write_text("\n".join(lines) + "\n")
     with kept_replay(folder, network, [file], spark, Limits()) as kept:
         yield kept
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.mark.parametrize("stream", ["ratios", "plains"])
