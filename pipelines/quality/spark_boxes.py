@@ -78,8 +78,9 @@ def spark_batch(session: Callable[[], SparkSession]) -> SparkBatch:
                 own.append(session().newSession())
                 for name, value in AS_WRITTEN.items():
                     own[0].conf.set(name, value)
-            frame = own[0].createDataFrame(rows)
-            groups = None if emitted is None else own[0].createDataFrame(emitted)
+            # Spark leaves out what follows an empty chunk.
+            frame = own[0].createDataFrame(rows.combine_chunks())
+            groups = None if emitted is None else own[0].createDataFrame(emitted.combine_chunks())
             return _SparkBox(frame, given, made, groups).compute(box)
 
     return compute
@@ -217,7 +218,7 @@ class _SparkBox:
             (_WINDOW, [one.from_us for one in bounds]), (_END, [one.to_us for one in bounds]),
         ):  # fmt: skip
             records = records.append_column(name, pa.array(times, pa.int64()))
-        return rows.sparkSession.createDataFrame(records)
+        return rows.sparkSession.createDataFrame(records.combine_chunks())
 
     def with_emitted(self, box: Aggregate, grouped: DataFrame, emitted: DataFrame) -> DataFrame:
         """The groups with records, and those that are emitted without."""

@@ -110,7 +110,7 @@ def open_relation(
         table = read_table(root, records)
         if shuffled and table.num_rows:
             table = table.take(pc.sort_indices(pc.bit_wise_xor(table[STIME], 0x5555)))
-            return session.createDataFrame(table.slice(0)).repartition(3)
+            return handed_over(session, table).repartition(3)
         return handed_over(session, table)
     whole = [p for p in records.parts if p.is_whole]
     partial = [p for p in records.parts if not p.is_whole]
@@ -129,7 +129,8 @@ def open_relation(
 
 def handed_over(session: SparkSession, records: pa.Table) -> DataFrame:
     """Records as a DataFrame of one partition, in their order."""
-    return session.createDataFrame(records).coalesce(1)
+    # Spark leaves out what follows an empty chunk.
+    return session.createDataFrame(records.combine_chunks()).coalesce(1)
 
 
 def _scan(
