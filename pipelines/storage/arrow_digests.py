@@ -1,14 +1,17 @@
 """The digest of medusa_core.digest over Arrow columns: the same numbers, a whole column at a time.
 
-Every field adds one header and one or more value words to the hashes of all rows at once; text goes
-word by word over those rows that are long enough, and beyond LONG_BYTES row by row. The rows need
-no order. Sums are taken in halves of 32 bits, so that they do not overflow below 2**32 rows.
+Every field adds one header and one or more value words to the hashes of a whole block of rows,
+which stays in the cache of a core meanwhile. Text is read word by word over those rows that are
+long enough, and beyond LONG_BYTES row by row. The rows need no order. Sums are taken in halves of
+32 bits, so that they do not overflow below 2**32 rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -36,63 +39,118 @@ from medusa_core.digest import (
     null_header,
 )
 
-Words = npt.NDArray[np.uint64]
+Words: TypeAlias = npt.NDArray[np.uint64]
+Int64s: TypeAlias = npt.NDArray[np.int64]
+Truths: TypeAlias = npt.NDArray[np.bool_]
+
+BLOCK_ROWS = 16_384
+"""Both states and as much room take 512 KiB, which the L2 cache of a core holds. A call of numpy
+costs as much as some thousand rows, so that smaller blocks take longer."""
 
 _SHIFT = np.uint64(33)
 _MULTIPLIERS = (np.uint64(MULTIPLIERS[0]), np.uint64(MULTIPLIERS[1]))
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 _HALF_BITS = np.uint64(32)
-
-
-def _mix(state: Words) -> Words:
-    """medusa_core.digest.mix over an array, in place."""
-    state ^= state >> _SHIFT
-    state *= _MULTIPLIERS[0]
-    state ^= state >> _SHIFT
-    state *= _MULTIPLIERS[1]
-    state ^= state >> _SHIFT
-    return state
+_MASKS: Words = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
+"""Of a word of which only the first bytes are a value's."""
 
 
 def row_hashes(table: pa.Table, columns: Sequence[Column]) -> tuple[Words, Words]:
     """The two hashes of every row, over the declared columns in their order."""
-    states = (
-        np.full(table.num_rows, SEEDS[0], np.uint64),
-        np.full(table.num_rows, SEEDS[1], np.uint64),
-    )
-    for column in columns:
-        chunked = table.column(column.name)
-        array = chunked.chunk(0) if chunked.num_chunks == 1 else chunked.combine_chunks()
-        if column.tag in (TAG_STRING, TAG_BINARY):
-            _absorb_bytes(states, array, column.tag)
-        else:
-            _absorb_fixed(states, array, column)
-    return _mix(states[0]), _mix(states[1])
+    rows = table.num_rows
+    states = np.empty((2, rows), np.uint64)
+    states[0], states[1] = SEEDS
+    fields = [_field_of(table.column(column.name), column) for column in columns]
+    spare = np.empty((2, min(rows, BLOCK_ROWS)), np.uint64)
+    for first in range(0, rows, BLOCK_ROWS):
+        end = min(first + BLOCK_ROWS, rows)
+        mixer = _Mixer(states[:, first:end], spare[:, : end - first])
+        for field in fields:
+            field.absorb(mixer, first, end)
+        mixer.mix()
+    return states[0], states[1]
 
 
-def _is_null(array: pa.Array) -> npt.NDArray[np.bool_] | None:
+@dataclass(frozen=True, slots=True)
+class _Mixer:
+    """Both states of a block of rows, (2, rows), and room for intermediate values of that shape."""
+
+    states: Words
+    spare: Words
+
+    def add(self, heads: Words | np.uint64) -> None:
+        """The header of a field, of all rows or of each."""
+        np.add(self.states, heads, out=self.states)
+
+    def absorb(self, words: Words, of: Truths | None = None) -> None:
+        """One word of each row, or of those rows in `of`."""
+        if of is None:
+            np.bitwise_xor(self.states, words, out=self.states)
+            self.mix()
+        elif 4 * (count := int(np.count_nonzero(of))) > of.size:
+            mixed = self.states ^ words
+            _mix(mixed, self.spare)
+            np.copyto(self.states, mixed, where=of)
+        elif count:
+            some = np.flatnonzero(of)
+            mixed = self.states[:, some] ^ words[some]
+            _mix(mixed, self.spare[:, :count])
+            self.states[:, some] = mixed
+
+    def mix(self) -> None:
+        _mix(self.states, self.spare)
+
+
+def _mix(states: Words, spare: Words) -> None:
+    """medusa_core.digest.mix over an array, in place."""
+    for multiplier in _MULTIPLIERS:
+        np.right_shift(states, _SHIFT, out=spare)
+        np.bitwise_xor(states, spare, out=states)
+        np.multiply(states, multiplier, out=states)
+    np.right_shift(states, _SHIFT, out=spare)
+    np.bitwise_xor(states, spare, out=states)
+
+
+def _field_of(values: pa.ChunkedArray, column: Column) -> _Fixed | _Text:
+    array = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
+    if column.tag in (TAG_STRING, TAG_BINARY):
+        return _text_of(array, column.tag)
+    length = column.scale if column.tag == TAG_DECIMAL else 0
+    heads = header(column.tag, length), null_header(column.tag)
+    return _Fixed(_fixed_words(array, column), heads, _is_null(array))
+
+
+def _is_null(array: pa.Array) -> Truths | None:
     if not array.null_count:
         return None
     return np.asarray(pc.is_null(array).to_numpy(zero_copy_only=False))
 
 
-def _absorb_fixed(states: tuple[Words, Words], array: pa.Array, column: Column) -> None:
-    """Fields of one or two words: numbers, booleans, dates, instants."""
-    nulls = _is_null(array)
-    words = _fixed_words(array, column)
-    length = column.scale if column.tag == TAG_DECIMAL else 0
-    heads: np.uint64 | Words = np.uint64(header(column.tag, length))
-    if nulls is not None:
-        heads = np.where(nulls, np.uint64(null_header(column.tag)), heads)
-        words = [np.where(nulls, np.uint64(0), word) for word in words]
-    for state in states:
-        state += heads
-        state ^= words[0]
-        _mix(state)
+@dataclass(frozen=True, slots=True)
+class _Fixed:
+    """Fields of one or two words: numbers, booleans, dates, instants.
+
+    `heads` are the headers of a value and of NULL.
+    """
+
+    words: Sequence[Words]
+    heads: tuple[int, int]
+    nulls: Truths | None
+
+    def absorb(self, mixer: _Mixer, first: int, end: int) -> None:
+        head, null_head = map(np.uint64, self.heads)
+        words = [word[first:end] for word in self.words]
+        if self.nulls is None:
+            mixer.add(head)
+            for word in words:
+                mixer.absorb(word)
+            return
+        nulls = self.nulls[first:end]
+        mixer.add(np.where(nulls, null_head, head))
+        mixer.absorb(np.where(nulls, np.uint64(0), words[0]))
         for word in words[1:]:
             # A NULL has one word only, whatever its type.
-            mixed = _mix(state ^ word)
-            state[:] = mixed if nulls is None else np.where(nulls, state, mixed)
+            mixer.absorb(word, ~nulls)
 
 
 def _fixed_words(array: pa.Array, column: Column) -> list[Words]:
@@ -124,48 +182,54 @@ def _int64(array: pa.Array) -> Words:
     return np.asarray(pc.fill_null(array, 0).to_numpy(zero_copy_only=False)).view(np.uint64)
 
 
-def _absorb_bytes(states: tuple[Words, Words], array: pa.Array, tag: int) -> None:
-    """Text and bytes: a header with the length, then words of eight bytes, zero-padded."""
-    rows = len(array)
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """Text and bytes: a header with the length, then words of eight bytes, zero-padded.
+
+    `at_byte` has the word that begins at each byte, `starts` where each value begins, and `lengths`
+    how many bytes of it are hashed.
+    """
+
+    at_byte: Words
+    starts: Int64s
+    lengths: Int64s
+    heads: Words
+
+    def absorb(self, mixer: _Mixer, first: int, end: int) -> None:
+        mixer.add(self.heads[first:end])
+        left, at = self.lengths[first:end], self.starts[first:end]
+        mixer.absorb(self._words(at, left))
+        last = self.at_byte.size - 1
+        for done in range(8, int(left.max(initial=0)), 8):
+            more = left > done
+            # Values that have ended are masked, wherever they are looked up.
+            words = self._words(np.minimum(at + done, last), np.maximum(left - done, 0))
+            mixer.absorb(words, None if more.all() else more)
+
+    def _words(self, at: Int64s, left: Int64s) -> Words:
+        return self.at_byte[at] & _MASKS[np.minimum(left, 8)]
+
+
+def _text_of(array: pa.Array, tag: int) -> _Text:
     nulls = _is_null(array)
     offsets, data = _bytes_of(array)
     starts, lengths = offsets[:-1], np.diff(offsets)
     if nulls is not None:
         lengths = np.where(nulls, 0, lengths)
-    long_rows = np.flatnonzero(lengths > LONG_BYTES)
     heads = np.uint64(header(tag)) + lengths.astype(np.uint64)
     if nulls is not None:
         heads[nulls] = np.uint64(null_header(tag))
-    heads[long_rows] += np.uint64(header(TAG_LONG_OFFSET))
-    word_bytes = lengths.copy()
+    long_rows = np.flatnonzero(lengths > LONG_BYTES)
     if long_rows.size:
-        starts, data, word_bytes = _shorten(long_rows, starts.copy(), lengths, data)
+        heads[long_rows] += np.uint64(header(TAG_LONG_OFFSET))
+        starts, data, lengths = _shorten(long_rows, starts.copy(), lengths, data)
     # Eight spare bytes let the last word be loaded whole; what lies beyond is masked away.
     padded = np.concatenate([data, np.zeros(8, np.uint8)])
     at_byte: Words = np.ndarray((padded.size - 7,), np.uint64, padded.data, strides=(1,))
-    for state in states:
-        state += heads
-    left, at = word_bytes, starts
-    who: npt.NDArray[np.intp] | None = None
-    while True:
-        words = at_byte[at]
-        missing = np.clip(8 - left, 0, 8).astype(np.uint64)
-        words = np.where(left > 0, words << (missing * np.uint64(8) % np.uint64(64)), np.uint64(0))
-        words >>= missing * np.uint64(8) % np.uint64(64)
-        for state in states:
-            if who is None:
-                state ^= words
-                _mix(state)
-            else:
-                state[who] = _mix(state[who] ^ words)
-        more = left > 8
-        if not more.any():
-            return
-        who = (np.arange(rows) if who is None else who)[more]
-        left, at = left[more] - 8, at[more] + 8
+    return _Text(at_byte, starts, lengths, heads)
 
 
-def _bytes_of(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+def _bytes_of(array: pa.Array) -> tuple[Int64s, npt.NDArray[np.uint8]]:
     large = array.cast(pa.large_binary() if pa.types.is_binary(array.type) else pa.large_string())
     _, offsets, data = large.buffers()
     if offsets is None or not len(large):
@@ -176,10 +240,10 @@ def _bytes_of(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.ui
 
 def _shorten(
     long_rows: npt.NDArray[np.intp],
-    starts: npt.NDArray[np.int64],
-    lengths: npt.NDArray[np.int64],
+    starts: Int64s,
+    lengths: Int64s,
     data: npt.NDArray[np.uint8],
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+) -> tuple[Int64s, npt.NDArray[np.uint8], Int64s]:
     """Stand the BLAKE2b-128 of long values in their place, behind the data."""
     view = memoryview(data)  # type: ignore[arg-type]
     shorts = []
@@ -194,23 +258,23 @@ def _shorten(
 
 
 def digests_by_bucket(
-    table: pa.Table, columns: Sequence[Column], buckets: npt.NDArray[np.int64]
+    table: pa.Table, columns: Sequence[Column], buckets: Int64s
 ) -> Mapping[int, Digest]:
     """The digest of each bucket, in order; `buckets` gives the bucket start of every row."""
     if not table.num_rows:
         return {}
     hashes = row_hashes(table, columns)
-    order = np.argsort(buckets, kind="stable")
-    ordered = buckets[order]
-    firsts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-    rows = np.diff(np.append(firsts, ordered.size))
+    if not bool((buckets[1:] >= buckets[:-1]).all()):
+        order = np.argsort(buckets, kind="stable")
+        buckets, hashes = buckets[order], (hashes[0][order], hashes[1][order])
+    firsts = np.flatnonzero(np.concatenate([[True], buckets[1:] != buckets[:-1]]))
+    rows = np.diff(np.append(firsts, buckets.size))
     sums = []
     for hashed in hashes:
-        hashed = hashed[order]
         low = np.add.reduceat(hashed & _LOW_HALF, firsts)
         high = np.add.reduceat(hashed >> _HALF_BITS, firsts)
         sums.append([(int(h) << 32) + int(lo) for h, lo in zip(high, low, strict=True)])
-    starts = ordered[firsts].tolist()
+    starts = buckets[firsts].tolist()
     return {
         at: Digest(n, a, b)
         for at, n, a, b in zip(starts, rows.tolist(), sums[0], sums[1], strict=True)
