@@ -2,8 +2,8 @@
 
 Every field adds one header and one or more value words to the hashes of a whole block of rows,
 which stays in the cache of a core meanwhile. Text is read word by word over those rows that are
-long enough, and beyond LONG_BYTES row by row. The rows need no order. Sums are taken in halves of
-32 bits, so that they do not overflow below 2**32 rows.
+long enough, and beyond LONG_BYTES row by row. The rows need no order. Sums are taken of the upper
+halves of 32 bits too, so that they are exact below 2**32 rows.
 """
 
 from __future__ import annotations
@@ -49,7 +49,6 @@ costs as much as some thousand rows, so that smaller blocks take longer."""
 
 _SHIFT = np.uint64(33)
 _MULTIPLIERS = (np.uint64(MULTIPLIERS[0]), np.uint64(MULTIPLIERS[1]))
-_LOW_HALF = np.uint64(0xFFFFFFFF)
 _HALF_BITS = np.uint64(32)
 _MASKS: Words = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
 """Of a word of which only the first bytes are a value's."""
@@ -198,16 +197,20 @@ class _Text:
     def absorb(self, mixer: _Mixer, first: int, end: int) -> None:
         mixer.add(self.heads[first:end])
         left, at = self.lengths[first:end], self.starts[first:end]
-        mixer.absorb(self._words(at, left))
+        shortest, longest = int(left.min()), int(left.max())
+        mixer.absorb(self._words(at, left, shortest))
         last = self.at_byte.size - 1
-        for done in range(8, int(left.max(initial=0)), 8):
-            more = left > done
+        for done in range(8, longest, 8):
+            if shortest > done:
+                mixer.absorb(self._words(at + done, left - done, shortest - done))
+                continue
             # Values that have ended are masked, wherever they are looked up.
-            words = self._words(np.minimum(at + done, last), np.maximum(left - done, 0))
-            mixer.absorb(words, None if more.all() else more)
+            words = self._words(np.minimum(at + done, last), np.maximum(left - done, 0), 0)
+            mixer.absorb(words, left > done)
 
-    def _words(self, at: Int64s, left: Int64s) -> Words:
-        return self.at_byte[at] & _MASKS[np.minimum(left, 8)]
+    def _words(self, at: Int64s, left: Int64s, shortest: int) -> Words:
+        words = self.at_byte[at]
+        return words if shortest >= 8 else words & _MASKS[np.minimum(left, 8)]
 
 
 def _text_of(array: pa.Array, tag: int) -> _Text:
@@ -271,9 +274,12 @@ def digests_by_bucket(
     rows = np.diff(np.append(firsts, buckets.size))
     sums = []
     for hashed in hashes:
-        low = np.add.reduceat(hashed & _LOW_HALF, firsts)
-        high = np.add.reduceat(hashed >> _HALF_BITS, firsts)
-        sums.append([(int(h) << 32) + int(lo) for h, lo in zip(high, low, strict=True)])
+        # The sum of the lower halves is below 2**64, so it is what the upper ones leave of all.
+        whole = np.add.reduceat(hashed, firsts).tolist()
+        high = np.add.reduceat(hashed >> _HALF_BITS, firsts).tolist()
+        sums.append(
+            [(h << 32) + ((w - (h << 32)) & MASK) for h, w in zip(high, whole, strict=True)]
+        )
     starts = buckets[firsts].tolist()
     return {
         at: Digest(n, a, b)
