@@ -1,26 +1,28 @@
 """The records that a step reads, as a relation: from files named by segments, in named ranges.
 
 Few records are read by Arrow and handed over as one table: no listing, no scan, no bound in the
-plan. Many are scanned by Spark; a bound is put into the plan only where a file holds more than is
-needed, which windows that reach back and splits of segments bring about.
+plan. Many are scanned by Spark, where they are; a bound is needed only where a file holds more than
+is read, which landed files, windows that reach back and splits of segments bring about.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from medusa_core.columns import Column
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from medusa_core.segments import Read, Segment, SegmentFile
 from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema
-from pipelines.storage.segment_files import check_file, read_rows
+from pipelines.storage.row_groups import groups_of
+from pipelines.storage.segment_files import check_file, read_rows, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,6 +43,14 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class FilePart:
+    """A file, and which buckets of it are read; None: all of them."""
+
+    file: SegmentFile
+    range: Range | None
+
+
+@dataclass(frozen=True, slots=True)
 class InputRecords:
     """What a step reads of one stream; or rows that it is given and that no stream has, `given`."""
 
@@ -53,6 +63,24 @@ class InputRecords:
     def rows(self) -> int:
         """How many records are read."""
         return sum(p.rows for p in self.parts)
+
+    @property
+    def files(self) -> Sequence[FilePart]:
+        """The files that are read, each once for each run of neighbouring parts that name it.
+
+        What a file holds of other parts is not of these: each is read in the ranges of the parts
+        that name it.
+        """
+        whole = [FilePart(f, None) for part in self.parts if part.is_whole for f in part.files]
+        runs: dict[SegmentFile, list[Range]] = {}
+        for part in sorted(self.parts, key=lambda p: p.range):
+            for file in () if part.is_whole else part.files:
+                of_file = runs.setdefault(file, [])
+                if of_file and of_file[-1].to_us == part.range.from_us:
+                    of_file[-1] = of_file[-1].hull(part.range)
+                else:
+                    of_file.append(part.range)
+        return [*whole, *(FilePart(file, part) for file, of in runs.items() for part in of)]
 
 
 def input_records(
@@ -82,23 +110,24 @@ def read_table(root: Path, records: InputRecords) -> pa.Table:
     if records.given is not None:
         return records.given
     schema = file_schema(records.columns)
-    tables = [_read_part(root, part, schema) for part in records.parts]
+    tables = [_read_part(root, part, schema) for part in records.files]
     table = pa.concat_tables(tables) if tables else schema.empty_table()
     return table.drop_columns([BUCKET])
 
 
-def _read_part(root: Path, part: Part, schema: pa.Schema) -> pa.Table:
-    tables = []
-    for file in part.files:
-        table = read_rows(root, file, schema)
-        if not part.is_whole:
-            inside = pc.and_(
-                pc.greater_equal(table[BUCKET], part.range.from_us),
-                pc.less(table[BUCKET], part.range.to_us),
-            )
-            table = table.filter(inside)
-        tables.append(table)
-    return pa.concat_tables(tables)
+def _read_part(root: Path, part: FilePart, schema: pa.Schema) -> pa.Table:
+    if part.range is None:
+        return read_rows(root, part.file, schema)
+    path = check_file(root, part.file)
+    with rows_of(path), pq.ParquetFile(path) as file:
+        numbers = groups_of(file.metadata, part.range).numbers
+        table = file.read_row_groups(list(numbers), columns=schema.names)
+        table = table.select(schema.names).cast(schema)
+    inside = pc.and_(
+        pc.greater_equal(table[BUCKET], part.range.from_us),
+        pc.less(table[BUCKET], part.range.to_us),
+    )
+    return table.filter(inside)
 
 
 def open_relation(
@@ -112,14 +141,15 @@ def open_relation(
             table = table.take(pc.sort_indices(pc.bit_wise_xor(table[STIME], 0x5555)))
             return handed_over(session, table).repartition(3)
         return handed_over(session, table)
-    whole = [p for p in records.parts if p.is_whole]
-    partial = [p for p in records.parts if not p.is_whole]
-    frames = [_scan(session, root, whole, records.columns)] if whole else []
-    for part in partial:
-        frame = _scan(session, root, [part], records.columns)
-        frames.append(
-            frame.where(f"{BUCKET} >= {part.range.from_us} AND {BUCKET} < {part.range.to_us}")
-        )
+    by_range: dict[Range | None, list[SegmentFile]] = {}
+    for part in records.files:
+        by_range.setdefault(part.range, []).append(part.file)
+    frames = []
+    for range_, files in by_range.items():
+        frame = _scan(session, root, files, records.columns)
+        if range_ is not None:
+            frame = frame.where(f"{BUCKET} >= {range_.from_us} AND {BUCKET} < {range_.to_us}")
+        frames.append(frame)
     frame = frames[0]
     for other in frames[1:]:
         frame = frame.unionAll(other)
@@ -134,8 +164,8 @@ def handed_over(session: SparkSession, records: pa.Table) -> DataFrame:
 
 
 def _scan(
-    session: SparkSession, root: Path, parts: Iterable[Part], columns: tuple[Column, ...]
+    session: SparkSession, root: Path, files: Iterable[SegmentFile], columns: tuple[Column, ...]
 ) -> DataFrame:
-    paths = [str(check_file(root, f)) for part in parts for f in part.files]
+    paths = [str(check_file(root, file)) for file in files]
     fields = ", ".join(f"`{c.name}` {c.type}" for c in columns)
     return session.read.schema(f"{fields}, {STIME} bigint, {BUCKET} bigint").parquet(*paths)

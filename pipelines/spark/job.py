@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from medusa_core.columns import Column
 from medusa_core.commits import QuarantinedRecord
@@ -28,14 +29,26 @@ from pipelines.language.check import CheckedNetwork
 from pipelines.spark.carried_relations import ONE_PARTITION
 from pipelines.spark.compiled_fragment import TAG, CompiledFragment, Statement, input_view
 from pipelines.spark.compiler import compile_fragment
-from pipelines.spark.execution_mode import RESULT_ROWS_IN_DRIVER_MAX, ExecutionMode
+from pipelines.spark.execution_mode import (
+    HANDED_OVER_RECORDS_MAX,
+    RESULT_ROWS_IN_DRIVER_MAX,
+    ExecutionMode,
+)
 from pipelines.spark.failures import spark_errors
-from pipelines.spark.inputs import InputRecords, handed_over, open_relation, read_table
+from pipelines.spark.inputs import (
+    FilePart,
+    InputRecords,
+    handed_over,
+    open_relation,
+    read_table,
+)
 from pipelines.spark.job_verification import Contents, Records, Tagged, Verification
 from pipelines.spark.made_up_rows import APART_US, ROWS, made_up_rows
 from pipelines.spark.prepared import (
     SLOT_BYTES,
+    FileBytes,
     Given,
+    GivenInput,
     NotPreparable,
     PreparedFragment,
     as_leaf,
@@ -51,7 +64,8 @@ from pipelines.spark.results import (
 from pipelines.spark.step_panes import Saved, StepPanes, carried_boxes, leaving
 from pipelines.spark.user_functions import register
 from pipelines.storage.arrow_schema import STIME
-from pipelines.storage.segment_files import check_file
+from pipelines.storage.row_groups import groups_of
+from pipelines.storage.segment_files import check_file, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -65,6 +79,9 @@ EVERYTHING = Range(-(2**62), 2**62)
 _WIDTH_US = 1_000_000
 
 OVER_RECORDS = "over records"
+
+FILES_IN_PLACE_MAX = 64
+"""Of how many files a prepared job reads parts where they are; more are read here, together."""
 
 Results = tuple[list[Written], list[QuarantinedRecord]]
 
@@ -254,19 +271,29 @@ class FragmentJobs:
         return table
 
     def prepared_over(
-        self, given: Mapping[StreamName, Given], saved: Saved | None = None
+        self, given: Mapping[StreamName, GivenInput], saved: Saved | None = None
     ) -> pa.Table:
         """The tagged relation of the prepared job over these records."""
         assert self._prepared is not None, "a job is prepared before a step is sent to it"
         return self._prepared.run(given, (saved or self.panes.nothing()).given)
 
-    def _given(self, records: InputRecords) -> Given:
-        """The one file that holds the records and no others, else the records."""
-        if len(records.parts) == 1 and records.parts[0].is_whole:
-            files = records.parts[0].files
-            if len(files) == 1 and files[0].size_bytes < SLOT_BYTES:
-                return check_file(self._root, files[0])
-        return read_table(self._root, records)
+    def _given(self, records: InputRecords) -> GivenInput:
+        """The one file that holds the records and no others; many records where they are."""
+        files = () if records.given is not None else records.files
+        if len(files) == 1 and files[0].range is None and files[0].file.size_bytes < SLOT_BYTES:
+            return check_file(self._root, files[0].file)
+        if records.rows <= HANDED_OVER_RECORDS_MAX or not 0 < len(files) <= FILES_IN_PLACE_MAX:
+            return read_table(self._root, records)
+        return [self._bytes_of(part) for part in files]
+
+    def _bytes_of(self, part: FilePart) -> FileBytes:
+        path, size_bytes = check_file(self._root, part.file), part.file.size_bytes
+        start, end = 0, size_bytes
+        if part.range is not None:
+            with rows_of(path):
+                groups = groups_of(pq.read_metadata(path), part.range)
+            start, end = groups.start, groups.end
+        return FileBytes(path, size_bytes, start, end, part.range)
 
 
 def in_any_partitions(compiled: CompiledFragment) -> CompiledFragment:

@@ -4,14 +4,16 @@ Spark would parse, analyse and plan the same statements again for each step, wri
 code, and send its settings to the tasks, all of which takes longer than to run them over a
 thousand records. Here the plan scans files of fixed names (slots), in one partition: without an
 exchange a job keeps nothing of its last run, so the same job runs again over the present content
-of the slots. Only relations that several boxes read are kept in memory, within a run; they are
-dropped after it.
+of the slots. Many records are read where they are: the scan of a slot is given other files, each
+with the bytes of the row groups to read and with its bounds, which are columns of a partition, so
+that a bound is data and no text of the plan. Only relations that several boxes read are kept in
+memory, within a run; they are dropped after it.
 
 Limits: one core for a step, which pays up to some hundred thousand records (a plan in two
 partitions took 115 ms over 250,000 where this one took 70). A Function may look at its input
 while it is planned, so fragments with one are not prepared. `toArrowBatchRdd`, `serveIterator`,
-`ofRows` and the relation behind `persist` are Spark's own but not public: the version is pinned,
-and a test compares all execution modes.
+`ofRows`, the relation behind `persist` and the partitions of a scan are Spark's own but not public:
+the version is pinned, and a test compares all execution modes.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
@@ -31,6 +34,7 @@ import pyarrow.parquet as pq
 
 from medusa_core.columns import Column
 from medusa_core.errors import Unavailable
+from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from pipelines.spark.compiled_fragment import (
     CompiledFragment,
@@ -39,13 +43,28 @@ from pipelines.spark.compiled_fragment import (
     pane_view,
 )
 from pipelines.spark.user_functions import register
-from pipelines.storage.arrow_schema import STIME, record_schema
+from pipelines.storage.arrow_schema import BUCKET, STIME, record_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+
+@dataclass(frozen=True, slots=True)
+class FileBytes:
+    """The row groups in some bytes of a file, and which buckets of them are read; None: all."""
+
+    path: Path
+    size_bytes: int
+    start: int
+    end: int
+    range: Range | None
+
+
 Given: TypeAlias = pa.Table | Path
-"""An input of a step: its records, or a file that holds these records and no others."""
+"""Rows that a job is given: a table, or a file that holds these rows and no others."""
+
+GivenInput: TypeAlias = Given | Sequence[FileBytes]
+"""An input of a step: its records, or the parts of files that hold them."""
 
 SLOT_BYTES = 1 << 30
 """How long a slot seems while it is planned: a scan reads what begins before that, in one task."""
@@ -59,6 +78,9 @@ _SETTINGS = {
 }
 _DROPPING = ThreadPoolExecutor(1, "medusa-dropping")
 _KEEPS_STATE = ("Exchange", "Subquery")
+_FIRST, _PAST = "_first_us", "_past_us"
+"""The bounds of a file's buckets, as columns of its partition; NULL: it is read whole."""
+_UNBOUNDED = f"{_FIRST}=__HIVE_DEFAULT_PARTITION__/{_PAST}=__HIVE_DEFAULT_PARTITION__"
 
 
 class NotPreparable(Exception):
@@ -101,18 +123,21 @@ class PreparedFragment:
             views |= dict.fromkeys(carried_views(carried.box), carried.columns)
         for view, columns in views.items():
             fields = ", ".join(f"`{c.name}` {c.type}" for c in columns)
-            self._slots[view] = _Slot(folder / f"{view}.parquet", record_schema(columns))
-            self._slots[view].offer(own, view, f"{fields}, {STIME} bigint")
+            self._slots[view] = _Slot(folder / view, record_schema(columns))
+            self._slots[view].offer(own, view, f"{fields}, {STIME} bigint, {BUCKET} bigint")
         self._kept: list[_CachedRelation] = []
         register(own, compiled.aggregates)
         for statement in compiled.statements:
             assert statement.function is None
             self._kept.append(_CachedRelation(own, statement.view, own.sql(statement.sql)))
         self._job = _Job(own.sql(compiled.sql))
+        scans = _Scans(own, [*(kept.plan for kept in self._kept), self._job.plan])
+        for slot in self._slots.values():
+            slot.scans = scans
         self._dropped: Future[None] | None = None
 
     def run(
-        self, given: Mapping[StreamName, Given], left: Mapping[str, Given] | None = None
+        self, given: Mapping[StreamName, GivenInput], left: Mapping[str, Given] | None = None
     ) -> pa.Table:
         """The tagged relation over these inputs, and over what an earlier step left, by view."""
         for stream, records in given.items():
@@ -138,20 +163,32 @@ class PreparedFragment:
 class _Slot:
     """A file whose name is planned with, and whose content changes from step to step."""
 
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._path = path
+    def __init__(self, folder: Path, schema: pa.Schema) -> None:
+        self.scans: _Scans | None = None
+        self._folder = folder
+        self._path = folder / _UNBOUNDED / "slot.parquet"
         self._schema = schema
 
-    def offer(self, session: SparkSession, view: str, schema: Any) -> None:
-        """Make whatever will lie in the slot a relation of that name."""
+    def offer(self, session: SparkSession, view: str, fields: str) -> None:
+        """Make what the slot holds, or is given in its place, a relation of that name."""
+        self._path.parent.mkdir(parents=True)
         with self._writing(), self._path.open("wb") as file:
             file.truncate(SLOT_BYTES)
-        frame = session.read.schema(schema).parquet(str(self._path))
+        reader = session.read.schema(f"{fields}, {_FIRST} bigint, {_PAST} bigint")
+        frame = reader.option("basePath", str(self._folder)).parquet(str(self._path))
+        frame = frame.where(f"{_PAST} IS NULL OR {BUCKET} >= {_FIRST} AND {BUCKET} < {_PAST}")
+        frame = frame.drop(BUCKET, _FIRST, _PAST)
         frame.coalesce(1).createOrReplaceTempView(view)
         self.put(self._schema.empty_table())
 
-    def put(self, given: Given) -> None:
+    def put(self, given: GivenInput) -> None:
         """Let the slot hold these records and no others."""
+        if not isinstance(given, pa.Table | Path):
+            assert self.scans is not None, "made with the plans"
+            self.scans.give(self._path, given)
+            return
+        if self.scans is not None:
+            self.scans.take_back(self._path)
         self._path.unlink(missing_ok=True)
         if isinstance(given, pa.Table):
             with self._writing():
@@ -176,6 +213,59 @@ class _Slot:
                 f"file {self._path} could not be written ({error.strerror or error}): free space "
                 "or mend the folder, then run again; nothing was committed"
             ) from error
+
+
+class _Scans:
+    """The scans of slots in some plans, each of one partition. Other files can be given to them."""
+
+    def __init__(self, session: SparkSession, plans: Sequence[Any]) -> None:
+        java: Any = session._jvm
+        assert session.sparkContext._gateway is not None
+        self._new_array = session.sparkContext._gateway.new_array
+        self._string = java.String
+        sql = java.org.apache.spark.sql
+        self._partition = sql.execution.datasources.FilePartition
+        self._file = sql.execution.datasources.PartitionedFile
+        self._row = sql.catalyst.expressions.GenericInternalRow
+        self._path = java.org.apache.spark.paths.SparkPath.fromPathString
+        # The partitions of each scan's RDD: an array, of which jobs read the element at each run.
+        self._scans: dict[str, list[tuple[Any, Any]]] = {}
+        self._given: set[str] = set()
+        for node in (node for plan in plans for node in _nodes(plan)):
+            if node.getClass().getSimpleName() == "FileSourceScanExec":
+                partitions = node.inputRDD().partitions()
+                assert len(partitions) == 1, "a slot is one file"
+                (file,) = partitions[0].files()
+                path = file.toPath().toUri().getPath()
+                self._scans.setdefault(path, []).append((partitions, partitions[0]))
+
+    def give(self, slot: Path, parts: Sequence[FileBytes]) -> None:
+        """Let the scans of a slot read these parts of files."""
+        scans = self._scans.get(str(slot), [])
+        if not scans:
+            return
+        files = self._new_array(self._file, len(parts))
+        nowhere = self._new_array(self._string, 0)
+        nothing = scans[0][1].files()[0].otherConstantMetadataColumnValues()
+        for at, part in enumerate(parts):
+            row = self._row(2)
+            if part.range is not None:
+                row.setLong(0, part.range.from_us)
+                row.setLong(1, part.range.to_us)
+            files[at] = self._file(
+                row, self._path(str(part.path)), part.start, part.end - part.start, nowhere, 0,
+                part.size_bytes, nothing,
+            )  # fmt: skip
+        self._given.add(str(slot))
+        for partitions, _ in scans:
+            partitions[0] = self._partition(0, files)
+
+    def take_back(self, slot: Path) -> None:
+        """Let the scans of a slot read its own file again."""
+        if str(slot) in self._given:
+            for partitions, own in self._scans[str(slot)]:
+                partitions[0] = own
+            self._given.remove(str(slot))
 
 
 def as_leaf(frame: DataFrame) -> tuple[DataFrame, Any]:
@@ -205,7 +295,8 @@ class _CachedRelation:
         # Only this fragment's plans shall find it.
         frame.unpersist(blocking=True)
         # The plan of `frame` itself is a leaf that scans the cache: the cached plan lies behind it.
-        _check_keeps_nothing(relation.cachedPlan())
+        self.plan = relation.cachedPlan()
+        _check_keeps_nothing(self.plan)
         rows.createOrReplaceTempView(view)
         self._rows = relation.cacheBuilder().cachedColumnBuffers()
         self._level: Any = self._rows.getStorageLevel()
@@ -225,9 +316,9 @@ class _Job:
         frame = frame.coalesce(1)
         self.schema: pa.Schema = to_arrow_schema(frame.schema, timezone="UTC")
         java: Any = frame.sparkSession._jvm
-        plan: Any = frame._jdf.queryExecution().executedPlan()
-        _check_keeps_nothing(plan)
-        self._batches = frame._jdf.toArrowBatchRdd(plan).toJavaRDD()
+        self.plan: Any = frame._jdf.queryExecution().executedPlan()
+        _check_keeps_nothing(self.plan)
+        self._batches = frame._jdf.toArrowBatchRdd(self.plan).toJavaRDD()
         # Looked up once: py4j searches every jar for each part of a dotted name, each time.
         self._serve = java.PythonRDD.serveIterator
         self._iterated = java.scala.jdk.javaapi.CollectionConverters.asScala
