@@ -22,6 +22,7 @@ from medusa_core.decide import ComputeStep
 from medusa_core.fragments import Fragment, landing_fragment
 from medusa_core.knowledge import Limits
 from medusa_core.names import FIRST_EPOCH, Participant, StreamName
+from medusa_core.network import Port
 from medusa_core.segments import Producer
 from pipelines.base.cpu_meter import NO_METER, Meter
 from pipelines.base.settings import Settings
@@ -96,7 +97,10 @@ class Site:
         lease_key = LeaseKey(fragment=landing_fragment(STREAM), producer=self.producer)
         for window in windows:
             records = window_records(workload, window)
-            batch = landed_batch(self.root, STREAM, "bench", window, records, self._width_us)
+            columns = self.checked.columns[Port(STREAM)]
+            batch = landed_batch(
+                self.root, STREAM, "bench", window, records, columns, self._width_us
+            )
             self.catalog.land(self.leases.lease(lease_key), batch)
         self.catalog.promise(
             self.leases.lease(lease_key),

@@ -261,7 +261,8 @@ class LandedBatch:
     `state` is what the source must know to continue after this batch (a JSON text of its own).
     `retried` are the numbers of quarantined records that were repaired and land with it.
     `file_of` names the stream under which a file is known that holds other streams' records too;
-    None: all of the file is this batch.
+    None: all of the file is this batch. `digests` are those of all buckets, if the file has the
+    form of a segment's, so that segments may name it.
     """
 
     stream: StreamName
@@ -273,12 +274,32 @@ class LandedBatch:
     state: str | None = None
     retried: tuple[int, ...] = ()
     file_of: StreamName | None = None
+    digests: Mapping[int, Digest] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        freeze(self, "counts")
+        freeze(self, "counts", "digests")
         rows, counted = self.file.rows if self.file else 0, sum(self.counts.values())
         if (counted > rows or (rows > 0) != (counted > 0)) if self.file_of else rows != counted:
             raise Refused(f"batch {self.batch_id} of {self.stream} counts other rows than its file")
+        digested = {at: digest.rows for at, digest in self.digests.items()}
+        if digested and (digested != dict(self.counts) or self.file_of):
+            raise Refused(f"batch {self.batch_id} of {self.stream} has digests of other rows")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LandedPart:
+    """A landed file with records of a range of a stream.
+
+    `digests` are those of its buckets in the range; none if they were not computed at landing.
+    `is_promised`: its source has promised that no record follows in any bucket of the file.
+    """
+
+    file: SegmentFile
+    digests: Mapping[int, Digest]
+    is_promised: bool
+
+    def __post_init__(self) -> None:
+        freeze(self, "digests")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from medusa_core.commits import (
     CommitResult,
     Hold,
     LandedBatch,
+    LandedPart,
     Lease,
     LeaseKey,
     SourcePromise,
@@ -212,10 +213,10 @@ class LandedFiles(Protocol):
     def landed_files(self, stream: StreamName, part: Range) -> tuple[SegmentFile, ...]:
         """Landed files that hold a record of `part`."""
 
-    def landed_files_of(
+    def landed_parts(
         self, parts: Sequence[tuple[StreamName, Range]]
-    ) -> tuple[tuple[SegmentFile, ...], ...]:
-        """As `landed_files`, for each part in its order, in one round trip."""
+    ) -> tuple[tuple[LandedPart, ...], ...]:
+        """As `landed_files`, for each part in its order, with what the files hold of it."""
 
     def landed_batches(self, stream: StreamName, query_id: str) -> Mapping[int, int]:
         """Batch id -> records, of what has landed under a query id (to go on after a crash)."""

@@ -208,7 +208,9 @@ def _land(
                 numbers = [given.numbers[lines[row]] for row in rows]
                 batch = landed_batch(
                     home.storage, stream, _query_id(given, lines, rows), 0,
-                    records.take(pa.array(rows, pa.int64())), line.stream.width_us,
+                    records.take(pa.array(rows, pa.int64())),
+                    columns_of(source.name, source.columns),
+                    line.stream.width_us,
                 )  # fmt: skip
                 try:
                     log_batch(home.catalog, lease, replace(batch, retried=tuple(numbers)))

@@ -45,6 +45,7 @@ from pipelines.sources.closing import BucketCloser
 from pipelines.sources.landing import landed_batch, log_batch
 from pipelines.sources.recorded.reader import check_named_once, read_recorded
 from pipelines.spark.deployment import deployment_of, plan_of
+from pipelines.storage.arrow_schema import columns_of
 from pipelines.storage.csv_export import export_stream
 from pipelines.storage.file_limits import FileLimits
 
@@ -396,6 +397,7 @@ def land(
     catalog = home.catalog
     lease_key = LeaseKey(fragment=landing_fragment(stream), producer=producer)
     source = order.network.source(stream)
+    columns = columns_of(f"source {source.name!r}", source.columns)
     check_named_once(order.inputs[stream])
     landed = 0
     for at, file in enumerate(order.inputs[stream]):
@@ -416,6 +418,7 @@ def land(
                 query_id,
                 chunk.index,
                 chunk.records,
+                columns,
                 order.width_us,
                 chunk.quarantined,
             )
@@ -436,6 +439,7 @@ def land_history(
     """Land the kept history of a stream, those parts that have not landed yet; promise its end."""
     catalog, history = home.catalog, order.histories[stream]
     lease_key = LeaseKey(fragment=landing_fragment(stream), producer=producer)
+    columns = columns_of(f"source {stream!r}", order.network.source(stream).columns)
     batches = catalog.landed_batches(stream, HISTORY)
     landed = sum(batches.values())
     if history.gaps:
@@ -443,7 +447,7 @@ def land_history(
     for at, records in enumerate(history.tables(order.chunk_records)):
         if at in batches:
             continue
-        batch = landed_batch(home.storage, stream, HISTORY, at, records, order.width_us)
+        batch = landed_batch(home.storage, stream, HISTORY, at, records, columns, order.width_us)
         log_batch(catalog, leases.lease(lease_key), batch)
         landed += records.num_rows
         say(f"landed {landed:,} records of {stream}")

@@ -1,36 +1,43 @@
-"""Closing many streams' buckets at once: one search for files, one pass over their records.
+"""Closing buckets: the landed records of a run of buckets become a segment.
 
-The result is that of `landing.close_buckets` for each stream alone: a segment's file holds one
-stream. Only the parts that do not depend on the stream of a record are shared.
+A landed file that has the form of a segment's, and many records of the segment, is named by it: its
+digests are in the catalog, and nobody reads its records. It may hold records of other segments, but
+none of a bucket that its source has not promised. The records of all other files are copied into
+one: of small files, and of those that several streams share, since a segment's file holds one
+stream. Of many streams that are closed at once, one search finds the files and one pass goes over
+the records that are copied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from medusa_core.columns import Column
-from medusa_core.commits import Commit, Lease
+from medusa_core.commits import Commit, LandedPart, Lease
 from medusa_core.decide import CloseBuckets
-from medusa_core.digest import Digest
+from medusa_core.digest import EMPTY, Digest, sum_of
 from medusa_core.names import PlanId
 from medusa_core.segments import SegmentFile
 from pipelines.base.phase_times import Phases
 from pipelines.sources.landing import (
+    NAMED_ROWS_MIN,
     ClosedLines,
     check_counts,
-    close_buckets,
     closing_commit,
     read_landed,
+    unless_closed,
+    with_buckets,
 )
 from pipelines.storage.arrow_digests import digests_by_bucket
-from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema, record_schema
-from pipelines.storage.segment_files import new_attempt, sync_folders, write_file
+from pipelines.storage.arrow_schema import STIME, record_schema
+from pipelines.storage.segment_files import check_file, new_attempt, sync_folders, write_file
 
 _THREADS = ThreadPoolExecutor(4, "medusa-closing")
 
@@ -54,42 +61,50 @@ class BucketCloser:
 
     def close(self, closing: Closing) -> Commit:
         """See `close_buckets`."""
-        return close_buckets(
-            closing.decision,
-            self.catalog,
-            self.root,
-            closing.columns,
-            closing.lease,
-            closing.plan,
-        )
+        return close_buckets(closing, self.catalog, self.root)
 
     def close_together(self, closings: Sequence[Closing]) -> list[Commit]:
         """See `close_together`."""
         return close_together(closings, self.catalog, self.root)
 
 
+def close_buckets(closing: Closing, catalog: ClosedLines, root: Path) -> Commit:
+    """Write the segment of a run of buckets from the landed files; the commit is not yet made.
+
+    Raises Conflict if another driver has closed them meanwhile, Refused if a landed file has other
+    records than were landed, Unavailable if one is gone or damaged.
+    """
+    with unless_closed(catalog, closing.decision):
+        (commit,) = close_together([closing], catalog, root)
+    return commit
+
+
 def close_together(closings: Sequence[Closing], catalog: ClosedLines, root: Path) -> list[Commit]:
     """As `close_buckets`, for each in its order; nothing is committed.
 
-    Raises what that raises, for all of them: try each alone.
+    Raises what that raises, but for Conflict, for all of them: try each alone.
     """
     phases = Phases()
     with phases.phase("read"):
         parts = [(c.decision.landing.stream, c.decision.range) for c in closings]
-        files = catalog.landed_files_of(parts)
+        landed = [_divided(found) for found in catalog.landed_parts(parts)]
+        for named, _ in landed:
+            for part in named:
+                check_file(root, part.file)
     alike: dict[tuple[Column, ...], list[int]] = {}
     for number, closing in enumerate(closings):
         alike.setdefault(closing.columns, []).append(number)
-    closed: dict[int, tuple[dict[int, Digest], tuple[SegmentFile, ...]]] = {}
+    closed: dict[int, tuple[Mapping[int, Digest], tuple[SegmentFile, ...]]] = {}
     for columns, numbers in alike.items():
         mine = [closings[number] for number in numbers]
         with phases.phase("read"):
             tables = [
-                _landed(root, closing, files[number])
+                _landed(root, closing, landed[number].copied)
                 for number, closing in zip(numbers, mine, strict=True)
             ]
         with phases.phase("write"):
-            written = _written(root, mine, columns, tables)
+            named_parts = [landed[number].named for number in numbers]
+            written = _written(root, mine, columns, named_parts, tables)
         closed.update(zip(numbers, written, strict=True))
     with phases.phase("sync"):
         sync_folders(root, [file for _, written in closed.values() for file in written])
@@ -100,6 +115,22 @@ def close_together(closings: Sequence[Closing], catalog: ClosedLines, root: Path
     ]
 
 
+class _Divided(NamedTuple):
+    """Landed files of a range: those that its segment names, and those whose records are copied."""
+
+    named: Sequence[LandedPart]
+    copied: Sequence[SegmentFile]
+
+
+def _divided(found: Sequence[LandedPart]) -> _Divided:
+    named = [
+        part
+        for part in found
+        if part.is_promised and sum_of(part.digests.values()).rows >= NAMED_ROWS_MIN
+    ]
+    return _Divided(named, [part.file for part in found if part not in named])
+
+
 def _landed(root: Path, closing: Closing, files: Sequence[SegmentFile]) -> pa.Table:
     """A stream's landed records of the range, in the order in which they landed."""
     stream, part = closing.decision.landing.stream, closing.decision.range
@@ -108,9 +139,11 @@ def _landed(root: Path, closing: Closing, files: Sequence[SegmentFile]) -> pa.Ta
 
 
 def _written(
-    root: Path, closings: Sequence[Closing], columns: tuple[Column, ...], tables: Sequence[pa.Table]
-) -> list[tuple[dict[int, Digest], tuple[SegmentFile, ...]]]:
-    """The digests of each one's buckets, and its file, in the order of event time."""
+    root: Path, closings: Sequence[Closing], columns: tuple[Column, ...],
+    named: Sequence[Sequence[LandedPart]], tables: Sequence[pa.Table],
+) -> list[tuple[Mapping[int, Digest], tuple[SegmentFile, ...]]]:  # fmt: skip
+    """The digests of each one's buckets, and its files: those named, and one of the records that
+    are copied, in the order of event time."""
     table = pa.concat_tables(tables)
     rows = [t.num_rows for t in tables]
     numbers = np.repeat(np.arange(len(tables)), rows)
@@ -119,8 +152,7 @@ def _written(
     stimes = stimes[order]
     widths = np.array([c.decision.landing.width_us for c in closings], np.int64)
     starts = stimes - stimes % widths[numbers]
-    table = table.take(pa.array(order)).append_column(BUCKET, pa.array(starts, pa.int64()))
-    table = table.cast(file_schema(columns)).combine_chunks()
+    table = with_buckets(table.take(pa.array(order)), columns, starts).combine_chunks()
     found: list[dict[int, Digest]] = [{} for _ in closings]
     if len(starts):
         is_first = (numbers[1:] != numbers[:-1]) | (starts[1:] != starts[:-1])
@@ -131,12 +163,23 @@ def _written(
             found[int(numbers[row])][int(starts[row])] = digest
     bounds = np.concatenate(([0], np.cumsum(rows))).tolist()
 
-    def write(number: int) -> tuple[SegmentFile, ...]:
+    def write(number: int) -> tuple[Mapping[int, Digest], tuple[SegmentFile, ...]]:
         landing, part = closings[number].decision.landing, closings[number].decision.range
-        check_counts(landing.stream, found[number], landing.counts, part.from_us, part.to_us)
-        if not rows[number]:
-            return ()
-        mine = table.slice(bounds[number], rows[number])
-        return (write_file(root, landing.stream, new_attempt(), mine),)
+        buckets = _with_named(found[number], named[number])
+        check_counts(landing.stream, buckets, landing.counts, part.from_us, part.to_us)
+        files = tuple(its.file for its in named[number])
+        if rows[number]:
+            mine = table.slice(bounds[number], rows[number])
+            files = (*files, write_file(root, landing.stream, new_attempt(), mine))
+        return buckets, files
 
-    return list(zip(found, _THREADS.map(write, range(len(closings))), strict=True))
+    return list(_THREADS.map(write, range(len(closings))))
+
+
+def _with_named(copied: Mapping[int, Digest], named: Sequence[LandedPart]) -> Mapping[int, Digest]:
+    """The digest of each bucket, in order, of what is copied and of the files that are named."""
+    total = dict(copied)
+    for part in named:
+        for at_us, digest in part.digests.items():
+            total[at_us] = total.get(at_us, EMPTY) + digest
+    return dict(sorted(total.items()))

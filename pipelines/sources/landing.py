@@ -1,8 +1,9 @@
 """Landing: records from outside become a log of files, and closed buckets become segments.
 
 A landed batch is one file sorted by event time, logged once under its key; nothing is promised of
-it. Closing a run of buckets, once the source's boundary has passed it, reads the landed files that
-overlap it and commits their records as one stable segment. Purity starts at the landed record.
+it. A file of many records has the form of a segment's file, and its digests are logged with it, so
+that closing (`pipelines.sources.closing`) names the file and neither reads nor writes its records.
+Purity starts at the landed record.
 """
 
 from __future__ import annotations
@@ -34,11 +35,10 @@ from medusa_core.grid import Range
 from medusa_core.names import PlanId, StreamName
 from medusa_core.segments import SegmentFile, Stability
 from pipelines.base.failpoints import reached
-from pipelines.base.phase_times import Phases
 from pipelines.catalog.processing_roles import LandedFiles, Landing
 from pipelines.catalog.reading_roles import Lines
-from pipelines.storage.arrow_digests import digests_by_bucket
-from pipelines.storage.arrow_schema import STIME, file_schema, record_schema
+from pipelines.storage.arrow_digests import Int64s, digests_by_bucket
+from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema, record_schema
 from pipelines.storage.segment_files import (
     check_file,
     new_attempt,
@@ -60,6 +60,11 @@ class ClosedLines(LandedFiles, Lines, Protocol):
 LANDED = "landed"
 """The folder of landed files inside a stream's folder."""
 
+NAMED_ROWS_MIN = 32_768
+"""A landed file with as many records of a segment is named by it; fewer are copied. Each file that
+a step reads costs as much as some thousand records, and two row groups at most that it does not
+need."""
+
 _SHARED = SharedFiles()
 
 
@@ -69,15 +74,24 @@ def landed_batch(
     query_id: str,
     batch_id: int,
     records: pa.Table,
+    columns: Sequence[Column],
     width_us: int,
     quarantine: Sequence[QuarantinedRecord] = (),
 ) -> LandedBatch:
     """Write the records as one synced file in event-time order; nothing is logged yet."""
     stimes = records[STIME].to_numpy()
-    order = np.argsort(stimes, kind="stable")
     if not bool((stimes[1:] >= stimes[:-1]).all()):
+        order = np.argsort(stimes, kind="stable")
         records, stimes = records.take(order), stimes[order]
-    starts, counts = np.unique(stimes - stimes % width_us, return_counts=True)
+    starts = stimes - stimes % width_us
+    digests: Mapping[int, Digest] = {}
+    if records.num_rows >= NAMED_ROWS_MIN:
+        records = with_buckets(records, columns, starts)
+        digests = digests_by_bucket(records, columns, starts)
+        counts = {at: digest.rows for at, digest in digests.items()}
+    else:
+        buckets, rows = np.unique(starts, return_counts=True)
+        counts = dict(zip(buckets.tolist(), rows.tolist(), strict=True))
     file = None
     if records.num_rows:
         file = write_file(root, StreamName(f"{stream}/{LANDED}"), new_attempt(), records)
@@ -88,9 +102,16 @@ def landed_batch(
         query_id=query_id,
         batch_id=batch_id,
         file=file,
-        counts=dict(zip(starts.tolist(), counts.tolist(), strict=True)),
+        counts=counts,
         quarantine=tuple(quarantine),
+        digests=digests,
     )
+
+
+def with_buckets(records: pa.Table, columns: Sequence[Column], starts: Int64s) -> pa.Table:
+    """Records in the form of a segment's file; `starts` are the beginnings of their buckets."""
+    table = records.append_column(BUCKET, pa.array(starts, pa.int64()))
+    return table.cast(file_schema(columns))
 
 
 def log_batch(catalog: Landing, lease: Lease, batch: LandedBatch) -> bool:
@@ -98,45 +119,6 @@ def log_batch(catalog: Landing, lease: Lease, batch: LandedBatch) -> bool:
     is_new = catalog.land(lease, batch)
     reached("land.logged")
     return is_new
-
-
-def close_buckets(
-    decision: CloseBuckets,
-    catalog: ClosedLines,
-    root: Path,
-    columns: Sequence[Column],
-    lease: Lease,
-    plan: PlanId,
-) -> Commit:
-    """Write the segment of a run of buckets from the landed files; the commit is not yet made.
-
-    Raises Conflict if another driver has closed them meanwhile, Refused if a landed file has other
-    records than were landed, Unavailable if one is gone.
-    """
-    landing, part = decision.landing, decision.range
-    phases = Phases()
-    with unless_closed(catalog, decision):
-        with phases.phase("read"):
-            files = catalog.landed_files(landing.stream, part)
-            tables = [read_landed(root, f, columns, landing.stream, part) for f in files]
-            table = pa.concat_tables(tables) if tables else record_schema(columns).empty_table()
-        with phases.phase("write"):
-            stimes = table[STIME].to_numpy()
-            starts = stimes - stimes % landing.width_us
-            table = pa.table(
-                [*table.columns, pa.array(starts, pa.int64())], schema=file_schema(columns)
-            )
-            if len(tables) > 1:
-                order = np.argsort(stimes, kind="stable")
-                table, starts = table.take(order), starts[order]
-            buckets = digests_by_bucket(table, columns, starts)
-            check_counts(landing.stream, buckets, landing.counts, part.from_us, part.to_us)
-            written: tuple[SegmentFile, ...] = ()
-            if table.num_rows:
-                written = (write_file(root, landing.stream, new_attempt(), table),)
-    with phases.phase("sync"):
-        sync_folders(root, written)
-    return closing_commit(decision, lease, plan, buckets, written, phases.ms)
 
 
 @contextmanager

@@ -36,11 +36,18 @@ CREATE TABLE medusa.landed_bucket (
     bucket_us bigint NOT NULL,
     batch_no  bigint NOT NULL,
     records   bigint NOT NULL CHECK (records > 0),
-    PRIMARY KEY (line_id, bucket_us, batch_no)
+    sum_a     numeric(50,0),
+    sum_b     numeric(50,0),
+    PRIMARY KEY (line_id, bucket_us, batch_no),
+    CONSTRAINT landed_bucket_digest_is_whole CHECK (num_nulls(sum_a, sum_b) IN (0, 2)
+        AND sum_a >= 0 AND sum_b >= 0)
 );
 COMMENT ON TABLE medusa.landed_bucket IS
     'Records per bucket and landed batch: the content of a run of buckets, without opening a '
     'file.';
+COMMENT ON COLUMN medusa.landed_bucket.sum_a IS
+    'First sum of row hashes, where the file has the form of a segment''s; NULL: not computed.';
+COMMENT ON COLUMN medusa.landed_bucket.sum_b IS 'Second sum of row hashes.';
 
 CREATE TABLE medusa.quarantine (
     quarantine_id  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from medusa_core.commits import LandedBatch, Lease, SourcePromise
+from medusa_core.digest import Digest
 from medusa_core.errors import Conflict, Refused
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
 from medusa_core.names import StreamName
@@ -185,6 +187,40 @@ def a_share(
     )
 
 
+def test_the_digests_of_a_file_are_kept_with_what_has_landed(catalog: Catalog) -> None:
+    digests = {at * a.WIDTH_US: Digest(n, 2**70 + at, 3) for at, n in ((0, 2), (3, 1))}
+    large, small = a.a_file(3), a.a_file(1)
+    catalog.land(LEASE, replace(a.a_batch(0, {0: 2, 3: 1}, file=large), digests=digests))
+    catalog.land(LEASE, a.a_batch(1, {0: 1}, file=small))
+    promise(catalog, 2)
+    first, whole = catalog.landed_parts([(a.SRC, a.buckets(0, 2)), (a.SRC, a.buckets(0, 9))])
+    assert [part.file for part in first] == [large, small]
+    assert [dict(part.digests) for part in first] == [{0: digests[0]}, {}]
+    assert dict(whole[0].digests) == digests
+
+
+def test_a_file_is_promised_once_the_boundary_has_passed_all_of_its_buckets(
+    catalog: Catalog,
+) -> None:
+    catalog.land(LEASE, a.a_batch(0, {0: 2, 3: 1}, file=a.a_file(3)))
+    catalog.land(LEASE, a.a_batch(1, {0: 1}, file=a.a_file(1)))
+
+    def is_promised() -> list[bool]:
+        (parts,) = catalog.landed_parts([(a.SRC, a.buckets(0, 1))])
+        return [part.is_promised for part in parts]
+
+    assert is_promised() == [False, False]
+    promise(catalog, 3)
+    assert is_promised() == [False, True]
+    promise(catalog, 4)
+    assert is_promised() == [True, True]
+
+
+def test_digests_of_other_rows_than_are_counted_are_refused() -> None:
+    with pytest.raises(Refused, match="has digests of other rows"):
+        replace(a.a_batch(0, {0: 2}), digests={0: Digest(1, 1, 1)})
+
+
 @pytest.fixture
 def with_more(catalog: Catalog) -> Catalog:
     """The example with a second source `more`, whose landing is leased as well."""
@@ -208,7 +244,8 @@ def test_batches_of_several_streams_land_in_one_file_once(with_more: Catalog) ->
     assert with_more.landed_batches(MORE, "shared") == {0: 4}
     assert with_more.quarantined() == (bad,)
     parts = [(MORE, a.buckets(0, 9)), (a.SRC, a.buckets(1, 3)), (a.SRC, a.buckets(3, 4))]
-    assert with_more.landed_files_of(parts) == ((FILE,), (), (FILE,))
+    found = with_more.landed_parts(parts)
+    assert [[part.file for part in of] for of in found] == [[FILE], [], [FILE]]
     assert with_more.landed_states((a.SRC, MORE, a.SUMS), "shared") == {
         a.SRC: (0, "of src"),
         MORE: (0, "of more"),

@@ -227,6 +227,32 @@ def test_i1_any_cut_into_files_and_steps_and_any_order_of_rows_gives_the_same_di
     assert cut.digests == prepared
 
 
+@pytest.mark.parametrize("records_per_step_max", long_but(1, [1_100, 300]))
+def test_i1_records_that_are_read_where_they_landed_give_the_same(
+    replayer: Replayer,
+    table: pa.Table,
+    prepared: Digests,
+    monkeypatch: pytest.MonkeyPatch,
+    records_per_step_max: int,
+) -> None:
+    for module in ("landing", "closing"):
+        monkeypatch.setattr(f"pipelines.sources.{module}.NAMED_ROWS_MIN", 1)
+    monkeypatch.setattr("pipelines.storage.segment_files.ROWS_PER_GROUP", 100)
+    monkeypatch.setattr("pipelines.spark.job.HANDED_OVER_RECORDS_MAX", 0)
+    monkeypatch.setattr("pipelines.spark.job.read_table", pytest.fail)
+    network, limits = (
+        a_network(function=None),
+        Limits(records_per_step_max=records_per_step_max),
+    )
+    files = parquet_files(replayer.folder / "in", shuffled(table), (1, 700, 701, 2_500))
+    with replayer.home() as home:
+        replayer.run(home, network, {"events": files}, limits=limits, chunk_records=1_000)
+        named = {f.path for s in home.catalog.segments(StreamName("events")) for f in s.files}
+        assert len(named) == 7
+        assert all(path.startswith("events/landed/") for path in named)
+        assert digests(home, network) == prepared
+
+
 @pytest.mark.long
 def test_a_function_gives_what_a_map_gives_that_says_the_same(
     whole: Digests, prepared: Digests

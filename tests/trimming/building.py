@@ -113,7 +113,7 @@ class Store:
         stimes = [at * WIDTH_US + 5 for at in range(begin, end)]
         values = {c.name: _values(c.type, stimes) for c in columns}
         table = pa.table({**values, STIME: stimes}, schema=record_schema(columns))
-        batch = landed_batch(self.root, SRC, "live", batch_id, table, WIDTH_US)
+        batch = landed_batch(self.root, SRC, "live", batch_id, table, columns, WIDTH_US)
         self.home.catalog.land(self.leases[SRC], batch)
         assert batch.file is not None
         return batch.file

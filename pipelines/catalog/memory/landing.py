@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from medusa_core.commits import LandedBatch, Lease, SourcePromise
+from medusa_core.commits import LandedBatch, LandedPart, Lease, SourcePromise
 from medusa_core.errors import Refused
-from medusa_core.grid import FOREVER_US
+from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import StreamName
 from medusa_core.segments import Producer
 from pipelines.catalog.memory import commit, tables
@@ -37,7 +37,9 @@ def land(transaction: Transaction, lease: Lease, batch: LandedBatch) -> bool:
             raise Refused(f"batch {batch.batch_id} of {stream} has late records in {at_us}")
     if batch.file:
         commit.record_files(transaction, batch.file_of or stream, (batch.file,))
-    row = BatchRow(transaction.next_number(), producer, batch.file, batch.counts, batch.state)
+    row = BatchRow(
+        transaction.next_number(), producer, batch.file, batch.counts, batch.state, batch.digests
+    )
     transaction.put(tables.BATCHES, key, row)
     commit.write_quarantine(transaction, batch.quarantine, producer)
     commit.note_retries(transaction, batch)
@@ -117,6 +119,28 @@ def landed_counts(
         return counts
 
     return transaction.made_of("landed", (batches,), make).get((stream, producer), {})
+
+
+def landed_parts(
+    transaction: Transaction, stream: StreamName, part: Range
+) -> tuple[LandedPart, ...]:
+    """See `LandedFiles.landed_parts`."""
+    record = transaction.get(tables.STREAMS, stream)
+    width_us = record.width_us if record else 0
+    found: list[tuple[int, LandedPart]] = []
+    for (name, _, _), batch in transaction.rows(tables.BATCHES).items():
+        inside = [at for at in batch.counts if part.from_us - width_us < at < part.to_us]
+        if name != stream or batch.file is None or not inside:
+            continue
+        line = transaction.get(tables.LINES, (stream, batch.producer))
+        promised_us = None if line is None else line.promised_us
+        landed = LandedPart(
+            file=batch.file,
+            digests={at: batch.digests[at] for at in sorted(inside) if at in batch.digests},
+            is_promised=promised_us is not None and max(batch.counts) + width_us <= promised_us,
+        )
+        found.append((batch.number, landed))
+    return tuple(landed for _, landed in sorted(found, key=lambda item: item[0]))
 
 
 def landed_batches(

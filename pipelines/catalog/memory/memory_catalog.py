@@ -17,6 +17,7 @@ from medusa_core.commits import (
     CommitResult,
     Hold,
     LandedBatch,
+    LandedPart,
     Lease,
     LeaseKey,
     QuarantinedRecord,
@@ -287,24 +288,14 @@ class MemoryCatalog:
     def landed_files(self, stream: StreamName, part: Range) -> tuple[SegmentFile, ...]:
         """See `LandedFiles.landed_files`."""
 
-        def call(transaction: Transaction) -> tuple[SegmentFile, ...]:
-            record = transaction.get(tables.STREAMS, stream)
-            width_us = record.width_us if record else 0
-            batches = [
-                batch
-                for (name, _, _), batch in transaction.rows(tables.BATCHES).items()
-                if name == stream
-                and any(part.from_us - width_us < at < part.to_us for at in batch.counts)
-            ]
-            return tuple(b.file for b in sorted(batches, key=lambda b: b.number) if b.file)
+        (parts,) = self.landed_parts([(stream, part)])
+        return tuple(landed.file for landed in parts)
 
-        return self.run(call)
-
-    def landed_files_of(
+    def landed_parts(
         self, parts: Sequence[tuple[StreamName, Range]]
-    ) -> tuple[tuple[SegmentFile, ...], ...]:
-        """See `LandedFiles.landed_files_of`."""
-        return tuple(self.landed_files(stream, part) for stream, part in parts)
+    ) -> tuple[tuple[LandedPart, ...], ...]:
+        """See `LandedFiles.landed_parts`."""
+        return self.run(lambda t: tuple(landing.landed_parts(t, *part) for part in parts))
 
     def landed_batches(self, stream: StreamName, query_id: str) -> Mapping[int, int]:
         """See `LandedFiles.landed_batches`."""

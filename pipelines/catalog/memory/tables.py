@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from medusa_core.bounds import Bound
 from medusa_core.certificates import Certificate
 from medusa_core.commits import Commit, Hold, LateRow, LeaseKey, QuarantinedRecord
+from medusa_core.digest import Digest
 from medusa_core.exchange import LineNews
 from medusa_core.grid import Range
 from medusa_core.names import NetworkName, PlanId, StreamName, Version
@@ -109,6 +110,7 @@ class BatchRow:
     file: SegmentFile | None
     counts: Mapping[int, int]
     state: str | None = None
+    digests: Mapping[int, Digest] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

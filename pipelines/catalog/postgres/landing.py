@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from medusa_core.commits import LandedBatch, Lease, SourcePromise
+from medusa_core.commits import LandedBatch, LandedPart, Lease, SourcePromise
+from medusa_core.digest import Digest
 from medusa_core.grid import Range
 from medusa_core.late_records import LateBucket, LateRecord
 from medusa_core.names import StreamName
@@ -97,20 +98,27 @@ class PostgresLanding(HomeDatabase, Landing, LateRecords, LandedFiles):
         found = self._rows("landed_files", stream=stream, from_us=part.from_us, to_us=part.to_us)
         return tuple(rows.file_of(*row.values()) for row in found)
 
-    def landed_files_of(
+    def landed_parts(
         self, parts: Sequence[tuple[StreamName, Range]]
-    ) -> tuple[tuple[SegmentFile, ...], ...]:
-        """See `LandedFiles.landed_files_of`."""
-        found: list[list[SegmentFile]] = [[] for _ in parts]
+    ) -> tuple[tuple[LandedPart, ...], ...]:
+        """See `LandedFiles.landed_parts`."""
+        found: list[list[LandedPart]] = [[] for _ in parts]
         for row in self._rows(
-            "landed_files_of",
+            "landed_parts",
             parts=list(range(len(parts))),
             streams=[stream for stream, _ in parts],
             from_us=[part.from_us for _, part in parts],
             to_us=[part.to_us for _, part in parts],
         ):
-            file = rows.file_of(row["path"], row["size_bytes"], row["sha256"], row["rows"])
-            found[row["part"]].append(file)
+            digests: dict[int, Digest] = {}
+            if row["sum_a"] is not None:
+                digests = dict(zip(row["bucket_us"], rows.digests_of(row), strict=True))
+            landed = LandedPart(
+                file=rows.file_of(row["path"], row["size_bytes"], row["sha256"], row["rows"]),
+                digests=digests,
+                is_promised=row["is_promised"],
+            )
+            found[row["part"]].append(landed)
         return tuple(map(tuple, found))
 
     def landed_batches(self, stream: StreamName, query_id: str) -> Mapping[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from sqlalchemy import RowMapping
@@ -178,6 +178,8 @@ def batch_fields(lease: Mapping[str, Any], batch: LandedBatch) -> dict[str, Any]
         "batch_id": batch.batch_id,
         "bucket_us": list(batch.counts.keys()),
         "bucket_records": list(batch.counts.values()),
+        "sum_a": [batch.digests[at].sum_a for at in batch.counts] if batch.digests else None,
+        "sum_b": [batch.digests[at].sum_b for at in batch.counts] if batch.digests else None,
         "quarantine": _quarantine(batch.quarantine),
         "retried": list(batch.retried),
         "source_state": batch.state,
@@ -244,11 +246,15 @@ def file_of(path: str, size_bytes: int, sha256: str, rows: int) -> SegmentFile:
     return SegmentFile(path=path, size_bytes=size_bytes, sha256=sha256, rows=rows)
 
 
-def segment_of(row: Row, stream: StreamName, producer: Producer) -> Segment:
-    """From the columns that every query of segments has."""
+def digests_of(row: Row) -> Iterator[Digest]:
+    """Of the buckets of a row, whose sums are texts with commas; NULL: there are none."""
     sums_a = map(int, row["sum_a"].split(",")) if row["sum_a"] else ()
     sums_b = map(int, row["sum_b"].split(",")) if row["sum_b"] else ()
-    digests = map(Digest, row["bucket_rows"], sums_a, sums_b)
+    return map(Digest, row["bucket_rows"], sums_a, sums_b)
+
+
+def segment_of(row: Row, stream: StreamName, producer: Producer) -> Segment:
+    """From the columns that every query of segments has."""
     return Segment(
         stream=stream,
         producer=producer,
@@ -256,7 +262,7 @@ def segment_of(row: Row, stream: StreamName, producer: Producer) -> Segment:
         stability=Stability(row["stability"]),
         version=Version(row["version"]),
         plan=PlanId(row["plan"]),
-        buckets=dict(zip(row["bucket_us"], digests, strict=True)),
+        buckets=dict(zip(row["bucket_us"], digests_of(row), strict=True)),
         files=tuple(file_of(*f) for f in row["files"] or ()),
         age_ms=row["age_ms"],
         arrived_ms=row.get("arrived_ms") or 0,

@@ -68,7 +68,7 @@ class SimulatedEngine:
         """There are no Functions here."""
 
     def close(self, closing: Closing) -> Commit:
-        """See `pipelines.sources.landing.close_buckets`."""
+        """See `pipelines.sources.closing.close_buckets`."""
         landed, part = closing.decision.landing, closing.decision.range
         with landing.unless_closed(self._catalog, closing.decision):
             files = self._catalog.landed_files(landed.stream, part)

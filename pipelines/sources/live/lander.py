@@ -58,7 +58,8 @@ class Lander:
         self.last_batch = -1
         self.has_ended = False
         self._source = source
-        self._schema = record_schema(columns_of(f"source {source.name!r}", source.columns))
+        self._columns = columns_of(f"source {source.name!r}", source.columns)
+        self._schema = record_schema(self._columns)
         self._width_us = width_us
         self._catalog = catalog
         self._root = root
@@ -143,6 +144,7 @@ class Lander:
                 self._query_id,
                 batch_id,
                 table.filter(pa.array(judged.is_in_time)),
+                self._columns,
                 self._width_us,
                 quarantine,
             ),

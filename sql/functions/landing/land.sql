@@ -9,8 +9,8 @@ BEGIN
     SELECT * INTO args FROM jsonb_to_record(request) AS w (
         fragment text, partition integer, participant text, replica integer, lane medusa.lane,
         epoch bigint, holder text, stream text, query_id text, batch_id bigint, files jsonb,
-        bucket_us bigint[], bucket_records bigint[], quarantine jsonb, source_state text,
-        retried bigint[]);
+        bucket_us bigint[], bucket_records bigint[], sum_a numeric[], sum_b numeric[],
+        quarantine jsonb, source_state text, retried bigint[]);
     PERFORM medusa.check_lease(args.fragment, args.partition, args.participant, args.replica,
         args.lane, args.epoch, args.holder);
     PERFORM medusa.check_writes(args.fragment, args.stream);
@@ -52,9 +52,10 @@ BEGIN
         (medusa.record_files(args.stream, args.files))[1], medusa.total(args.bucket_records),
         args.source_state)
     RETURNING batch_no INTO number;
-    INSERT INTO medusa.landed_bucket (line_id, bucket_us, batch_no, records)
-    SELECT line.line_id, b.at_us, number, b.n
-    FROM unnest(args.bucket_us, args.bucket_records) AS b (at_us, n);
+    INSERT INTO medusa.landed_bucket (line_id, bucket_us, batch_no, records, sum_a, sum_b)
+    SELECT line.line_id, b.at_us, number, b.n, b.sum_a, b.sum_b
+    FROM unnest(args.bucket_us, args.bucket_records, args.sum_a, args.sum_b)
+        AS b (at_us, n, sum_a, sum_b);
     PERFORM medusa.write_quarantine(args.quarantine, NULL, number);
     PERFORM medusa.note_retries(args.stream, args.retried, number);
     PERFORM pg_notify('medusa_progress', '');
