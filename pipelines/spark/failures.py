@@ -19,7 +19,7 @@ ENDING_S_MAX = 2.0
 """How long a JVM may take to be gone after its connections broke."""
 
 _MISSING_NOW = re.compile(
-    r"OutOfMemoryError|No space left on device|Unavailable:|Cannot allocate memory|"
+    r"OutOfMemoryError|No space left on device|Unavailable:|Cannot allocate memory|FILE_NOT_EXIST|"
     r"SparkContext was shut down|Job aborted due to stage failure: .*lost"
 )
 _NAMED = re.compile(r"^(?:Caused by: )?([\w.$]*(?:Error|Exception|Refused|Unavailable)): (.+)$")

@@ -5,14 +5,20 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from medusa_core.errors import Unavailable
 from medusa_core.names import StreamName
 from medusa_core.segments import SegmentFile
+from pipelines.spark.failures import spark_errors
 from pipelines.storage.segment_files import CheckedFiles, check_file, write_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 STREAM = StreamName("seen")
 
@@ -97,3 +103,14 @@ def test_files_are_remembered_up_to_a_number_those_used_last(tmp_path: Path) -> 
     checked.check(tmp_path, first)
     with pytest.raises(Unavailable, match="is damaged"):
         checked.check(tmp_path, second)
+
+
+def test_a_file_that_went_before_it_was_read_is_unavailable(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = tmp_path / "records.parquet"
+    pq.write_table(pa.table({"n": [1]}), path)
+    frame = spark.read.schema("n bigint").parquet(str(path))
+    path.unlink()
+    with pytest.raises(Unavailable, match="does not exist"), spark_errors("main"):
+        frame.collect()
