@@ -1,99 +1,31 @@
 """The command line: parse the arguments, run one command, turn an error into an exit code.
 
 A command is a module of this folder: `HELP`, `add_arguments` and `run`. Its module imports nothing
-heavy before it runs: `medusa --help` loads neither Spark nor Arrow. Exit codes are those of
-medusa_core.errors (`base/exit_codes.py`).
+heavy before it runs: `medusa --help` loads neither Spark nor Arrow. An invocation that names a
+command imports the module of that command alone. Exit codes are those of medusa_core.errors
+(`base/exit_codes.py`).
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 
 from pipelines.base.exit_codes import end_of
 from pipelines.base.garbage_collection import collect_less_often
 from pipelines.base.settings import Settings
-from pipelines.cli import (
-    apply,
-    branch,
-    changes,
-    check,
-    completion,
-    contract,
-    cursor,
-    deliver,
-    demo,
-    doctor,
-    down,
-    explain,
-    fault,
-    generate,
-    init,
-    job,
-    migrate,
-    partner,
-    quality,
-    quarantine,
-    read,
-    recall,
-    recipient,
-    replay,
-    revise,
-    run,
-    serve,
-    simulate,
-    status,
-    streams,
-    supervise,
-    tick,
-    trim,
-    up,
-    view,
-)
-from pipelines.cli import round as market_round
 from pipelines.cli.closed_output import discard_output
 from pipelines.cli.interrupts import interruptible
-from pipelines.cli.usage import Command, UsageParser, add_commands
+from pipelines.cli.usage import Command, CommandModules, UsageParser, add_commands
 
-COMMANDS: Mapping[str, Command] = {
-    "demo": demo,
-    "check": check,
-    "replay": replay,
-    "branch": branch,
-    "view": view,
-    "generate": generate,
-    "streams": streams,
-    "read": read,
-    "changes": changes,
-    "cursor": cursor,
-    "quarantine": quarantine,
-    "status": status,
-    "run": run,
-    "serve": serve,
-    "job": job,
-    "supervise": supervise,
-    "tick": tick,
-    "apply": apply,
-    "simulate": simulate,
-    "fault": fault,
-    "deliver": deliver,
-    "trim": trim,
-    "recall": recall,
-    "revise": revise,
-    "explain": explain,
-    "quality": quality,
-    "contract": contract,
-    "round": market_round,
-    "partner": partner,
-    "recipient": recipient,
-    "migrate": migrate,
-    "init": init,
-    "completion": completion,
-    "up": up,
-    "down": down,
-    "doctor": doctor,
-}
+COMMANDS: Mapping[str, Command] = CommandModules(
+    "pipelines.cli",
+    "demo", "check", "replay", "branch", "view", "generate", "streams", "read", "changes",
+    "cursor", "quarantine", "status", "run", "serve", "job", "supervise", "tick", "apply",
+    "simulate", "fault", "deliver", "trim", "recall", "revise", "explain", "quality",
+    "contract", "round", "partner", "recipient", "migrate", "init", "completion", "up",
+    "down", "doctor",
+)  # fmt: skip
 """All commands, in the order of `medusa --help`."""
 
 
@@ -109,7 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str] | None) -> int:
     try:
         with interruptible():
-            options = parser().parse_args(arguments)
+            words = sys.argv[1:] if arguments is None else list(arguments)
+            options = parser(words[0] if words else None).parse_args(words)
             settings = Settings.from_environment()
             return COMMANDS[options.command].run(options, settings)
     except BrokenPipeError:
@@ -118,8 +51,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         return 0
 
 
-def parser() -> UsageParser:
-    """All commands and their options."""
+def parser(only: str | None = None) -> UsageParser:
+    """All commands and their options; if a command is named, only that command."""
     top = UsageParser(
         prog="medusa",
         description="Federated, fault-tolerant stream processing: an answer in time, and the right "
@@ -127,6 +60,11 @@ def parser() -> UsageParser:
         epilog="MEDUSA_DIR (default .medusa) holds catalog, storage, logs and reports; "
         "MEDUSA_CATALOG_URL names another Postgres.",
     )
+    if only is not None and only in COMMANDS:
+        add_commands(top, {only: COMMANDS[only]}, dest="command")
+        return top
+    from importlib.metadata import version
+
     top.add_argument("--version", action="version", version=f"medusa {version('medusa')}")
     add_commands(top, COMMANDS, dest="command")
     return top

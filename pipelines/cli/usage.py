@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Any, NoReturn, Protocol, cast
 
 from medusa_core.errors import Refused
 from medusa_core.suggest import did_you_mean
@@ -27,6 +28,25 @@ class Command(Protocol):
 
     def run(self, options: argparse.Namespace, settings: Settings, /) -> int:
         """Do what the arguments say, print the result, return the exit code."""
+
+
+class CommandModules(Mapping[str, Command]):
+    """Commands that are modules of a package, each imported when its command is looked up.
+
+    An invocation needs one command: to import all of them takes longer than most commands run.
+    """
+
+    def __init__(self, package: str, *names: str) -> None:
+        self._modules = {name: f"{package}.{name}" for name in names}
+
+    def __getitem__(self, name: str) -> Command:
+        return cast(Command, import_module(self._modules[name]))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
 
 
 def add_commands(

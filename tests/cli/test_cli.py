@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.cli import contract
-from pipelines.cli.main import COMMANDS, main
+from pipelines.cli.main import COMMANDS, main, parser
 
 HEAVY = ("pyspark", "pyarrow", "sqlalchemy", "great_expectations", "pandas", "numpy", "duckdb",
          "sqlglot", "yaml", "psycopg2", "jsonschema")  # fmt: skip
@@ -27,6 +27,25 @@ def test_the_help_of_every_command_imports_nothing_heavy() -> None:
     lines = done.stdout.splitlines()
     assert lines[-1] == "[]"
     assert sum(line.startswith("usage: medusa") for line in lines) == len(HELPS)
+
+
+def test_an_invocation_imports_the_module_of_its_command_alone() -> None:
+    code = (
+        "import sys\nfrom pipelines.cli.main import main\n"
+        "try:\n    main(['trim', '--help'])\n"
+        "finally:\n    print(sorted(m for m in sys.modules if m.startswith('pipelines.cli.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    imported = done.stdout.splitlines()[-1]
+    assert "'pipelines.cli.trim'" in imported
+    assert [name for name in COMMANDS if f"'pipelines.cli.{name}'" in imported] == ["trim"]
+
+
+def test_a_command_has_the_same_options_where_it_is_the_only_one() -> None:
+    of_all = parser().commands()
+    assert list(of_all) == list(COMMANDS)
+    for name, one in of_all.items():
+        assert parser(name).commands()[name].format_help() == one.format_help()
 
 
 @pytest.mark.parametrize("arguments", [[], ["nonsense"], ["read", "x", "--limit", "0"], ["replay"]])
