@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.sweeps import examples
+from tests.sweeps import examples, is_file_of_turn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,6 +68,12 @@ def pytest_configure_node(node: WorkerController) -> None:
 
 def _runs_whole_files(config: pytest.Config) -> bool:
     return bool(getattr(config, "workerinput", {}).get(WHOLE_FILES))
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out files that another turn of `make test-long` runs."""
+    is_file = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
+    return True if is_file and not is_file_of_turn(collection_path) else None
 
 
 def pytest_pycollect_makemodule(
