@@ -10,7 +10,7 @@ from medusa_core.calendar_windows import PERIODS, CalendarWindows
 from pipelines.language.zone_database import offsets_of
 from pipelines.spark.calendar_periods import in_periods
 from pipelines.storage.arrow_schema import STIME
-from tests.sweeps import examples
+from tests.sweeps import examples, long_but
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +24,7 @@ AWAY_S = (0, 1, 59, 60, 1_800, 3_600, 7_200, 86_400, 40 * 86_400)
 
 @pytest.mark.sweep
 @pytest.mark.usefixtures("interpreted")
-@pytest.mark.parametrize("every", PERIODS)
+@pytest.mark.parametrize("every", long_but(2, sorted(PERIODS)))  # a day and a month
 def test_spark_finds_the_windows_of_the_core(spark: SparkSession, every: str) -> None:
     queries, expected = [], set()
     for zone in ZONES:

@@ -145,7 +145,7 @@ def expected_twos(table: pa.Table, size_us: int, advance_us: int) -> dict[Any, A
     }
 
 
-@pytest.mark.parametrize("advance_s", [20, 5])
+@pytest.mark.parametrize("advance_s", long_but(1, [20, 5]))
 def test_a_function_of_the_users_own_has_its_value_in_every_window_and_cut(
     replayer: Replayer, advance_s: int
 ) -> None:
