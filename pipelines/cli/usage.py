@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import Any, NoReturn, Protocol, cast
+from typing import Any, NoReturn, Protocol
 
 from medusa_core.errors import Refused
 from medusa_core.suggest import did_you_mean
@@ -40,7 +40,9 @@ class CommandModules(Mapping[str, Command]):
         self._modules = {name: f"{package}.{name}" for name in names}
 
     def __getitem__(self, name: str) -> Command:
-        return cast(Command, import_module(self._modules[name]))
+        module: Any = import_module(self._modules[name])
+        command: Command = module
+        return command
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._modules)

@@ -38,7 +38,7 @@ def command(options, settings):
         time.sleep(0.5)
         print("cleaned up", flush=True)
 
-def parser():
+def parser(only):
     made = argparse.ArgumentParser()
     made.set_defaults(command="wait")
     return made

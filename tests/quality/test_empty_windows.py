@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ from pipelines.spark import emitted_rows
 from pipelines.storage.segment_rows import columns_of, stream_record
 from tests.quality.homes import SECOND_US, Checked, checked_home, converged
 from tests.replaying import Replayer, digests, parquet_files
-from tests.sweeps import IS_LONG, long_but
+from tests.sweeps import long_but
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -160,7 +159,7 @@ def test_empty_windows_are_computed_again_by_both_engines(replayed: Checked) -> 
     assert set(checked.not_checked) == {"box speed"}
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 def test_a_window_that_is_left_out_is_found_by_the_certificate(
     replayer: Replayer, inputs: dict[str, list[Path]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,9 +169,7 @@ def test_a_window_that_is_left_out_is_found_by_the_certificate(
         return {box: windows[:-1] for box, windows in right(*given).items()}
 
     monkeypatch.setattr(emitted_rows, "emitted_windows", without_the_last)
-    network = a_network()
-    alone = replace(network, boxes=network.boxes[:1], outputs=network.outputs[:1])
-    with checked_home(replayer, network if IS_LONG else alone, inputs, width_s=10) as checked:
+    with checked_home(replayer, a_network(), inputs, width_s=10) as checked:
         assert not checked.run().passed
 
 

@@ -178,6 +178,7 @@ def test_certificates_of_first_records_are_made_by_duckdb(replayed: Checked) -> 
         assert made.figures["final_rows"] == made.figures["recomputed_rows"] > 0
 
 
+@pytest.mark.long
 def test_their_job_is_planned_once(spark: SparkSession, tmp_path: Path) -> None:
     checked = check_network(NETWORK)
     (fragment,) = fragments_for(checked)

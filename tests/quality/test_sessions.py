@@ -216,6 +216,7 @@ def test_certificates_of_sessions_are_made_by_the_other_engine_where_it_can(
         assert by_spark == ({"alike"} if made.stream == "clicks_alike" else set())
 
 
+@pytest.mark.long
 def test_their_job_is_planned_once(spark: SparkSession, tmp_path: Path) -> None:
     checked = check_network(NETWORK)
     (fragment,) = fragments_for(checked)

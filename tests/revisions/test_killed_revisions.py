@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from pipelines.base.failpoints import REVISION_POINTS
 from pipelines.storage.orphans import find_orphans
 from tests.revisions.test_revised_streams import (
@@ -22,6 +24,8 @@ from tests.revisions.test_revised_streams import (
 from tests.waiting import until
 
 __all__ = ["revised"]
+
+pytestmark = pytest.mark.usefixtures("interpreted")
 
 LATE = (85, 86, 87)
 IN_FUTURE = 2.0**62

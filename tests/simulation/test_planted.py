@@ -15,6 +15,8 @@ from tests.simulation import planted
 SCHEDULES_MAX = 2_000
 SOON = 60
 """Within so many schedules from its first seed each of them shows; today in the first."""
+AT_ONCE = 3
+"""And so does each of those that `make test` finds: else its first seed is to be found again."""
 
 BUGS = {
     "age_of_the_way_forgotten": ("S11",),
@@ -104,7 +106,7 @@ FIRST_SEEDS = {
     "waits_for_ever": 58,
     "acknowledged_too_far": 2,
     "closing_not_looked_at_again": 18,
-    "commit_without_epoch_check": 14,
+    "commit_without_epoch_check": 25,
     "diamond_reads_one_way": 6,
     "import_applied_twice": 5,
     "landed_twice": 3,
@@ -112,8 +114,8 @@ FIRST_SEEDS = {
     "lost_lease_not_noticed": 3,
     "lost_wake_up": 2,
     "new_reader_holds_nothing": 3,
-    "stable_row_superseded": 2,
-    "choice_without_a_lease": 45,
+    "stable_row_superseded": 24,
+    "choice_without_a_lease": 89,
     "divergence_overlooked": 89,
     "gap_chosen_though_another_has_the_rows": 3,
     "answer_counted_twice": 8,
@@ -205,9 +207,9 @@ def test_a_planted_bug_is_one_of_production_code(bug: str) -> None:
 )
 def test_a_planted_bug_is_found_soon(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     importlib.import_module(f"tests.simulation.planted.{bug}").plant(monkeypatch)
-    first = FIRST_SEEDS.get(bug, 1)
-    figures = run_schedules(SOON, first, shape=MEETINGS.get(bug, WHOLE), violations_max=1)
-    assert figures.violations, f"{bug} was not found in {SOON} schedules"
+    first, schedules = FIRST_SEEDS.get(bug, 1), SOON if bug in LATE else AT_ONCE
+    figures = run_schedules(schedules, first, shape=MEETINGS.get(bug, WHOLE), violations_max=1)
+    assert figures.violations, f"{bug} was not found in {schedules} schedules from seed {first}"
     assert figures.violations[0][1].split()[0] in BUGS[bug]
 
 
