@@ -92,8 +92,8 @@ class RevisedStream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevisionReach:
-    """The streams behind a revision in a home, and from when on each fragment reads each of its
-    inputs again for them."""
+    """The streams behind a revision in a home, and from when on each fragment needs each stream for
+    them: the inputs that it reads again, and the outputs that it replaces."""
 
     streams: tuple[RevisedStream, ...] = ()
     needed: Mapping[str, Mapping[StreamName, int]] = field(default_factory=dict)

@@ -45,9 +45,9 @@ class RevisionRequest:
 
     `generation` is that of the line when its rows were read: if it has another by now, the revision
     is refused. `behind` names the streams computed from the ranges, and the first event time of
-    each that may change. `needed` is from when on each fragment that computes again reads each of
-    its inputs. `late` are the numbers in quarantine of late records: if there are some, a revision
-    adds these, and changes nothing else.
+    each that may change. `needed` is from when on each fragment that computes again needs each of
+    its inputs and outputs. `late` are the numbers in quarantine of late records: if there are some,
+    a revision adds these, and changes nothing else.
     """
 
     stream: StreamName

@@ -28,7 +28,7 @@ MARKET_OPTIONS = (
     "scheme",
     "seeds",
 )
-MIXED, KINDS = "mixed", ("trims", "replicas", "markets")
+MIXED, KINDS = "mixed", ("trims", "replicas", "revisions", "markets")
 """The kinds of schedules: all of them by default, or those of one option."""
 VIOLATIONS_SHOWN_MAX = 10
 SHOWN_EVERY = 1_000
@@ -45,6 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     of_kind.add_argument("--trims", action="store_true", help=short)
     several = "those alone in which fragments have several owners (default: one of four)"
     of_kind.add_argument("--replicas", action="store_true", help=several)
+    revised = "those alone in which final records are revised (default: one of five)"
+    of_kind.add_argument("--revisions", action="store_true", help=revised)
     traded = "those alone in which load is traded (default: three of twenty)"
     of_kind.add_argument("--markets", action="store_true", help=traded)
     jobs = "in how many processes at once (default: one for each CPU)"

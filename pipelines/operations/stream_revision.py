@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from medusa_core.columns import Column
@@ -30,6 +31,7 @@ from pipelines.participant.revising import (
     revised_rows,
     write_revised,
 )
+from pipelines.storage.orphans import remove_file
 from pipelines.storage.segment_rows import columns_of
 
 
@@ -85,7 +87,7 @@ class PreparedRevision:
             ranges=ranges,
             rows_before=rows.before,
             rows_after=rows.after,
-            behind=reach_of(home, line, ranges),
+            behind=reach_of(home.catalog, line, ranges),
         )
 
     def carry_out(self) -> StreamRevisionResult:
@@ -95,7 +97,7 @@ class PreparedRevision:
         segments = write_revised(self._home, self._line, self._columns, self._rows)
         reached("revise.written")
         done = make_revision(
-            self._home,
+            self._home.catalog,
             RevisionRequest(
                 stream=plan.stream,
                 producer=self._line.producer,
@@ -106,6 +108,7 @@ class PreparedRevision:
                 behind=plan.behind.behind,
                 needed=plan.behind.needed,
             ),
+            partial(remove_file, self._home.storage),
         )
         reached("revise.made")
         return StreamRevisionResult(

@@ -35,7 +35,7 @@ from pipelines.participant.assigned_plans import (
 from pipelines.participant.driver import Driver
 from pipelines.participant.home_session import HomeSession
 from pipelines.participant.housekeeper import Housekeeper
-from pipelines.participant.late_admission import LateAdmission
+from pipelines.participant.late_admission import LateAdmission, LateFiles
 from pipelines.participant.loop import Inputs, LoopObserver, ParticipantLoop, Workers
 from pipelines.participant.market_door import MarketDoor, MarketTicker
 from pipelines.participant.notification_queue import NotificationQueue
@@ -290,7 +290,7 @@ def late_records_of(
         if source.is_landed and landing_fragment(StreamName(source.name)) in assigned
     }
     revising = {stream: us for stream, us in every_us.items() if us is not None}
-    return LateAdmission(home, revising, observer) if revising else None
+    return LateAdmission(home.catalog, LateFiles(home), revising, observer) if revising else None
 
 
 def load_assigned_plans(home_session: HomeSession) -> tuple[AssignedPlan, ...]:

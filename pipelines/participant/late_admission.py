@@ -22,18 +22,21 @@ from medusa_core.late_records import (
     KeepLate,
     LateBucket,
     LateKnowledge,
+    LateRecord,
     decide_late,
     first_that_fit,
 )
 from medusa_core.line_revisions import RevisionReach
 from medusa_core.names import StreamName
-from medusa_core.revisions import RevisionRequest
+from medusa_core.revisions import RevisedSegment, RevisionRequest
 from medusa_core.segments import Producer
 from pipelines.base.failpoints import reached
 from pipelines.base.time_text import iso
+from pipelines.catalog.processing_roles import LateRecords, Recalls
 from pipelines.catalog.records import LineStatus
 from pipelines.homes.home import Home
 from pipelines.participant.revising import (
+    RevisedHome,
     RevisionAction,
     make_revision,
     reach_of,
@@ -41,6 +44,7 @@ from pipelines.participant.revising import (
     write_revised,
 )
 from pipelines.storage.late_rows import late_records_of
+from pipelines.storage.orphans import remove_file
 from pipelines.storage.segment_rows import columns_of
 
 LOOK_AGAIN_MS = 1_000
@@ -49,6 +53,38 @@ RETRY_MS = 1_000
 """How long after one that could not be made because something is away."""
 PUT_OFF_MS = 60_000
 """How long a revision that was refused is put off, at least; else for a period."""
+
+
+class LateHome(RevisedHome, LateRecords, Recalls, Protocol):
+    """What is read to decide about late records, and where their revision is made."""
+
+
+class LateContents(Protocol):
+    """The rows of buckets to which late records are added."""
+
+    def write(self, line: LineStatus, records: Sequence[LateRecord]) -> tuple[RevisedSegment, ...]:
+        """Write the buckets of the records with these added; Unavailable if that cannot be done."""
+
+    def remove(self, path: str) -> object:
+        """Remove a file that was written."""
+
+
+class LateFiles:
+    """`LateContents` in the storage root of a home."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def write(self, line: LineStatus, records: Sequence[LateRecord]) -> tuple[RevisedSegment, ...]:
+        """See `LateContents.write`."""
+        columns = columns_of(line.stream)
+        given = late_records_of(line.stream.name, [record.row for record in records], columns)
+        rows = revised_rows(self._home, line, columns, given, RevisionAction.ADD)
+        return write_revised(self._home, line, columns, rows)
+
+    def remove(self, path: str) -> object:
+        """See `LateContents.remove`."""
+        return remove_file(self._home.storage, path)
 
 
 class LateObserver(Protocol):
@@ -61,9 +97,11 @@ class LateAdmission:
     """Admits the late records of a participant's sources; `every_us` has the period of each."""
 
     def __init__(
-        self, home: Home, every_us: Mapping[StreamName, int], observer: LateObserver
-    ) -> None:
-        self._home = home
+        self, catalog: LateHome, contents: LateContents, every_us: Mapping[StreamName, int],
+        observer: LateObserver,
+    ) -> None:  # fmt: skip
+        self._catalog = catalog
+        self._contents = contents
         self._every_us = every_us
         self._observer = observer
         self._look_ms = 0
@@ -74,7 +112,7 @@ class LateAdmission:
 
     def tick(self) -> int:
         """Make the revisions that are due; how many."""
-        now_ms = self._home.catalog.read_clock_ms()
+        now_ms = self._catalog.read_clock_ms()
         if 0 < self._look_ms - now_ms <= LOOK_AGAIN_MS:
             return 0
         self._look_ms = now_ms + LOOK_AGAIN_MS
@@ -108,7 +146,7 @@ class LateAdmission:
 
     def has_admitted_all(self) -> bool:
         """Whether nothing is due now, but for what was refused."""
-        decisions = self._decisions(self._home.catalog.read_clock_ms())
+        decisions = self._decisions(self._catalog.read_clock_ms())
         return not any(isinstance(decision, AdmitLate) for _, decision in decisions)
 
     def _alarm(self, stream: StreamName, because: str) -> None:
@@ -118,20 +156,20 @@ class LateAdmission:
     def _decisions(self, now_ms: int) -> list[tuple[LineStatus, AdmitLate | KeepLate]]:
         """What is decided about each source for which late records wait."""
         streams = [s for s in self._every_us if self._refused_until_ms.get(s, 0) <= now_ms]
-        waiting = self._home.catalog.late_buckets(streams) if streams else {}
+        waiting = self._catalog.late_buckets(streams) if streams else {}
         found: list[tuple[LineStatus, AdmitLate | KeepLate]] = []
         for stream, buckets in waiting.items():
-            for line in self._home.catalog.lines(stream):
-                if line.producer == Producer(self._home.participant, line.producer.replica):
+            for line in self._catalog.lines(stream):
+                if line.producer == Producer(self._catalog.participant, line.producer.replica):
                     decision = decide_late(self._knowledge(line, buckets), now_ms)
                     found.append((line, decision))
         return found
 
     def _knowledge(self, line: LineStatus, buckets: tuple[LateBucket, ...]) -> LateKnowledge:
-        stream, here = line.stream.name, self._home.participant
+        stream, here = line.stream.name, self._catalog.participant
         admitted = [
             done.recalled_at_ms
-            for done in self._home.catalog.recalls(stream)
+            for done in self._catalog.recalls(stream)
             if done.who == here and done.producer == line.producer and done.ranges
         ]
         from_us = line.kept_from_us
@@ -151,7 +189,7 @@ class LateAdmission:
         """Write the buckets with their late records, and revise, in one transaction; how many
         revisions were made: none if all of the buckets need what is trimmed.
         """
-        home, stream = self._home, decision.stream
+        stream = decision.stream
         reached("late.decided")
         within = self._within_reach(line, decision.buckets)
         if within is None:
@@ -163,26 +201,24 @@ class LateAdmission:
             self._reach_from_us[stream] = buckets[0]
             waited += f"; those before {iso(buckets[0])} stay, because what they need is trimmed"
         buckets = self._that_fit(line, buckets)
-        columns = columns_of(line.stream)
-        records = home.catalog.late_records(stream, buckets)
-        given = late_records_of(stream, [record.row for record in records], columns)
-        rows = revised_rows(home, line, columns, given, RevisionAction.ADD)
-        segments = write_revised(home, line, columns, rows)
+        records = self._catalog.late_records(stream, buckets)
+        segments = self._contents.write(line, records)
         reached("late.written")
         done = replace(decision, buckets=tuple(buckets), records=len(records), waited=waited)
         make_revision(
-            home,
+            self._catalog,
             RevisionRequest(
                 stream=stream,
                 producer=line.producer,
                 generation=line.generation,
                 segments=segments,
                 because=done.because,
-                who=home.participant,
+                who=self._catalog.participant,
                 behind=reach.behind,
                 needed=reach.needed,
                 late=tuple(record.number for record in records),
             ),
+            self._contents.remove,
         )
         reached("late.admitted")
         return 1
@@ -211,7 +247,7 @@ class LateAdmission:
         width_us = line.stream.width_us
         ranges = merged_ranges(Range(at, at + width_us) for at in buckets)
         try:
-            return reach_of(self._home, line, ranges)
+            return reach_of(self._catalog, line, ranges)
         except Refused:
             return None
 
@@ -219,7 +255,7 @@ class LateAdmission:
         """The first buckets whose rows, which are held in memory, are few enough; at least one."""
         part = Range(buckets[0], buckets[-1] + line.stream.width_us)
         held: Counter[int] = Counter()
-        for one in self._home.catalog.segments(line.stream.name, part, producer=line.producer):
+        for one in self._catalog.segments(line.stream.name, part, producer=line.producer):
             held.update({at: digest.rows for at, digest in one.buckets.items()})
         return buckets[: first_that_fit([held[at_us] for at_us in buckets], ROWS_MAX)]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -31,7 +31,7 @@ from medusa_core.revisions import RevisedSegment, RevisionRequest, touched
 from medusa_core.segments import Segment, SegmentFile, Stability
 from pipelines.base.time_text import iso
 from pipelines.catalog.lines_read import lines_read
-from pipelines.catalog.processing_roles import Deployments
+from pipelines.catalog.processing_roles import Deployments, Recalls
 from pipelines.catalog.reading_roles import Lines
 from pipelines.catalog.records import LineStatus
 from pipelines.homes.home import Home
@@ -39,13 +39,12 @@ from pipelines.participant.trimming import shapes_here
 from pipelines.sources.recorded.reader import read_recorded_file
 from pipelines.storage.arrow_digests import digests_by_bucket, row_hashes
 from pipelines.storage.arrow_schema import STIME, columns_of, file_schema, record_schema
-from pipelines.storage.orphans import remove_file
 from pipelines.storage.segment_files import new_attempt, sync_folders, write_file
 from pipelines.storage.segment_rows import read_segments
 
 
 class RevisedHome(Deployments, Lines, Protocol):
-    """Where it is looked up what is computed from a partner's line."""
+    """Where it is looked up what is computed from a line."""
 
 
 Int64s = npt.NDArray[np.int64]
@@ -103,7 +102,7 @@ def revised_rows(
     named: Int64s = np.unique(stimes - stimes % width_us)
     whole = Range(int(named[0]), int(named[-1]) + width_us)
     segments = home.catalog.segments(stream, whole, producer=line.producer)
-    parts = _parts(line, segments, named.tolist())
+    parts = revised_parts(line, segments, named.tolist())
     held = [record_schema(columns).empty_table()]
     for segment in {id(s): s for _, s in parts}.values():
         for table in read_segments(home.storage, [segment], columns, whole):
@@ -120,10 +119,13 @@ def revised_rows(
     return RevisedRows(parts=parts, table=after, before=before.num_rows, after=after.num_rows)
 
 
-def _parts(
+def revised_parts(
     line: LineStatus, segments: Sequence[Segment], starts: Sequence[int]
 ) -> tuple[tuple[Range, Segment], ...]:
-    """The named buckets as runs, each within one segment."""
+    """The named buckets (their beginnings, in order) as runs, each within one of the segments.
+
+    Refused if one of them is not stable and kept.
+    """
     width_us = line.stream.width_us
     found: list[tuple[Range, Segment]] = []
     in_order = sorted(segments, key=lambda segment: segment.range)
@@ -213,23 +215,25 @@ def write_revised(
     return tuple(found)
 
 
-def make_revision(home: Home, request: RevisionRequest) -> RecallResult:
-    """Make a revision whose rows are written; those of one that is refused are removed."""
+def make_revision(
+    catalog: Recalls, request: RevisionRequest, remove: Callable[[str], object]
+) -> RecallResult:
+    """Make a revision whose rows are written; the files of one that is refused are removed."""
     try:
-        return home.catalog.revise(request)
+        return catalog.revise(request)
     except (Refused, Conflict):
         for path in {file.path for one in request.segments for file in one.segment.files}:
-            remove_file(home.storage, path)
+            remove(path)
         raise
 
 
-def reach_of(home: Home, line: LineStatus, ranges: Sequence[Range]) -> RevisionReach:
+def reach_of(catalog: RevisedHome, line: LineStatus, ranges: Sequence[Range]) -> RevisionReach:
     """What of this home's streams is computed from some ranges of a line, as far as it is kept.
 
     Refused if what a fragment would read again is trimmed.
     """
-    lines = {s.stream.name: s for s in home.catalog.lines() if s.producer == line.producer}
-    changed, needed = _reached(shapes_here(home.catalog), lines, line.stream.name, ranges)
+    lines = {s.stream.name: s for s in catalog.lines() if s.producer == line.producer}
+    changed, needed = _reached(shapes_here(catalog), lines, line.stream.name, ranges)
     for name, inputs in needed.items():
         for stream, from_us in inputs.items():
             its = lines.get(stream)
@@ -257,7 +261,9 @@ def _reached(
     shapes: Mapping[str, Sequence[Fragment]], lines: Mapping[StreamName, LineStatus],
     root: StreamName, ranges: Sequence[Range],
 ) -> tuple[dict[StreamName, tuple[Range, ...]], dict[str, dict[StreamName, int]]]:  # fmt: skip
-    """The buckets of each stream behind some ranges of one, and what fragments read for them."""
+    """The buckets of each stream behind some ranges of one, and what fragments need for them: what
+    they read, and the buckets themselves, which would be computed for nobody if they were trimmed
+    before."""
     changed: dict[StreamName, tuple[Range, ...]] = {root: tuple(ranges)}
     needed: dict[str, dict[StreamName, int]] = {}
     for name, shape in _in_order(shapes, root):
@@ -270,7 +276,8 @@ def _reached(
             found = touched(shape, output, width_us, whole, changed)
             changed[output] = tuple(sorted({*changed.get(output, ()), *found}))
             for bucket in found:
-                for stream, part in shape.needed(output, bucket).items():
+                need = {**shape.needed(output, bucket), output: bucket}
+                for stream, part in need.items():
                     of = needed.setdefault(name, {})
                     of[stream] = min(of.get(stream, FOREVER_US), part.from_us)
     del changed[root]

@@ -24,15 +24,24 @@ from pipelines.simulation.faults.schedule_shapes import (
     MARKETS,
     MIXED,
     REPLICAS,
+    REVISIONS,
     TRIMS,
     WHOLE,
     Shape,
 )
 
-SHAPES = {"whole": WHOLE, "trims": TRIMS, "replicas": REPLICAS, "markets": MARKETS, "mixed": MIXED}
+SHAPES = {
+    "whole": WHOLE,
+    "trims": TRIMS,
+    "replicas": REPLICAS,
+    "revisions": REVISIONS,
+    "markets": MARKETS,
+    "mixed": MIXED,
+}
 OPTIONS = {
     TRIMS: " with --trims",
     REPLICAS: " with --replicas",
+    REVISIONS: " with --revisions",
     MARKETS: " with --markets",
     WHOLE: " without replicas",
 }

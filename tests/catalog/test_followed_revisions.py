@@ -443,6 +443,6 @@ def test_what_a_revision_leads_to_in_a_reading_home_is_found_by_its_plans() -> N
     reach = reach_of_import(catalog, a.SUMS, [a.buckets(2, 3), a.buckets(5, 7)])
     assert reach.streams == (RevisedStream(stream=a.BIG, from_us=2 * WIDTH, buckets=3),)
     assert {name: dict(inputs) for name, inputs in reach.needed.items()} == {
-        a.TAIL: {a.SUMS: 2 * WIDTH}
+        a.TAIL: {a.SUMS: 2 * WIDTH, a.BIG: 2 * WIDTH}
     }
     assert reach_of_import(catalog, a.SUMS, [a.buckets(8, 9)]).streams == ()

@@ -236,6 +236,18 @@ def test_a_correction_of_what_was_tentative_sent_again_finds_the_first(
     assert [computed.commit(commit).again for _ in range(3)] == [False, True, True]
 
 
+def test_a_commit_of_before_a_revision_sent_again_finds_the_first(
+    computed: Catalog, owner: Catalog
+) -> None:
+    lease = a.a_lease(a.LANDING)
+    computed.promise(lease, a.SRC, origin_us=0, boundary_us=10 * WIDTH, end_us=None)
+    commit = a.a_commit(a.a_segment(8, 10, stream=a.SRC), lease=lease)
+    first = computed.commit(commit)
+    owner.revise(revised((2, {2: 5})))
+    again = computed.commit(commit)
+    assert (again.again, again.versions) == (True, first.versions)
+
+
 def test_a_revision_sent_again_is_made_once(computed: Catalog, owner: Catalog) -> None:
     request = revised((2, {2: 5}))
     assert owner.revise(request) == owner.revise(request)

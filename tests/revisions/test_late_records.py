@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from medusa_core.recalls import RecallResult
     from medusa_core.revisions import RevisionRequest
     from pipelines.base.settings import Settings
+    from pipelines.catalog.processing_roles import Recalls
     from pipelines.catalog.server.embedded_server import EmbeddedServer
     from pipelines.homes.home import Home
 
@@ -181,10 +182,12 @@ def test_late_records_are_admitted_once_what_was_away_is_back(
     late = late_of(arrived)
     failures = [error("the database is away"), error("it is still away")]
 
-    def revise(home: Home, request: RevisionRequest) -> RecallResult:
+    def revise(
+        catalog: Recalls, request: RevisionRequest, remove: Callable[[str], object]
+    ) -> RecallResult:
         if failures:
             raise failures.pop()
-        return revising.make_revision(home, request)
+        return revising.make_revision(catalog, request, remove)
 
     monkeypatch.setattr(late_admission, "make_revision", revise)
     with applied(postgres_server, tmp_path, arrived, COUNTED) as settings:

@@ -12,7 +12,14 @@ from __future__ import annotations
 import pytest
 
 from pipelines.simulation.faults.schedule_runs import schedule_of
-from pipelines.simulation.faults.schedule_shapes import MARKETS, REPLICAS, TRIMS, WHOLE, Shape
+from pipelines.simulation.faults.schedule_shapes import (
+    MARKETS,
+    REPLICAS,
+    REVISIONS,
+    TRIMS,
+    WHOLE,
+    Shape,
+)
 
 CLOSED_BY_ANOTHER = (
     "a driver that was frozen while it closed buckets wakes when another has closed them and their "
@@ -91,6 +98,16 @@ BACKLOG_OF_WINDOWS = (
     "stable: the last answer came 26 s after its inputs were fresh, at a bound of 3.7 s"
 )
 
+SENT_AGAIN_BEHIND_A_REVISION = (
+    "a commit that was sent again after a revision of its line was not found, because the key of a "
+    "commit named the generation that the revision had begun"
+)
+
+TRIMMED_WHILE_IT_IS_OWED = (
+    "a participant trimmed buckets that it was to compute again for a partner's revision: the "
+    "reader that it computes them for keeps them for longer, and kept the old ones"
+)
+
 KEPT: tuple[tuple[int, Shape, str], ...] = (
     (266, WHOLE, CLOSED_BY_ANOTHER),
     (7149, WHOLE, LATE_BEGINNING),
@@ -102,6 +119,8 @@ KEPT: tuple[tuple[int, Shape, str], ...] = (
     (20_160, WHOLE, BACKLOG_OF_WINDOWS),
     (30_028, REPLICAS, TENTATIVE_ACROSS_A_DIVERGENCE),
     (9_364, REPLICAS, LOST_BEHIND_THE_END_OF_ANOTHER),
+    (9, REVISIONS, TRIMMED_WHILE_IT_IS_OWED),
+    (33, REVISIONS, SENT_AGAIN_BEHIND_A_REVISION),
     (4, MARKETS, NO_ROOM_FOR_A_LARGE_ONE),
     (44, MARKETS, LESS_ROOM_THAN_ANY_NEEDS),
     (114, MARKETS, ROOM_MADE_PIECE_BY_PIECE),
@@ -111,7 +130,7 @@ KEPT: tuple[tuple[int, Shape, str], ...] = (
 )
 
 
-ONCE = {266, 4_887, 6_048, 44}
+ONCE = {266, 4_887, 6_048, 33, 44}
 """One of each shape."""
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from pipelines.simulation.faults.schedule_runs import run_schedules
-from pipelines.simulation.faults.schedule_shapes import MARKETS, REPLICAS, WHOLE
+from pipelines.simulation.faults.schedule_shapes import MARKETS, REPLICAS, REVISIONS, WHOLE
 from tests.simulation import planted
 
 SCHEDULES_MAX = 2_000
@@ -59,6 +59,14 @@ BUGS = {
     "gap_chosen_though_another_has_the_rows": ("LOST",),
     "tentative_chosen_before_final": ("CHOICE",),
     "unverified_taken_as_final": ("CHOICE",),
+    "followed_without_agreement": ("S13",),
+    "late_record_admitted_twice": ("S13",),
+    "old_version_acknowledged_for_the_new": ("S13", "L1"),
+    "only_the_last_revision_followed": ("REFUSED", "S13"),
+    "revision_followed_in_its_first_range": ("S13",),
+    "revision_made_twice": ("S13",),
+    "too_few_windows_computed_again": ("L1",),
+    "trimmed_before_it_is_computed_again": ("L1",),
     "answer_counted_twice": ("ONCE",),
     "items_judged_alone": ("S4",),
     "late_answer_binds": ("ONCE",),
@@ -82,11 +90,14 @@ LATE = {
     "divergence_overlooked",
     "lost_lease_not_noticed",
     "lost_wake_up",
+    "old_version_acknowledged_for_the_new",
     "other_sizes_not_asked_for",
     "room_believed_for_ever",
     "room_not_told",
     "sheds_what_does_not_pay",
     "silence_never_ends",
+    "too_few_windows_computed_again",
+    "trimmed_before_it_is_computed_again",
     "trimmed_under_what_cannot_be_corrected_yet",
     "acknowledged_too_far",
     "answer_counted_twice",
@@ -118,6 +129,12 @@ FIRST_SEEDS = {
     "choice_without_a_lease": 89,
     "divergence_overlooked": 89,
     "gap_chosen_though_another_has_the_rows": 3,
+    "late_record_admitted_twice": 9,
+    "only_the_last_revision_followed": 9,
+    "revision_followed_in_its_first_range": 9,
+    "revision_made_twice": 2,
+    "too_few_windows_computed_again": 9,
+    "trimmed_before_it_is_computed_again": 9,
     "answer_counted_twice": 8,
     "late_answer_binds": 13,
     "offer_sent_before_it_is_noted": 17,
@@ -161,6 +178,16 @@ MEETINGS = {
     "gap_chosen_though_another_has_the_rows": REPLICAS,
     "tentative_chosen_before_final": REPLICAS,
     "unverified_taken_as_final": REPLICAS,
+    "followed_without_agreement": REVISIONS,
+    "late_record_admitted_twice": REVISIONS,
+    "old_version_acknowledged_for_the_new": replace(
+        REVISIONS, retention_buckets=(0, 4), follows=0.0
+    ),
+    "only_the_last_revision_followed": REVISIONS,
+    "revision_followed_in_its_first_range": REVISIONS,
+    "revision_made_twice": replace(REVISIONS, kinds=("crash", "freeze", "duplicate")),
+    "too_few_windows_computed_again": REVISIONS,
+    "trimmed_before_it_is_computed_again": REVISIONS,
     "answer_counted_twice": MARKETS,
     "items_judged_alone": MARKETS,
     "late_answer_binds": MARKETS,

@@ -26,6 +26,7 @@ from pipelines.simulation.faults.schedule_shapes import (
     KINDS,
     MARKET_KINDS,
     REPLICA_KINDS,
+    REVISION_KINDS,
     TRIMS,
     WHOLE,
 )
@@ -149,7 +150,12 @@ def test_the_figures_are_one_line_or_one_document(capsys: pytest.CaptureFixture[
     assert main(command) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["schedules"], document["violations"]) == (1, [])
-    assert set(document["faults"]) == {*KINDS, *REPLICA_KINDS, *MARKET_KINDS}
+    assert set(document["faults"]) == {
+        *KINDS,
+        *REPLICA_KINDS,
+        *REVISION_KINDS,
+        *MARKET_KINDS,
+    }
 
 
 def test_explained_every_event_is_a_line_in_fixed_columns(

@@ -27,7 +27,7 @@ from medusa_core.names import Epoch, StreamName, Version
 from medusa_core.recalls import RecallResult
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
 from pipelines.catalog.memory import tables
-from pipelines.catalog.memory.recalled import check_commit, revision_since
+from pipelines.catalog.memory.recalled import check_commit, recalls_after, revision_since
 from pipelines.catalog.memory.store import Transaction
 from pipelines.catalog.memory.tables import CommitRow, FileRow, LineRow, SegmentRow, VersionRow
 from pipelines.catalog.records import Assignment
@@ -208,17 +208,21 @@ def note_revision(
 
 
 def _key_now(transaction: Transaction, commit: Commit) -> str:
-    """The commit's key in the generations of its lines, so that a recalled result has another key.
+    """The commit's key in the generations of its lines that recalls began, so that a recalled
+    result has another key. After a revision the same is not computed again.
 
-    A revision begins a generation itself; its key has none, so that it is found when it is sent
-    again. A correction of tentative rows that is sent again finds its own rows final.
+    A correction of tentative rows that is sent again finds its own rows final.
     """
     streams = sorted({segment.stream for segment in commit.segments})
     of = commit.lease.key.producer
     lines = {stream: transaction.get(tables.LINES, (stream, of)) for stream in streams}
-    key = commit.key + "".join(
-        f"@{line.generation}" for line in lines.values() if line and line.generation > 1
-    )
+    recalled = {
+        stream: [r.generation for r in recalls_after(transaction, (stream, of), tables.NEVER)
+                 if not r.is_revision]
+        for stream, line in lines.items()
+        if line and line.generation > 1
+    }  # fmt: skip
+    key = commit.key + "".join(f"@{max(found)}" for found in recalled.values() if found)
     if commit.cause is not Cause.CORRECTION or transaction.get(tables.COMMITS, key) is not None:
         return key
     is_revision = any(

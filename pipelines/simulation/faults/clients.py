@@ -18,6 +18,8 @@ from medusa_core.imports import ChosenRows, ImportKnowledge, commits_of
 from medusa_core.knowledge import Knowledge, Limits
 from medusa_core.line_revisions import NO_REACH, RevisionReach
 from medusa_core.names import PlanId, StreamName
+from medusa_core.recalls import RecallResult
+from medusa_core.revisions import RevisionRequest
 from medusa_core.segments import Producer
 from medusa_core.trims import TrimResult
 from pipelines.catalog.memory.memory_catalog import MemoryCatalog
@@ -124,6 +126,8 @@ class CatalogClient(MemoryCatalog):
             is_new = self._write(lease, lambda c: c.import_line(lease, news, plan, reach))
         except (Refused, Diverged) as error:
             # The importer passes by what a partner tells wrongly; here nobody does.
+            if news.replaced and f"--follow {news.producer.participant}" in str(error):
+                raise  # an operator is to agree first
             raise Violation("REFUSED", str(error)) from error
         self._world.emit(
             self._process.name,
@@ -132,6 +136,20 @@ class CatalogClient(MemoryCatalog):
             f"{len(news.segments)} segments" if is_new else "brought before",
         )
         return is_new
+
+    def revise(self, request: RevisionRequest) -> RecallResult:
+        """See `Recalls.revise`."""
+        world, process, home = self._world, self._process, self._home
+        made = transaction(world, process, home, lambda c: c.revise(request), notifies=True)
+        world.emit(
+            process.name,
+            "revise",
+            f"{request.stream} {', '.join(map(str, request.ranges))}",
+            f"generation {made.generation}: {made.because}",
+        )
+        if world.takes_order("revision again", process.participant):
+            world.revise_again(home, request, made)
+        return made
 
     def trim(self, stream: StreamName, producer: Producer, before_us: int, *,
              needed: Mapping[str, int], segments_max: int,

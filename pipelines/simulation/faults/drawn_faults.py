@@ -14,20 +14,30 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from medusa_core.errors import Conflict, MedusaError
-from medusa_core.names import Epoch, NetworkName, Participant
+from medusa_core.names import Epoch, NetworkName, Participant, StreamName
 from pipelines.catalog.memory.store import Waiting
 from pipelines.catalog.records import Assignment, Deployment
+from pipelines.simulation.faults.drawn_revisions import DrawnRevision
 from pipelines.simulation.faults.leaving import gone, lapse
 from pipelines.simulation.faults.scenario import FIRST_EPOCH, landing_of
+from pipelines.simulation.faults.schedule_shapes import REVISION_KINDS
 from pipelines.simulation.faults.simulated_participants import LEASE_MS
-from pipelines.simulation.faults.simulated_processes import GAPS, REPLICA_GAPS, Process, Trap
+from pipelines.simulation.faults.simulated_processes import (
+    GAPS,
+    REPLICA_GAPS,
+    REVISION_GAPS,
+    Process,
+    Trap,
+)
+from pipelines.simulation.faults.simulated_revisions import revise
 from pipelines.simulation.faults.strikes import strike_machines_or_links
 
 if TYPE_CHECKING:
     from pipelines.simulation.faults.world import World
 
-OF_LINKS = ("cut", "one way", "lapse")
-"""Kinds that leave every participant as it was: what is missing must be answered without."""
+UNDISTURBING = ("cut", "one way", "lapse", *REVISION_KINDS)
+"""Kinds that leave every participant as it was: what is missing must be answered without, and
+revisions leave room for answers."""
 
 _NAME = re.compile("[a-z]+")
 
@@ -54,6 +64,14 @@ class Faults:
         for kind in kinds:
             at_ms = chance.randint(shape.first_ms, self.last_ms)
             world.after(at_ms, partial(self._strike, kind))
+        revisions = world.scenario.revisions
+        for command in revisions.commands:
+            world.after(command.at_ms, partial(self._revise, command))
+        for stream, batches in revisions.late.items():
+            feed = {batch.batch_id: batch for batch in world.scenario.feeds[stream]}
+            for batch_id, rows in batches.items():
+                arrive = partial(self._late, stream, batch_id, len(rows))
+                world.after(feed[batch_id].at_ms, arrive)
 
     @property
     def is_over(self) -> bool:
@@ -80,7 +98,7 @@ class Faults:
         """A fault has begun: count it and tell it; all are healed when the last one is."""
         self.happened[kind] += 1
         self.healed_ms = max(self.healed_ms, self.world.now_ms + lasts_ms)
-        if kind not in OF_LINKS:
+        if kind not in UNDISTURBING:
             named = set(_NAME.findall(who))
             self.world.disturb([p for p in self._all() if p in named] or self._all(), lasts_ms)
         why = f"for {lasts_ms} ms" if lasts_ms else ""
@@ -106,15 +124,22 @@ class Faults:
     def _who_comes_to(self, gap: str) -> list[Participant]:
         """Those whose work leads over a gap; everybody where nobody's does."""
         function = {"land": self._feeders, "close": self._feeders, "step": self._computing,
-                "import": self._readers, "choice": self._choosing}  # fmt: skip
+                "import": self._readers, "choice": self._choosing, "late": self._feeders,
+                "revise": self._feeders}  # fmt: skip
         return function.get(gap.partition(".")[0], self._all)() or self._all()
 
     # a process dies or stands still
 
     def _set_trap(self, spring: Callable[[Process, str], None]) -> None:
-        chance = self.world.chance
-        gap = chance.choice(REPLICA_GAPS if self.world.scenario.shape.replicas else GAPS)
-        trap = Trap(chance.choice(self._who_comes_to(gap)), gap, spring)
+        chance, shape = self.world.chance, self.world.scenario.shape
+        revision_gaps = REVISION_GAPS if shape.revisions[1] else GAPS
+        gap = chance.choice(REPLICA_GAPS if shape.replicas else revision_gaps)
+        self._trap_at(gap, chance.choice(self._who_comes_to(gap)), spring)
+
+    def _trap_at(
+        self, gap: str, participant: Participant, spring: Callable[[Process, str], None]
+    ) -> None:
+        trap = Trap(participant, gap, spring)
         self.world.traps.append(trap)
         self.world.after(self.world.scenario.shape.trap_ms, lambda: self._spring_anyway(trap))
 
@@ -152,19 +177,43 @@ class Faults:
 
     def _replace(self, process: Process) -> None:
         if process.frozen_until_ms > self.world.now_ms and process.is_alive:
-            self.world.start(process.participant, process.lane)
+            if process.runs_again is not None:
+                process.runs_again()
+            else:
+                self.world.start(process.participant, process.lane)
+
+    # revisions
+
+    def _revise(self, command: DrawnRevision) -> None:
+        """An operator runs `medusa revise`; some of the commands are killed at a gap."""
+        world = self.world
+        participant = world.scenario.owners[landing_of(command.stream)]
+        self.happens(command.action.value, participant, f"{command.because}: {command.stream}")
+        if command.gap is not None:
+            self._trap_at(command.gap, participant, self._crash)
+        run = partial(revise, world, command=command)
+        world.start_command(participant, f"revise {command.stream}", run)
+
+    def _late(self, stream: StreamName, batch_id: int, records: int) -> None:
+        """Late records arrive; some of the processes that admit them are killed at a gap."""
+        participant = self.world.scenario.owners[landing_of(stream)]
+        self.happens("late", participant, f"{records} of {stream}")
+        gap = self.world.scenario.revisions.late_gaps.get((stream, batch_id))
+        if gap is not None:
+            self._trap_at(gap, participant, self._crash)
 
     # deliveries
 
     def _duplicate(self) -> None:
-        order, among = self.world.chance.choice(
-            (
-                ("commit again", self._all()),
-                ("batch again", self._feeders()),
-                ("news again", self._readers()),
-                ("ack again", self._readers()),
-            )
-        )
+        orders = [
+            ("commit again", self._all()),
+            ("batch again", self._feeders()),
+            ("news again", self._readers()),
+            ("ack again", self._readers()),
+        ]
+        if self.world.scenario.revisions.occur:
+            orders.append(("revision again", self._feeders()))
+        order, among = self.world.chance.choice(orders)
         self._order("duplicate", order, among)
 
     def _order(self, kind: str, order: str, among: list[Participant]) -> None:

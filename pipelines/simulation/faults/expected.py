@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from medusa_core.names import StreamName
 from pipelines.simulation.faults.oracle import Question, expected_rows
 from pipelines.simulation.faults.scenario import Row, Scenario, bucket_of
 from pipelines.simulation.faults.simulated_networks import WIDTH_US
 
+Sources = Mapping[StreamName, Sequence[Row]]
+Buckets = Mapping[StreamName, Mapping[int, Counter[Row]]]
 
-def expected_of(scenario: Scenario) -> Mapping[str, Counter[Row]]:
-    """The rows that every stream must have in the end."""
-    sources = {
-        str(stream): [row for batch in batches for row in batch.records]
+
+def sources_of(scenario: Scenario) -> Sources:
+    """The records of the sources, none of which is revised."""
+    return {
+        stream: [row for batch in batches for row in batch.records]
         for stream, batches in scenario.feeds.items()
     }
-    return expected_rows(sources, question_of(scenario))
 
 
-def expected_buckets(scenario: Scenario) -> Mapping[StreamName, Mapping[int, Counter[Row]]]:
+def expected_of(scenario: Scenario, sources: Sources | None = None) -> Mapping[str, Counter[Row]]:
+    """The rows that every stream must have in the end, of other records if some are given."""
+    given = sources_of(scenario) if sources is None else sources
+    return expected_rows({str(s): rows for s, rows in given.items()}, question_of(scenario))
+
+
+def expected_buckets(scenario: Scenario, sources: Sources | None = None) -> Buckets:
     """The same per stream and start of the narrowest bucket."""
     found: dict[StreamName, dict[int, Counter[Row]]] = {}
-    for stream, rows in expected_of(scenario).items():
+    for stream, rows in expected_of(scenario, sources).items():
         buckets = found.setdefault(StreamName(stream), {})
         for row, times in rows.items():
             buckets.setdefault(bucket_of(row[0]), Counter())[row] += times

@@ -17,7 +17,8 @@ from pipelines.base.failpoints import reached
 from pipelines.homes.lease_renewer import LeaseRenewer
 from pipelines.simulation.faults.clients import CatalogClient
 from pipelines.simulation.faults.engine import SimulatedEngine
-from pipelines.simulation.faults.scenario import FeedBatch, bucket_of
+from pipelines.simulation.faults.scenario import FeedBatch, Row, bucket_of
+from pipelines.simulation.faults.simulated_revisions import late_records
 from pipelines.sources.landing import LANDED, log_batch
 from pipelines.sources.live.live_source import Polled
 
@@ -80,10 +81,17 @@ class SimulatedSource:
             batch_id=batch.batch_id,
             file=files[0] if files else None,
             counts=dict(Counter(bucket_of(row[0]) for row in rows)),
+            quarantine=tuple(late_records(self._late(batch), self._stream)),
         )
         log_batch(self._catalog, self._leases.lease(self._key), landed)
         if self._world.takes_order("batch again", self._catalog.participant):
             log_batch(self._catalog, self._leases.lease(self._key), landed)
+
+    def _late(self, batch: FeedBatch) -> list[tuple[int, Row]]:
+        """The late records of a batch, by their numbers among those of the source."""
+        late = self._world.scenario.revisions.late.get(self._stream, {})
+        first = sum(len(rows) for batch_id, rows in late.items() if batch_id < batch.batch_id)
+        return list(enumerate(late.get(batch.batch_id, ()), first))
 
     def _promise(self, batch: FeedBatch) -> None:
         """Promise what the batch's source promises behind it."""

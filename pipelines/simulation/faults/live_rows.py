@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 from medusa_core.grid import Range
@@ -20,9 +21,13 @@ def check_no_overlap(where: str, rows: tuple[SegmentRow, ...]) -> None:
 
 
 def check_final(
-    where: str, old: tuple[SegmentRow, ...], new: tuple[SegmentRow, ...], trimmed_us: int | None
-) -> None:
-    """S2: what was final and not trimmed is there, bucket for bucket, under one plan and label."""
+    where: str, old: tuple[SegmentRow, ...], new: tuple[SegmentRow, ...], trimmed_us: int | None,
+    revised: Sequence[Range] = (),
+) -> None:  # fmt: skip
+    """S2: what was final and not trimmed is there, bucket for bucket, under one plan and label.
+
+    S13: of what was revised only that it is final again.
+    """
     still = {id(row) for row in new}
     for row in old:
         segment = row.segment
@@ -32,9 +37,13 @@ def check_final(
             continue
         over = [r.segment for r in new if r.segment.range.overlaps(segment.range)]
         alike = all((s.stability, s.plan) == (segment.stability, segment.plan) for s in over)
-        found = {at: d for s in over for at, d in s.within(segment.range).items()}
-        if not alike or found != dict(segment.buckets) or not _covered(segment.range, over):
-            raise Violation("S2", f"{segment.stability.value} {segment.range} of {where} changed")
+        same = all(
+            {at: d for s in over for at, d in s.within(part).items()} == dict(segment.within(part))
+            for part in segment.range.without(revised)
+        )
+        if not alike or not same or not _covered(segment.range, over):
+            law = "S13" if revised else "S2"
+            raise Violation(law, f"{segment.stability.value} {segment.range} of {where} changed")
 
 
 def _covered(part: Range, segments: list[Segment]) -> bool:

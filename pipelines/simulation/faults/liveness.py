@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from pipelines.simulation.faults.events import Violation
 from pipelines.simulation.faults.outcome import Excused, Homes, buckets_owed, unsettled
+from pipelines.simulation.faults.revision_laws import RevisionLaws
 from pipelines.simulation.faults.scenario import Scenario
 from pipelines.simulation.faults.simulated_participants import LEASE_MS, POLL_MS
 from pipelines.simulation.faults.world import World
@@ -52,11 +53,11 @@ class Settled:
     ticks_max: int = 0
 
 
-def bound_of(scenario: Scenario, homes: Homes) -> Bound:
+def bound_of(scenario: Scenario, homes: Homes, revisions: RevisionLaws | None = None) -> Bound:
     """The bound for what is owed now."""
     return Bound(
         depth=scenario.depth(),
-        owed=buckets_owed(scenario, homes),
+        owed=buckets_owed(scenario, homes, revisions),
         chunk=scenario.limits.buckets_per_step_max,
     )
 
@@ -74,8 +75,9 @@ def excused_in(world: World) -> Excused:
 def settle(world: World, healed_ms: int) -> Settled:
     """Heal, then let everything become final; raises Violation if it is not within N ticks (L1)."""
     scenario = world.scenario
-    world.run(until=lambda: world.now_ms >= healed_ms)
-    bound = bound_of(scenario, world.homes)
+    world.run(until=lambda: world.now_ms >= healed_ms and not world.commands)
+    world.is_operated_late = False
+    bound = bound_of(scenario, world.homes, world.revisions)
     world.emit("laws", "healed", f"{bound.ticks} ticks to settle", str(bound))
     from_ms, ticks_max = world.now_ms, LEASE_MS // POLL_MS + bound.ticks
     last_ms = from_ms + ticks_max * POLL_MS
@@ -87,7 +89,7 @@ def settle(world: World, healed_ms: int) -> Settled:
         if world.now_ms < look_ms:
             return False
         look_ms = min(world.now_ms + LOOK_MS, max(last_ms, world.now_ms + 1))
-        open_ = unsettled(scenario, world.homes, excused_in(world))
+        open_ = unsettled(scenario, world.homes, excused_in(world), world.revisions)
         return not open_ or world.now_ms >= last_ms
 
     world.run(until=is_settled)

@@ -16,6 +16,7 @@ from medusa_core.segments import IMPORT, Producer, Stability
 from pipelines.catalog.memory.tables import SegmentRow
 from pipelines.simulation.faults.events import Violation
 from pipelines.simulation.faults.expected import expected_of
+from pipelines.simulation.faults.revision_laws import RevisionLaws
 from pipelines.simulation.faults.scenario import Row, Scenario
 from pipelines.simulation.faults.simulated_homes import SimulatedHome
 from pipelines.simulation.faults.simulated_networks import WIDTH_US
@@ -47,16 +48,21 @@ class Excused:
 NOTHING_EXCUSED = Excused()
 
 
-def unsettled(scenario: Scenario, homes: Homes, excused: Excused = NOTHING_EXCUSED) -> list[str]:
-    """The lines that have not ended or hold something tentative, in their home and in copies."""
+def unsettled(
+    scenario: Scenario, homes: Homes, excused: Excused = NOTHING_EXCUSED,
+    revisions: RevisionLaws | None = None,
+) -> list[str]:  # fmt: skip
+    """The lines that have not ended, hold something tentative or owe something for a revision, in
+    their home and in copies."""
     open_ = []
     for home, stream, producer in kept_lines(scenario, homes, excused):
         line = home.lines().get((stream, producer))
         is_ended = line is not None and line.boundary_us == FOREVER_US
         final_us = excused.final_us(stream)
-        if line is None or not is_ended or has_tentative(line.live, final_us):
+        is_open = line is None or not is_ended or has_tentative(line.live, final_us)
+        if is_open or (revisions and line and revisions.owed((stream, producer), line)):
             open_.append(f"{stream} by {producer} in the home of {home.participant}")
-    return open_
+    return open_ + (revisions.late_waiting() if revisions else [])
 
 
 def has_tentative(rows: Iterable[SegmentRow], before_us: int = FOREVER_US) -> bool:
@@ -93,8 +99,9 @@ def kept_lines(
     return [*written, *copied, *chosen]
 
 
-def buckets_owed(scenario: Scenario, homes: Homes) -> int:
-    """How many buckets are not final where they are written; an upper bound."""
+def buckets_owed(scenario: Scenario, homes: Homes, revisions: RevisionLaws | None = None) -> int:
+    """How many buckets are not final where they are written, or owed for a revision; an upper
+    bound."""
     owed = 0
     for stream, producer in ((s, p) for s, ps in scenario.writers().items() for p in ps):
         line = homes[producer.participant].lines().get((stream, producer))
@@ -107,21 +114,28 @@ def buckets_owed(scenario: Scenario, homes: Homes) -> int:
             final += line.trimmed_us - scenario.origin_us
         width_us = scenario.widths_us[stream]
         owed += max(0, scenario.buckets * WIDTH_US - final) // width_us + 1
+        if revisions and line:
+            owed += revisions.buckets_owed((stream, producer), line)
     return owed
 
 
-def check_outcome(scenario: Scenario, homes: Homes, excused: Excused = NOTHING_EXCUSED) -> int:
+def check_outcome(
+    scenario: Scenario, homes: Homes, excused: Excused = NOTHING_EXCUSED,
+    revisions: RevisionLaws | None = None,
+) -> int:  # fmt: skip
     """L1 and L2, the copies and the choices; the number of rows compared."""
-    open_ = unsettled(scenario, homes, excused)
+    open_ = unsettled(scenario, homes, excused, revisions)
     if open_:
         raise Violation("L1", f"not settled: {', '.join(open_)}")
-    expected = expected_of(scenario)
+    expected = expected_of(scenario) if revisions is None else revisions.expected()
     compared = 0
     for home, stream, producer in kept_lines(scenario, homes, excused):
         line = home.lines()[stream, producer]
         # A gap may be in a copy where a hold ran out, and a tentative row where rows are disputed;
         # elsewhere each is a finding before this.
         lost = [r.segment.range for r in line.live if r.segment.stability is not Stability.STABLE]
+        # What cannot be computed again for a revision, because what it needs is trimmed.
+        lost += revisions.excused((stream, producer), line) if revisions else []
         right_us = excused.spoilt_us.get(stream, FOREVER_US)
         found = kept(rows_of(home, stream, producer), line.trimmed_us, right_us, lost)
         compared += found.total()

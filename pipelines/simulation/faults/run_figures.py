@@ -16,11 +16,13 @@ from pipelines.simulation.faults.schedule_shapes import (
     MIXED,
     REPLICA_KINDS,
     REPLICAS,
+    REVISION_KINDS,
+    REVISIONS,
     WHOLE,
     Shape,
 )
 from pipelines.simulation.faults.simulated_networks import Form
-from pipelines.simulation.faults.simulated_processes import GAPS, REPLICA_GAPS
+from pipelines.simulation.faults.simulated_processes import GAPS, REPLICA_GAPS, REVISION_GAPS
 from pipelines.simulation.faults.world import NOTHING
 from pipelines.simulation.rounds.market_faults import MARKET_GAPS
 from pipelines.simulation.rounds.market_schedule import MARKET, TO_REST, TO_REST_MAX
@@ -28,7 +30,10 @@ from pipelines.simulation.rounds.market_schedule import MARKET, TO_REST, TO_REST
 PARTICIPANTS_MIN, FRAGMENTS_MIN, DEPTH_MIN, BUCKETS_MIN = 3, 4, 2, 40
 FAULTS_MIN, KINDS_MIN = 5, 3
 EVERY_KIND_FROM, EVERY_GAP_FROM = 100, 1_000
-COUNTERS = ("forms", "faults", "gaps", "events", "commits", "reads", "sizes", "ticks", "market")
+COUNTERS = (
+    "forms", "faults", "gaps", "events", "commits", "reads", "sizes", "ticks", "market",
+    "revisions",
+)  # fmt: skip
 MARKET_EVENTS = ("offer", "answer", "room", "move")
 SIZES = ("participants", "fragments", "depth", "buckets", "rows", "virtual_ms")
 
@@ -39,7 +44,8 @@ class RunFigures:
 
     `ticks`: until everything was final after the last fault, and how many L1 allows; `ticks_most`
     is the longest that it took. `market`: messages and moves in markets, and in how many
-    rounds they came to rest; `rounds_most` is the longest that it took.
+    rounds they came to rest; `rounds_most` is the longest that it took. `revisions`: how many
+    were made, and in how many schedules.
     """
 
     first_seed: int
@@ -57,6 +63,7 @@ class RunFigures:
     ticks_most: int = 0
     market: Counter[str] = field(default_factory=Counter)
     rounds_most: int = 0
+    revisions: Counter[str] = field(default_factory=Counter)
     violations: list[tuple[int, str]] = field(default_factory=list)
     shortfalls: list[str] = field(default_factory=list)
 
@@ -71,19 +78,29 @@ class RunFigures:
         return self.shape in (REPLICAS, MIXED)
 
     @property
+    def has_revisions(self) -> bool:
+        """Whether there are schedules with revisions among them."""
+        return self.shape in (REVISIONS, MIXED)
+
+    @property
     def kinds(self) -> tuple[str, ...]:
         """The kinds of faults that may happen."""
         if self.shape != MIXED:
-            return self.shape.kinds
-        return tuple(dict.fromkeys((*self.shape.kinds, *REPLICA_KINDS, *MARKETS.kinds)))
+            return (*self.shape.kinds, *(REVISION_KINDS if self.has_revisions else ()))
+        kinds = (*self.shape.kinds, *REPLICA_KINDS, *REVISION_KINDS, *MARKETS.kinds)
+        return tuple(dict.fromkeys(kinds))
 
     @property
     def all_gaps(self) -> tuple[str, ...]:
         """Where somebody is to crash."""
         if self.shape.market:
             return MARKET_GAPS
-        gaps = REPLICA_GAPS if self.has_replicas else GAPS
-        return (*gaps, *MARKET_GAPS) if self.shape.markets else gaps
+        found = (
+            *(REPLICA_GAPS if self.has_replicas else GAPS),
+            *(REVISION_GAPS if self.has_revisions else ()),
+            *(MARKET_GAPS if self.shape.markets else ()),
+        )
+        return tuple(dict.fromkeys(found))
 
     def add(self, schedule: ScheduleFigures) -> None:
         """Count one schedule."""
@@ -102,9 +119,11 @@ class RunFigures:
         self.ticks_most = max(self.ticks_most, schedule.settled.ticks)
         self.market.update(schedule.market)
         self.rounds_most = max(self.rounds_most, schedule.market[TO_REST])
+        self.revisions.update(schedule.revisions)
+        self.revisions["schedules"] += schedule.revisions["sources"] > 0
         if schedule.violation is not None:
             self.violations.append((schedule.seed, schedule.violation))
-        elif self.shape in (WHOLE, REPLICAS, MIXED, MARKETS):
+        elif self.shape in (WHOLE, REPLICAS, REVISIONS, MIXED, MARKETS):
             self._look_at_size(schedule)
 
     def _look_at_size(self, schedule: ScheduleFigures) -> None:
@@ -185,7 +204,19 @@ class RunFigures:
             f"at most (L1 allows {self.mean_ticks('allowed'):.0f}); all: {kinds}; networks: "
             f"{forms}; reads: "
             f"{self.reads.total()} ({between or 'none after a trim or kill'}); homes read before "
-            f"and after both a trim and a kill: {self.interleavings}{self._markets()}"
+            f"and after both a trim and a kill: {self.interleavings}{self._revisions()}"
+            f"{self._markets()}"
+        )
+
+    def _revisions(self) -> str:
+        """Revisions, and what was compared while they were computed."""
+        made = self.revisions
+        if not made["schedules"]:
+            return ""
+        return (
+            f"; revisions in {made['schedules']} schedules: {made['sources']} of sources, "
+            f"{made['computed']} of computed streams, {made['followed']} followed; buckets "
+            f"compared meanwhile: {made['compared']}, mixtures: {made['mixed']}"
         )
 
     def _markets(self) -> str:
@@ -224,6 +255,7 @@ class RunFigures:
             "forms": dict(sorted(self.forms.items())),
             "market": dict(sorted(self.market.items())),
             "rounds_most": self.rounds_most,
+            "revisions": dict(sorted(self.revisions.items())),
             "faults": {kind: self.faults[kind] for kind in self.kinds},
             "gaps": gaps,
             "interleavings": self.interleavings,

@@ -21,6 +21,12 @@ from medusa_core.plans import Plan
 from medusa_core.segments import IMPORT, Producer
 from pipelines.catalog.records import Assignment, Deployment, StreamRecord
 from pipelines.simulation.faults.drawn_replicas import NO_REPLICAS, Replicas, draw_replicas
+from pipelines.simulation.faults.drawn_revisions import (
+    NO_REVISIONS,
+    Revisions,
+    draw_late_sources,
+    draw_revisions,
+)
 from pipelines.simulation.faults.schedule_shapes import WHOLE, Shape
 from pipelines.simulation.faults.simulated_networks import (
     DRAWN_BY_CHANCE,
@@ -109,6 +115,7 @@ class Scenario:
     starts_ms: Mapping[Participant, int]
     bound: Bound
     replicas: Replicas = NO_REPLICAS
+    revisions: Revisions = NO_REVISIONS
 
     @property
     def whole(self) -> Range:
@@ -206,7 +213,7 @@ def draw_scenario(seed: int, shape: Shape = WHOLE) -> Scenario:
         within_s=Random(f"join {seed}").choice(WITHIN_S),
         max_age_s=Random(f"lookup {seed}").choice(MAX_AGES_S),
     )
-    network = network_of(rules, sources)
+    network = network_of(rules, sources, draw_late_sources(seed, shape, sources))
     wide_us = WIDTH_US * chance.choice((1, 1, 2))
     fragments = {fragment.id: fragment for fragment in fragments_of(network)}
     streams = [*sources, *(s for fragment in fragments.values() for s in fragment.outputs)]
@@ -223,13 +230,13 @@ def draw_scenario(seed: int, shape: Shape = WHOLE) -> Scenario:
     written = {p: written_by(sources, fragments, placed, p) for p in participants}
     readers = {p: chance.choice(written[p]) for p in participants if chance.random() < shape.reads}
     computing = {placed[name] for name in fragments}
+    backlog = tuple(p for p in participants if p in computing and chance.random() < shape.backlog)
+    feeds = {stream: draw_feed(chance, shape, origin_us, buckets) for stream in sources}
     return Scenario(
         seed=seed,
         shape=shape,
         participants=participants,
-        backlog=tuple(
-            p for p in participants if p in computing and chance.random() < shape.backlog
-        ),
+        backlog=backlog,
         network=network,
         plan=plan,
         plan_id=plan.id,
@@ -240,7 +247,7 @@ def draw_scenario(seed: int, shape: Shape = WHOLE) -> Scenario:
         owners=placed,
         origin_us=origin_us,
         buckets=buckets,
-        feeds={stream: draw_feed(chance, shape, origin_us, buckets) for stream in sources},
+        feeds=feeds,
         limits=Limits(buckets_per_step_max=chance.randint(*shape.buckets_per_step)),
         news_segments_max=chance.randint(1, 6),
         segments_per_trim_max=chance.randint(1, 4),
@@ -252,6 +259,7 @@ def draw_scenario(seed: int, shape: Shape = WHOLE) -> Scenario:
         },
         bound=draw_bound(chance),
         replicas=draw_replicas(seed, shape, participants, fragments, placed),
+        revisions=draw_revisions(seed, shape, participants, feeds, streams),
     )
 
 

@@ -27,7 +27,8 @@ class ScheduleFigures:
     """What a schedule was and what happened in it; `violation` is None if all laws held.
 
     `form`: of its network. `interleavings`: in how many homes a reader read before and after both a
-    trim and a kill. `market`: messages and moves in one.
+    trim and a kill. `market`: messages and moves in one. `revisions`: of sources, of computed
+    streams, of copies (`followed`), and how many buckets were compared meanwhile, or were mixtures.
     """
 
     seed: int
@@ -47,6 +48,7 @@ class ScheduleFigures:
     virtual_ms: int
     violation: str | None
     market: Counter[str] = field(default_factory=Counter)
+    revisions: Counter[str] = field(default_factory=Counter)
 
 
 def run_schedule(
@@ -63,7 +65,7 @@ def run_schedule(
             settled = settle(world, faults.healed_ms)
             let_compare(world)
             world.choices.check_noted(world.gone_for_good)
-            rows = check_outcome(scenario, world.homes, excused_in(world))
+            rows = check_outcome(scenario, world.homes, excused_in(world), world.revisions)
         except (Violation, AssertionError, MedusaError) as broken:
             # A broken invariant or a refusal of the product is a finding like a broken law.
             kind = "" if isinstance(broken, Violation) else f"{type(broken).__name__}: "
@@ -86,6 +88,7 @@ def run_schedule(
         settled=settled,
         virtual_ms=world.now_ms,
         violation=violation,
+        revisions=world.laws.revisions.counts,
     )
 
 

@@ -1,4 +1,5 @@
-"""Sizes and contents of schedules: whole ones, with replicas, short ones of trims, and markets."""
+"""Sizes and contents of schedules: whole ones, with replicas, with revisions, short ones of trims,
+and markets."""
 
 from __future__ import annotations
 
@@ -10,6 +11,9 @@ KINDS = (
 )  # fmt: skip
 REPLICA_KINDS = ("gone", "lapse")
 """What happens where a stream has several producers."""
+
+REVISION_KINDS = ("add", "remove", "replace", "late")
+"""What operators do to final records of sources, and records that arrive late."""
 
 MARKET_KINDS = (
     "crash", "freeze", "pause", "cut", "one way", "slow link", "skew", "second", "duplicate",
@@ -31,9 +35,11 @@ class Shape:
     `reads`, `backlog`: with which probability a participant begins late, has a reader, has a
     process for corrections. `replicas`: with which probability a fragment has more owners than one;
     `verifies`: an output of such a fragment is to be verified; `diverges`: one of them computes a
-    wrong row. `market`: the schedule is one of a market, drawn as `market_scenario` says, and of
-    the rest `kinds` alone counts. Of a run, each `mixes`-th seed is one of REPLICAS, and of the
-    others each `markets`-th one of MARKETS.
+    wrong row. `revisions`: how many revisions operators make; `admits`: with which probability a
+    source admits its late records; `follows`: a reader follows the revisions of a stream.
+    `market`: the schedule is one of a market, drawn as `market_scenario` says, and of
+    the rest `kinds` alone counts. Of a run, each `mixes`-th seed is one of REPLICAS, of the
+    others each `markets`-th one of MARKETS, and of the rest each `revises`-th one of REVISIONS.
     """
 
     buckets: Bounds
@@ -57,9 +63,13 @@ class Shape:
     replicas: float = 0.0
     verifies: float = 0.0
     diverges: float = 0.0
+    revisions: Bounds = (0, 0)
+    admits: float = 0.0
+    follows: float = 0.0
     mixes: int = 0
     market: bool = False
     markets: int = 0
+    revises: int = 0
 
 
 WHOLE = Shape(
@@ -111,8 +121,13 @@ REPLICAS = replace(WHOLE, kinds=(*KINDS, *REPLICA_KINDS), replicas=0.6, verifies
 MARKETS = replace(WHOLE, kinds=MARKET_KINDS, market=True)
 """Participants that trade load under contracts."""
 
-MIXED = replace(WHOLE, mixes=4, markets=5)
-"""Whole ones, of which some have replicas, and some markets."""
+REVISIONS = replace(
+    WHOLE, revisions=(3, 6), admits=0.6, follows=0.6, retention_buckets=(4, 40), beyond_ms=3_000
+)
+"""Operators revise sources, late records are admitted, and readers follow or stop."""
+
+MIXED = replace(WHOLE, mixes=4, markets=5, revises=3)
+"""Whole ones, of which some have replicas, some are markets, and some have revisions."""
 
 
 def shape_of(seed: int, shape: Shape) -> Shape:
@@ -121,4 +136,6 @@ def shape_of(seed: int, shape: Shape) -> Shape:
         return REPLICAS
     if shape.markets and seed % shape.markets == 0:
         return MARKETS
-    return replace(shape, mixes=0, markets=0)
+    if shape.revises and seed % shape.revises == 0:
+        return REVISIONS
+    return replace(shape, mixes=0, markets=0, revises=0)

@@ -28,7 +28,7 @@ for what is the newest.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -55,6 +55,7 @@ WIDTH_S = WIDTH_US // 1_000_000
 COLUMNS = {"at": "bigint", "key": "bigint", "value": "bigint"}
 GAP_S = 4
 """After how long without a record a session ends."""
+NO_LATE: Mapping[str, int] = {}
 COUNTED = {"n": "count(*)", "total": "sum(value)"}
 
 
@@ -121,8 +122,13 @@ class Rules:
     max_age_s: int = 1
 
 
-def network_of(rules: Rules, sources: Sequence[StreamName]) -> Network:
-    """The network with the numbers filled in."""
+def network_of(
+    rules: Rules, sources: Sequence[StreamName], late_every_s: Mapping[str, int] = NO_LATE
+) -> Network:
+    """The network with the numbers filled in.
+
+    `late_every_s`: the sources that admit late records, with their period in seconds.
+    """
     match rules.form:
         case Form.BRANCHES:
             boxes, outputs = _branches(rules)
@@ -149,7 +155,14 @@ def network_of(rules: Rules, sources: Sequence[StreamName]) -> Network:
     gathering = Union(name="gathered", inputs=tuple(sources), fragment="gather")
     return Network(
         name="simulated",
-        sources=tuple(Source(name=s, columns=COLUMNS, time="at") for s in sources),
+        sources=tuple(
+            Source(
+                name=s, columns=COLUMNS, time="at", late="revise", late_every=f"{late_every_s[s]}s"
+            )
+            if s in late_every_s
+            else Source(name=s, columns=COLUMNS, time="at")
+            for s in sources
+        ),
         boxes=(gathering, *boxes),
         outputs=tuple(Output(name=name, input=port) for name, port in outputs.items()),
         bucket=f"{WIDTH_S}s",

@@ -6,6 +6,7 @@ parts that they call: the catalog's client, the exchange, the engine, sources an
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 from medusa_core.commits import Lane
@@ -23,7 +24,9 @@ from pipelines.homes.lease_renewer import LeaseRenewer
 from pipelines.language.check import CheckedNetwork
 from pipelines.participant.assigned_plans import AssignedPlan, leases_needed, newest_assignments
 from pipelines.participant.driver import Applied, Driver
+from pipelines.participant.late_admission import LateAdmission
 from pipelines.participant.loop import AssignmentsChanged, Inputs, ParticipantLoop
+from pipelines.participant.revising import reach_of_import
 from pipelines.simulation.faults.clients import CatalogClient
 from pipelines.simulation.faults.engine import SimulatedEngine
 from pipelines.simulation.faults.events import Violation
@@ -32,6 +35,7 @@ from pipelines.simulation.faults.scenario import landing_of
 from pipelines.simulation.faults.simulated_exchange import MemoryCopies, SimulatedExchange
 from pipelines.simulation.faults.simulated_listener import listener_of
 from pipelines.simulation.faults.simulated_processes import Ended, Process
+from pipelines.simulation.faults.simulated_revisions import LateContents
 from pipelines.sources.live.live_source import LiveSource, Polled
 
 if TYPE_CHECKING:
@@ -62,6 +66,7 @@ def run(world: World, process: Process) -> NoReturn:
                 importer=importer_of(world, process, catalog, leases),
                 chooser=chooser_of(world, process, catalog, leases, recorder),
                 sources=sources_of(world, process, catalog, leases) if is_live else {},
+                late=late_of(world, process, catalog, recorder) if is_live else None,
             ),
             leases=leases,
             observer=recorder,
@@ -148,7 +153,7 @@ def importer_of(
     """The product's importer; who corrects does not import."""
     if process.lane is not Lane.LIVE:
         return NoImports()
-    return Importer(
+    importer = Importer(
         catalog,
         MemoryCopies(world.homes[process.participant]),
         SimulatedExchange(world, process),
@@ -157,6 +162,8 @@ def importer_of(
         segments_max=world.scenario.news_segments_max,
         now_s=lambda: world.now_ms / 1_000,
     )
+    importer.set_reach(partial(reach_of_import, catalog))
+    return importer
 
 
 def chooser_of(
@@ -186,6 +193,20 @@ def sources_of(
         for stream in world.scenario.feeds
         if world.scenario.owners[landing_of(stream)] == process.participant
     }
+
+
+def late_of(
+    world: World, process: Process, catalog: CatalogClient, recorder: EventRecorder
+) -> LateAdmission | None:
+    """The product's admission of the late records of the sources that a participant lands."""
+    every_us = {
+        stream: every_s * 1_000_000
+        for stream, every_s in world.scenario.revisions.every_s.items()
+        if world.scenario.owners[landing_of(stream)] == process.participant
+    }
+    if not every_us:
+        return None
+    return LateAdmission(catalog, LateContents(world, process, catalog), every_us, recorder)
 
 
 class LaneLeases(LeaseRenewer):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from medusa_core.commits import Lane
 from medusa_core.names import Participant
-from pipelines.base.failpoints import CHOICE_POINTS, POINTS
+from pipelines.base.failpoints import CHOICE_POINTS, LATE_POINTS, POINTS, REVISION_POINTS
 
 if TYPE_CHECKING:
     from pipelines.homes.lease_renewer import LeaseRenewer
@@ -29,6 +29,9 @@ GAPS = (READ, OPEN, *(point for point in POINTS if not point.startswith(NOT_DRIV
 
 REPLICA_GAPS = (*GAPS, *CHOICE_POINTS)
 """The same where participants choose among several producers."""
+
+REVISION_GAPS = (*GAPS, *REVISION_POINTS, *LATE_POINTS)
+"""The same where sources are revised."""
 
 
 class Rest(NamedTuple):
@@ -49,7 +52,10 @@ class Ended(Exception):
 
 @dataclass(eq=False, slots=True)
 class Process:
-    """One process of a participant."""
+    """One process of a participant.
+
+    `runs_again` is of a command that an operator runs: what the operator does after it was killed.
+    """
 
     participant: Participant
     name: str
@@ -58,6 +64,7 @@ class Process:
     frozen_until_ms: int = 0
     threads: list[Thread] = field(default_factory=list)
     renewer: LeaseRenewer | None = None
+    runs_again: Callable[[], None] | None = None
 
 
 @dataclass(eq=False, slots=True)

@@ -7,6 +7,7 @@ leaves its hold, from which the next one continues.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from medusa_core.commits import Hold
 from medusa_core.errors import Unavailable
 from medusa_core.grid import BEGINNING_US, Range
 from medusa_core.names import StreamName
-from medusa_core.segments import Producer
+from medusa_core.segments import Producer, Segment
 from pipelines.catalog.records import LineStatus
 from pipelines.simulation.faults.clients import short
 from pipelines.simulation.faults.scenario import Row
@@ -52,11 +53,11 @@ def read_on(world: World, process: Process, stream: StreamName, producer: Produc
                 world.rest(world.scenario.shape.look_ms, is_timer=True)
                 continue
             part = Range(at_us, min(through_us, at_us + buckets * width_us))
-            rows = rows_of_part(world, home, stream, producer, part)
+            segments, rows = rows_of_part(world, home, stream, producer, part)
             if held_from_us(home, stream) > at_us:
                 at_us = None  # another process has gone on with the cursor meanwhile
                 continue
-            world.laws.check_read(home, stream, part, rows)
+            world.laws.check_read(home, stream, part, segments, rows)
             world.count_read(home)
             at_us = part.to_us
             short(world, partial(hold, home, stream, at_us))
@@ -93,11 +94,11 @@ def status_of(home: SimulatedHome, stream: StreamName, producer: Producer) -> Li
 
 def rows_of_part(
     world: World, home: SimulatedHome, stream: StreamName, producer: Producer, part: Range
-) -> list[Row]:
+) -> tuple[Sequence[Segment], list[Row]]:
     """List the segments of a range, and read their files a little later."""
     segments = short(world, lambda: home.reach().segments(stream, part, producer=producer))
     world.rest(world.chance.randint(*READ_MS))
-    return [
+    return segments, [
         row
         for segment in segments
         for file in segment.files

@@ -10,14 +10,15 @@ for no hold expires here; `HOLD`: an acknowledgement renews its hold.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
 from medusa_core.commits import Cause, Commit, CommitResult, Lease
 from medusa_core.digest import Digest
-from medusa_core.grid import FOREVER_US, Range
+from medusa_core.grid import FOREVER_US, Range, floor_us
 from medusa_core.names import Participant, StreamName
+from medusa_core.recalls import RecallResult
 from medusa_core.segments import Segment, SegmentFile, Stability
 from pipelines.catalog.memory import tables
 from pipelines.catalog.memory.tables import (
@@ -34,6 +35,8 @@ from pipelines.simulation.faults.evaluate import digests
 from pipelines.simulation.faults.events import Violation
 from pipelines.simulation.faults.expected import expected_buckets
 from pipelines.simulation.faults.live_rows import check_final, check_no_overlap
+from pipelines.simulation.faults.revised_contents import RevisedContents
+from pipelines.simulation.faults.revision_laws import RevisionLaws
 from pipelines.simulation.faults.scenario import Row, Scenario, bucket_of
 from pipelines.simulation.faults.simulated_homes import LineKey, SimulatedHome
 from pipelines.simulation.faults.simulated_networks import WIDTH_US
@@ -53,7 +56,13 @@ class _Seen:
     brought: object = None
     batches: int = 0
     landed: dict[tuple[StreamName, int], int] = field(default_factory=dict)
-    computations: dict[tuple[LineKey, int], int] = field(default_factory=dict)
+    computations: dict[tuple[LineKey, int, object], int] = field(default_factory=dict)
+
+
+def _new_commits(home: SimulatedHome, seen: _Seen) -> Iterator[tuple[str, CommitRow]]:
+    """The commits of a home since it was last looked at, each with its key."""
+    made: Mapping[str, CommitRow] = home.store.committed.get(tables.COMMITS.name, {})  # type: ignore[assignment]
+    return islice(reversed(made.items()), len(made) - seen.commits)  # type: ignore[call-overload]
 
 
 class Laws:
@@ -74,6 +83,9 @@ class Laws:
         self._watched = [(home, home.store, _Seen()) for home in homes.values()]
         self._widths_us = scenario.widths_us
         self._expected = expected_buckets(scenario)
+        self.contents = RevisedContents(scenario, self._expected)
+        self.revisions = RevisionLaws(scenario, homes, self.contents)
+        self._has_revisions = scenario.revisions.occur
         self._by_lineage: dict[object, Mapping[int, Digest]] = {}
         self._records: dict[tuple[StreamName, int], int] = {}
         for stream, batches in scenario.feeds.items():
@@ -94,6 +106,8 @@ class Laws:
         """Look at the tables that changed; one that did not is the same object as before."""
         seen.committed = home.store.committed
         lines = home.lines()
+        if self._has_revisions:
+            self.revisions.note(home, seen.lines, (row for _, row in _new_commits(home, seen)))
         if lines is not seen.lines:
             for key, line in lines.items():
                 old = seen.lines.get(key, _NO_LINE)
@@ -107,7 +121,7 @@ class Laws:
 
     def _check_line(self, home: SimulatedHome, key: LineKey, old: LineRow, new: LineRow) -> None:
         where = f"{key[0]} by {key[1]} in the home of {home.participant}"
-        for name in ("boundary_us", "promised_us", "version", "trimmed_us"):
+        for name in ("boundary_us", "promised_us", "version", "trimmed_us", "generation"):
             was, is_ = getattr(old, name), getattr(new, name)
             if was is not None and (is_ is None or is_ < was):
                 raise Violation("S1", f"{name} of {where} went from {was} back to {is_}")
@@ -117,7 +131,10 @@ class Laws:
                 break
             same += 1
         check_no_overlap(where, new.live[max(same - 1, 0) :])
-        check_final(where, old.live[same:], new.live[same:], new.trimmed_us)
+        revised = self._revised(home, key, old, new)
+        check_final(where, old.live[same:], new.live[same:], new.trimmed_us, revised)
+        if self._has_revisions:
+            self.revisions.check_line(home, key, old, new)
         if new.trimmed_us != old.trimmed_us:
             self._check_trim(home, key[0], where, new)
         known = {id(row) for row in old.live[same:]}
@@ -126,6 +143,20 @@ class Laws:
                 self._check_files(home, where, row.segment)
                 if key[1].participant != home.participant:
                     self._check_age_here(where, key, row.segment)
+
+    def _revised(
+        self, home: SimulatedHome, key: LineKey, old: LineRow, new: LineRow
+    ) -> list[Range]:
+        """What of a line was revised by the last event."""
+        if old.generation == new.generation:
+            return []
+        made: Mapping[object, RecallResult] = home.store.committed.get(tables.RECALLS.name, {})
+        return [
+            part
+            for recall in made.values()
+            if (recall.stream, recall.producer) == key and recall.generation > old.generation
+            for part in recall.ranges
+        ]
 
     def _check_age_here(self, where: str, key: LineKey, segment: Segment) -> None:
         """S11: what came from a partner is no younger here than when it was made there."""
@@ -173,8 +204,7 @@ class Laws:
                 return
             raise Violation("LOST", f"{segment.range} of {where} is a gap, and no hold has run out")
         if segment.stability is Stability.STABLE:
-            expected = self._expected_within(segment.stream, segment.range)
-            found = self._to_be_right(segment, rows)
+            found, expected = self._as_expected(segment, segment.range, rows)
             if found != expected:
                 lost, extra = expected - found, found - expected
                 raise Violation(
@@ -187,11 +217,9 @@ class Laws:
         made = home.store.committed.get(tables.COMMITS.name, {})
         if made is seen.made:
             return
-        seen.made = made
-        new: Iterable[CommitRow] = islice(reversed(made.values()), len(made) - seen.commits)  # type: ignore[call-overload]
-        seen.commits = len(made)
-        for row in new:
-            made_under = row.commit.key
+        new = list(_new_commits(home, seen))
+        seen.made, seen.commits = made, len(made)
+        for made_under, row in new:
             for stream, version in row.versions.items():
                 key = (stream, row.commit.lease.key.producer)
                 was, line = seen.lines.get(key, _NO_LINE), home.lines()[key]
@@ -201,7 +229,7 @@ class Laws:
                 here = [r for r in (*line.live, *line.superseded) if r.commit_key == made_under]
                 if not here:
                     raise Violation("VERSION", f"what version {version} of {where} wrote is gone")
-            self._count(home, seen, row.commit)
+            self._count(seen, row)
             if row.commit.cause is Cause.IMPORT:
                 if self._choices:
                     self._choices.check_choice(home, row)
@@ -210,14 +238,17 @@ class Laws:
                 is_disturbed = self._is_disturbed(home.participant)
                 check_bound(home, row, home.lines(), self._bound, is_disturbed)
 
-    def _count(self, home: SimulatedHome, seen: _Seen, commit: Commit) -> None:
-        """S12: at most two computations of a bucket, a tentative and a final one."""
-        for segment in commit.segments:
+    def _count(self, seen: _Seen, row: CommitRow) -> None:
+        """S12: at most two computations of a bucket, a tentative and a final one, and as many of
+        each content of the sources' revised buckets that it is computed from."""
+        producer = row.commit.lease.key.producer
+        for segment in row.commit.segments:
             width_us = self._widths_us[segment.stream]
-            line: LineKey = (segment.stream, commit.lease.key.producer)
+            written = (segment.stream, producer, row.versions[segment.stream])
             for at_us in range(segment.range.from_us, segment.range.to_us, width_us):
-                times = seen.computations.get((line, at_us), 0) + 1
-                seen.computations[line, at_us] = times
+                read = self.contents.identity(written, Range(at_us, at_us + width_us))
+                of = ((segment.stream, producer), at_us, read)
+                times = seen.computations[of] = seen.computations.get(of, 0) + 1
                 if times > COMPUTATIONS_MAX:
                     raise Violation(
                         "S12", f"bucket {at_us} of {segment.stream} was computed {times} times"
@@ -316,15 +347,48 @@ class Laws:
                         raise Violation("S10", f"a file of {stream} {part} was removed")
 
     def check_read(
-        self, home: SimulatedHome, stream: StreamName, part: Range, rows: Iterable[Row]
-    ) -> None:
+        self, home: SimulatedHome, stream: StreamName, part: Range, segments: Iterable[Segment],
+        rows: Iterable[Row],
+    ) -> None:  # fmt: skip
         """S7, L2: what a reader holds and reads is there, and is what the oracle says."""
-        right_us = self._spoilt_us.get(stream, FOREVER_US)
-        if Counter(r for r in rows if r[0] < right_us) != self._expected_within(stream, part):
+        if self.contents.are_revised:
+            held = [row for row in rows if part.holds(row[0])]
+            pairs = [
+                self._as_expected(one, over, [row for row in held if over.holds(row[0])])
+                for one in segments
+                if (over := one.range.intersection(part)) is not None
+            ]
+            is_right = all(found == expected for found, expected in pairs)
+        else:
+            right_us = self._spoilt_us.get(stream, FOREVER_US)
+            found = Counter(r for r in rows if r[0] < right_us)
+            is_right = found == self._expected_within(stream, part)
+        if not is_right:
             raise Violation(
                 "S7",
                 f"a reader in the home of {home.participant} got other rows of {stream} {part}",
             )
+
+    def _as_expected(
+        self, segment: Segment, part: Range, rows: Iterable[Row]
+    ) -> tuple[Counter[Row], Counter[Row]]:
+        """The rows of a part of a segment that are compared, and what they are to be."""
+        if not self.contents.are_revised:
+            return self._to_be_right(segment, rows), self._expected_within(segment.stream, part)
+        found, expected = Counter(rows), Counter[Row]()
+        width_us = self._widths_us[segment.stream]
+        written = (segment.stream, segment.producer, segment.version)
+        for at_us in range(floor_us(part.from_us, width_us), part.to_us, width_us):
+            bucket = Range(at_us, at_us + width_us)
+            its = self.contents.expected(written, bucket)
+            if its is None:
+                # Of a mixture only the end of the schedule demands something.
+                self.revisions.counts["mixed"] += 1
+                found = Counter({row: n for row, n in found.items() if not bucket.holds(row[0])})
+            else:
+                self.revisions.counts["compared"] += 1
+                expected.update({row: n for row, n in its.items() if part.holds(row[0])})
+        return found, expected
 
     def _to_be_right(self, segment: Segment, rows: Iterable[Row]) -> Counter[Row]:
         """The rows that must be the oracle's, where one engine makes a wrong one: those before."""

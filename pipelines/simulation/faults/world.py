@@ -16,11 +16,17 @@ from random import Random
 
 from medusa_core.commits import Commit, Lane
 from medusa_core.decide import Decision, explain
-from medusa_core.errors import Conflict, Unavailable
-from medusa_core.names import Participant
+from medusa_core.errors import Conflict, Refused, Unavailable
+from medusa_core.names import Participant, StreamName
+from medusa_core.recalls import RecallResult
+from medusa_core.revisions import RevisionRequest
 from pipelines.catalog.memory.store import Waiting
 from pipelines.simulation.faults import simulated_participants as participants
-from pipelines.simulation.faults import simulated_reader, simulated_trimming
+from pipelines.simulation.faults import (
+    simulated_reader,
+    simulated_revisions,
+    simulated_trimming,
+)
 from pipelines.simulation.faults.bound_laws import DISTURBED_MS
 from pipelines.simulation.faults.choice_laws import ChoiceLaws
 from pipelines.simulation.faults.clients import end_flight
@@ -28,6 +34,7 @@ from pipelines.simulation.faults.diverging import diverging_in
 from pipelines.simulation.faults.evaluate import Evaluator
 from pipelines.simulation.faults.events import Event, Violation
 from pipelines.simulation.faults.fibers import Fiber
+from pipelines.simulation.faults.revision_laws import RevisionLaws
 from pipelines.simulation.faults.scenario import Scenario, deployment_for
 from pipelines.simulation.faults.simulated_homes import HomeClock, SimulatedHome, open_home
 from pipelines.simulation.faults.simulated_links import Links
@@ -72,6 +79,10 @@ class World:
         self.dark: set[Participant] = set()
         self.traps: list[Trap] = []
         self.orders: dict[tuple[str, Participant], Callable[[], None]] = {}
+        # The commands of operators that are not done, and what operators have agreed to.
+        self.commands = {command.number for command in scenario.revisions.commands}
+        self.agreed: dict[tuple[Participant, StreamName], int] = {}
+        self.is_operated_late = True
         # Everybody begins at the same time, and some late.
         self._disturbed_ms = {
             p: DISTURBED_MS + scenario.starts_ms[p] for p in scenario.participants
@@ -89,10 +100,19 @@ class World:
                 home.catalog.declare_bound(stream, scenario.bound, 0)
             for stream, verify in scenario.replicas.verify.items():
                 home.catalog.declare_verify(stream, verify)
+            for stream in self.imports[participant] if scenario.revisions.occur else ():
+                follows = (participant, stream) in scenario.revisions.follows
+                home.catalog.declare_following(stream, follows)
         simulated_trimming.hold_for_readers(self)
+        simulated_revisions.begin(self)
         for participant, in_ms in scenario.starts_ms.items():
             for lane in self.lanes_of(participant):
                 self.after(in_ms, partial(self._begin, participant, lane))
+
+    @property
+    def revisions(self) -> RevisionLaws | None:
+        """The laws over revisions, in a schedule that has some."""
+        return self.laws.revisions if self.scenario.revisions.occur else None
 
     # time
 
@@ -230,13 +250,26 @@ class World:
             name=f"{participant}.{mark}{self.next_number()}",
             lane=lane,
         )
+        self._start(process, lane.value, self._fibers(process))
+        return process
+
+    def start_command(
+        self, participant: Participant, what: str, function: Callable[[Process], None]
+    ) -> None:
+        """Run a command in a process of its own; an operator runs it again after a kill."""
+        process = Process(
+            participant=participant, name=f"{participant}.c{self.next_number()}", lane=Lane.LIVE
+        )
+        process.runs_again = lambda: self.start_command(participant, what, function)
+        self._start(process, what, [partial(function, process)])
+
+    def _start(self, process: Process, what: str, functions: Iterable[Callable[[], None]]) -> None:
         self.processes.append(process)
-        self.emit(process.name, "start", lane.value)
-        for function in self._fibers(process):
+        self.emit(process.name, "start", what)
+        for function in functions:
             thread = Thread(process, Fiber(function))
             process.threads.append(thread)
             self._wake(thread, 1)
-        return process
 
     def _begin(self, participant: Participant, lane: Lane) -> None:
         """Start a process, unless its participant is gone."""
@@ -299,10 +332,14 @@ class World:
         self.after(back_in_ms, lambda: self._restart(process))
 
     def _restart(self, ended: Process) -> None:
-        self._begin_again(ended.participant, ended.lane)
+        if ended.runs_again is not None:
+            ended.runs_again()
+        else:
+            self._begin_again(ended.participant, ended.lane)
 
     def _begin_again(self, participant: Participant, lane: Lane) -> None:
-        if not any(p.lane is lane for p in self.alive(participant)):
+        alive = [p for p in self.alive(participant) if p.runs_again is None]
+        if not any(p.lane is lane for p in alive):
             self._begin(participant, lane)
 
     def _wake(self, thread: Thread, in_ms: int) -> None:
@@ -328,6 +365,9 @@ class World:
             self._running = None
         if rest is None:
             thread.has_ended = True
+            if process.runs_again is not None:
+                process.is_alive = False
+                self.processes.remove(process)
             return
         thread.rest = rest
         self._wake(thread, self._lasts_ms(thread, rest))
@@ -377,6 +417,25 @@ class World:
             if not answer.again:
                 raise Violation("S12", f"a commit of {commit.lease.key} was made a second time")
             self.emit(home.participant, "again", str(commit.lease.key), "the same answer")
+
+        self.later(deliver)
+
+    def revise_again(
+        self, home: SimulatedHome, request: RevisionRequest, made: RecallResult
+    ) -> None:
+        """A revision is delivered a second time, later; it must find the first one."""
+
+        def deliver() -> None:
+            try:
+                answer = home.reach().revise(request)
+            except (Waiting, Unavailable):
+                self.after(50, deliver)
+                return
+            except (Conflict, Refused) as error:
+                raise Violation("S13", f"a revision sent again was not found: {error}") from error
+            if answer != made:
+                raise Violation("S13", f"a revision of {request.stream} was made a second time")
+            self.emit(home.participant, "again", request.stream, "the same revision")
 
         self.later(deliver)
 

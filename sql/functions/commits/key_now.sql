@@ -8,13 +8,17 @@ BEGIN
     IF NOT EXISTS (SELECT FROM medusa.recall) THEN
         RETURN sent;
     END IF;
+    -- After a revision the same is not computed again: a commit of before it is found when it is sent
+    -- again.
     now_key := sent || coalesce((
-        SELECT string_agg('@' || p.generation, '' ORDER BY p.stream)
-        FROM medusa.stream_producer AS p
-        WHERE p.generation > 1 AND p.stream IN (SELECT jsonb_object_keys(key_now.streams))
-            AND (p.participant, p.replica) = (key_now.participant, key_now.replica)), '');
-    -- A revision begins a generation itself: it is found again without one. A correction of tentative
-    -- rows that is sent again finds its own rows final, and its key there.
+        SELECT string_agg('@' || g.generation, '' ORDER BY g.stream)
+        FROM (
+            SELECT p.stream, max(r.generation) AS generation
+            FROM medusa.stream_producer AS p JOIN medusa.recall AS r ON r.line_id = p.line_id
+            WHERE r.ranges IS NULL AND p.stream IN (SELECT jsonb_object_keys(key_now.streams))
+                AND (p.participant, p.replica) = (key_now.participant, key_now.replica)
+            GROUP BY p.stream) AS g), '');
+    -- A correction of tentative rows that is sent again finds its own rows final, and its key there.
     IF key_now.cause = 'correction'
         AND NOT EXISTS (SELECT FROM medusa.commit AS c WHERE c.key = now_key)
         AND EXISTS (
@@ -30,5 +34,5 @@ BEGIN
     RETURN now_key;
 END $$;
 COMMENT ON FUNCTION medusa.key_now(text, jsonb, text, integer, medusa.cause) IS
-    'The key of a commit in the present generations of its lines: recalled results that are '
+    'The key of a commit in the generations of its lines that recalls began: recalled results that are '
     'computed again from the same inputs are another commit.';
