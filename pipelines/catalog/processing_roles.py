@@ -53,7 +53,17 @@ class HomeClock(Protocol):
         """The catalog's clock."""
 
 
-class Deployments(HomeClock, Protocol):
+class Plans(HomeClock, Protocol):
+    """The plans under which a home computes."""
+
+    def plans(self, *, superseded: bool = False) -> tuple[PlanRecord, ...]:
+        """The plans of the newest assignments, by network and fingerprint.
+
+        `superseded`: those of older ones too, under which earlier buckets may yet be computed.
+        """
+
+
+class Deployments(Plans, Protocol):
     """What is deployed in a home: plans, who computes which fragment, and how far each has come."""
 
     def deploy(self, deployment: Deployment) -> None:
@@ -64,12 +74,6 @@ class Deployments(HomeClock, Protocol):
 
     def assignments(self) -> tuple[Assignment, ...]:
         """Those in force: the newest per (fragment, partition, replica), in that order."""
-
-    def plans(self, *, superseded: bool = False) -> tuple[PlanRecord, ...]:
-        """The plans of the newest assignments, by network and fingerprint.
-
-        `superseded`: those of older ones too, under which earlier buckets may yet be computed.
-        """
 
     def read_knowledge(self, fragments: Mapping[str, Fragment], limits: Limits) -> Knowledge:
         """One snapshot of all that is needed to decide; `fragments` by id, as deployed here."""

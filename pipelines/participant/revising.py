@@ -31,7 +31,7 @@ from medusa_core.revisions import RevisedSegment, RevisionRequest, touched
 from medusa_core.segments import Segment, SegmentFile, Stability
 from pipelines.base.time_text import iso
 from pipelines.catalog.lines_read import lines_read
-from pipelines.catalog.processing_roles import Deployments, Recalls
+from pipelines.catalog.processing_roles import Plans, Recalls
 from pipelines.catalog.reading_roles import Lines
 from pipelines.catalog.records import LineStatus
 from pipelines.homes.home import Home
@@ -43,7 +43,7 @@ from pipelines.storage.segment_files import new_attempt, sync_folders, write_fil
 from pipelines.storage.segment_rows import read_segments
 
 
-class RevisedHome(Deployments, Lines, Protocol):
+class RevisedHome(Plans, Lines, Protocol):
     """Where it is looked up what is computed from a line."""
 
 

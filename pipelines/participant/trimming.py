@@ -20,7 +20,7 @@ from medusa_core.knowledge import Limits
 from medusa_core.names import PlanId, StreamName
 from medusa_core.trims import Planned, TrimResult, needed_from_us, shapes_owed
 from pipelines.base.failpoints import reached
-from pipelines.catalog.processing_roles import Deployments, Trims
+from pipelines.catalog.processing_roles import Deployments, Plans, Trims
 from pipelines.catalog.records import LineStatus
 from pipelines.homes.deployed_fragments import network_in
 from pipelines.language.check import check_network, fragments_for
@@ -89,7 +89,7 @@ def needs_here(catalog: Deployments) -> Needs:
             return found
 
 
-def shapes_here(catalog: Deployments) -> dict[str, tuple[Fragment, ...]]:
+def shapes_here(catalog: Plans) -> dict[str, tuple[Fragment, ...]]:
     """The fragments that are assigned, by id, each as every known plan of the log has it."""
     found: dict[str, tuple[Fragment, ...]] = {}
     for document in _documents(catalog).values():
@@ -98,7 +98,7 @@ def shapes_here(catalog: Deployments) -> dict[str, tuple[Fragment, ...]]:
     return found
 
 
-def _documents(catalog: Deployments) -> dict[PlanId, str]:
+def _documents(catalog: Plans) -> dict[PlanId, str]:
     return {plan.id: plan.document for plan in catalog.plans(superseded=True)}
 
 

@@ -172,9 +172,8 @@ class RevisionLaws:
         if its is None or its.version != recall.version or not _cover(its.ranges, recall.ranges):
             raise Violation("S13", f"{where} has a revision that its producer has not made")
         follows = (home.participant, recall.stream) in self._scenario.revisions.follows
-        agreements: Mapping[tuple[StreamName, Producer, int], AgreementRow] = (
-            home.store.committed.get(AGREEMENTS.name, {})
-        )  # type: ignore[assignment]
+        agreements: Mapping[tuple[StreamName, Producer, int], AgreementRow]
+        agreements = home.store.committed.get(AGREEMENTS.name, {})  # type: ignore[assignment]
         agreed = any(
             (stream, producer) == key[:2]
             and row.generation >= recall.generation

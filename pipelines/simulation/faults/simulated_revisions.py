@@ -67,9 +67,9 @@ class LateContents:
         parts, before = self.read(line, given)
         return self.write_rows(line, parts, [*before, *given])
 
-    def remove(self, path: str) -> object:
+    def remove(self, path: str) -> None:
         """See `late_admission.LateContents.remove`."""
-        return self._storage.remove(path)
+        self._storage.remove(path)
 
     def read(self, line: LineStatus, given: Iterable[Row]) -> tuple[Parts, list[Row]]:
         """The ranges of the buckets of some records, and the rows that these hold."""
