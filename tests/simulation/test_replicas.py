@@ -22,6 +22,7 @@ from pipelines.simulation.faults.schedule_shapes import (
     MIXED,
     REPLICA_KINDS,
     REPLICAS,
+    REVISIONS,
     TRIMS,
     WHOLE,
     shape_of,
@@ -146,7 +147,7 @@ def test_what_producers_differ_in_is_noted_in_every_home_that_has_both() -> None
 
 def test_of_a_run_every_fourth_schedule_has_replicas() -> None:
     assert [shape_of(seed, MIXED) for seed in (4, 5, 6, 7, 8)] == [
-        REPLICAS, MARKETS, WHOLE, WHOLE, REPLICAS
+        REPLICAS, MARKETS, REVISIONS, WHOLE, REPLICAS
     ]  # fmt: skip
     assert shape_of(4, TRIMS) == TRIMS
 
