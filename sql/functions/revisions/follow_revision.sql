@@ -51,7 +51,10 @@ BEGIN
     END IF;
     PERFORM medusa.revise_line(line.line_id, made.version, parts, made.because, line.participant,
         made.generation);
-    PERFORM medusa.supersede(t.segment_id, made.version, parts)
+    -- Each row is given the ranges over it alone: to read all of them for each is quadratic.
+    PERFORM medusa.supersede(t.segment_id, made.version, (
+        SELECT jsonb_agg(jsonb_build_object('from_us', lower(r), 'to_us', upper(r)))
+        FROM unnest(named * int8multirange(int8range(t.from_us, t.to_us))) AS r))
     FROM medusa.segment AS t
     WHERE t.line_id = line.line_id AND t.end_version IS NULL
         AND t.to_us > lower(named) AND t.from_us < upper(named)

@@ -115,7 +115,10 @@ BEGIN
     INSERT INTO medusa.quarantine_retry (quarantine_id, commit_id)
     SELECT n, made.commit_id FROM unnest(args.late) AS n;
     DELETE FROM medusa.late_record AS l WHERE l.quarantine_id = ANY (args.late);
-    PERFORM medusa.supersede(t.segment_id, line.last_version + 1, args.parts)
+    -- Each row is given the ranges over it alone: to read all of them for each is quadratic.
+    PERFORM medusa.supersede(t.segment_id, line.last_version + 1, (
+        SELECT jsonb_agg(jsonb_build_object('from_us', lower(r), 'to_us', upper(r)))
+        FROM unnest(named * int8multirange(int8range(t.from_us, t.to_us))) AS r))
     FROM medusa.segment AS t
     WHERE t.line_id = line.line_id AND t.end_version IS NULL
         AND t.to_us > lower(named) AND t.from_us < upper(named)
