@@ -17,6 +17,8 @@ This module alone reads and sets the environment of this process. All variables 
 * `MEDUSA_EXCHANGE_PORT`: the port on which a home is served; without it a free one.
 * `MEDUSA_SPARK_MASTER`: the cluster on which steps run; without it they run in the driver's JVM.
 * `MEDUSA_DRIVER_MEMORY`: the heap of a driver's JVM, default 2g.
+* `MEDUSA_ENGINE`: `spark` or `auto`. With `spark`, the default, Spark SQL computes all steps; with
+  `auto`, DuckDB in Spark's tasks computes those of fragments that have a kernel.
 * `MEDUSA_FAILPOINT`, `MEDUSA_FAILPOINT_FILE`: where a test stops the process (`failpoints.py`).
 
 Declarations of sinks and of sources may name variables that begin with `SINK_VARIABLES` and
@@ -31,6 +33,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 
@@ -41,6 +44,7 @@ PARTICIPANT = "{participant}"
 DRIVER = "postgresql+psycopg2"
 CATALOG_URL, DIRECTORY = "MEDUSA_CATALOG_URL", "MEDUSA_DIR"
 SPARK_MASTER, DRIVER_MEMORY = "MEDUSA_SPARK_MASTER", "MEDUSA_DRIVER_MEMORY"
+ENGINE = "MEDUSA_ENGINE"
 EXCHANGE_NAME, EXCHANGE_PORT = "MEDUSA_EXCHANGE_NAME", "MEDUSA_EXCHANGE_PORT"
 METRICS_PORT = "MEDUSA_METRICS_PORT"
 FAILPOINT, FAILPOINT_FILE = "MEDUSA_FAILPOINT", "MEDUSA_FAILPOINT_FILE"
@@ -135,12 +139,20 @@ class Settings:
         }
 
 
+class Engine(StrEnum):
+    """What computes the steps of a driver: kernels where there is one, or Spark SQL alone."""
+
+    AUTO = "auto"
+    SPARK = "spark"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSettings:
     """Where the steps of a driver run and how much memory its JVM may take."""
 
     master: str | None = None
     driver_memory: str = "2g"
+    engine: Engine = Engine.SPARK
 
     @classmethod
     def from_environment(
@@ -158,7 +170,14 @@ class SparkSettings:
                 f"{SPARK_MASTER} is not the master of a cluster: write spark://HOST:PORT, yarn or "
                 "k8s://HOST:PORT"
             )
-        return cls(master=master or None, driver_memory=environ.get(DRIVER_MEMORY) or "2g")
+        engine = environ.get(ENGINE, "").strip() or Engine.SPARK
+        if engine not in list(Engine):
+            raise Refused(f"{ENGINE} is {engine!r}: write {' or '.join(Engine)}")
+        return cls(
+            master=master or None,
+            driver_memory=environ.get(DRIVER_MEMORY) or "2g",
+            engine=Engine(engine),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from pipelines.base.failpoints import reached
 from pipelines.base.phase_times import Phases
+from pipelines.base.settings import Engine
 from pipelines.language.check import CheckedNetwork
 from pipelines.spark.carried_relations import ONE_PARTITION
 from pipelines.spark.compiled_fragment import TAG, CompiledFragment, Statement, input_view
@@ -43,6 +44,8 @@ from pipelines.spark.inputs import (
     read_table,
 )
 from pipelines.spark.job_verification import Contents, Records, Tagged, Verification
+from pipelines.spark.kernel import Kernel, KernelFailed
+from pipelines.spark.kernel_sql import NotInKernel
 from pipelines.spark.made_up_rows import APART_US, ROWS, made_up_rows
 from pipelines.spark.prepared import (
     SLOT_BYTES,
@@ -80,6 +83,9 @@ _WIDTH_US = 1_000_000
 
 OVER_RECORDS = "over records"
 
+KERNEL_FAILURES_MAX = 3
+"""After so many failures in a row a fragment's steps are computed by Spark SQL."""
+
 FILES_IN_PLACE_MAX = 64
 """Of how many files a prepared job reads parts where they are; more are read here, together."""
 
@@ -115,6 +121,9 @@ class FragmentJobs:
             )
             self.compiled = replace(self.compiled, fallible=fallible)
         self._prepared: PreparedFragment | None = None
+        self._kernel: Kernel | None = None
+        self._kernel_failures = 0
+        self.not_in_kernel: str | None = None
         self.is_preparable = True
         self._to_prepare = self._leaving(fragment, checked, folded)
         self._carrying = in_any_partitions(self._to_prepare)
@@ -198,16 +207,27 @@ class FragmentJobs:
     @property
     def is_prepared(self) -> bool:
         """Whether the job has been prepared."""
-        return self._prepared is not None
+        return self._prepared is not None or self._kernel is not None
 
     def prepare(self, columns: Mapping[StreamName, Sequence[Column]]) -> bool:
         """Prepare the job, unless that was done; False if it must be planned at each step."""
-        if self._prepared is None and self.is_preparable:
+        if self._kernel is None and self.not_in_kernel is None:
+            self._make_kernel(columns)
+        if not self.is_prepared and self.is_preparable:
             try:
                 self._prepared = PreparedFragment(self.session, self._to_prepare, columns)
             except NotPreparable:
                 self.is_preparable = False
-        return self.is_preparable
+        return self.is_prepared
+
+    def _make_kernel(self, columns: Mapping[StreamName, Sequence[Column]]) -> None:
+        if self.session.conf.get("spark.medusa.engine") == Engine.SPARK:
+            self.not_in_kernel = "the setting says so"
+            return
+        try:
+            self._kernel = Kernel(self.session, self._to_prepare, columns)
+        except NotInKernel as reason:
+            self.not_in_kernel = str(reason)
 
     def verification(self, form: str = OVER_RECORDS) -> Verification:
         """The verification of the job in the form in which it is given its records."""
@@ -266,16 +286,46 @@ class FragmentJobs:
         with phases.phase("read"):
             given = {i.stream: self._given(i) for i in inputs}
         with phases.phase("spark"):
-            table = self.prepared_over(given, saved)
+            table = self._by_kernel(given)
+            if table is None and self._prepared is None:
+                table = self.ordinary_table({i.stream: read_table(self._root, i) for i in inputs})
+            elif table is None:
+                table = self._in_spark(given, saved)
         reached("step.computed")
         return table
 
     def prepared_over(
-        self, given: Mapping[StreamName, GivenInput], saved: Saved | None = None
+        self, given: Mapping[StreamName, pa.Table], saved: Saved | None = None
     ) -> pa.Table:
         """The tagged relation of the prepared job over these records."""
+        table = self._by_kernel(given)
+        if table is not None:
+            return table
+        if self._prepared is None:
+            return self.ordinary_table(given)
+        return self._in_spark(given, saved)
+
+    def _in_spark(
+        self, given: Mapping[StreamName, GivenInput], saved: Saved | None = None
+    ) -> pa.Table:
         assert self._prepared is not None, "a job is prepared before a step is sent to it"
         return self._prepared.run(given, (saved or self.panes.nothing()).given)
+
+    def _by_kernel(self, given: Mapping[StreamName, GivenInput]) -> pa.Table | None:
+        """The tagged relation by the kernel; None without one, or if it fails on this step."""
+        if self._kernel is None:
+            return None
+        try:
+            table = self._kernel.run(given)
+        except KernelFailed as failure:
+            self._kernel_failures += 1
+            if self._kernel_failures >= KERNEL_FAILURES_MAX:
+                # The next step is prepared in Spark, and that job is verified by itself.
+                self._kernel, self.not_in_kernel = None, str(failure)
+                self._verifications.clear()
+            return None
+        self._kernel_failures = 0
+        return table
 
     def _given(self, records: InputRecords) -> GivenInput:
         """The one file that holds the records and no others; many records where they are."""

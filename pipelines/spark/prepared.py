@@ -130,7 +130,7 @@ class PreparedFragment:
         for statement in compiled.statements:
             assert statement.function is None
             self._kept.append(_CachedRelation(own, statement.view, own.sql(statement.sql)))
-        self._job = _Job(own.sql(compiled.sql))
+        self._job = RepeatedJob(own.sql(compiled.sql))
         scans = _Scans(own, [*(kept.plan for kept in self._kept), self._job.plan])
         for slot in self._slots.values():
             slot.scans = scans
@@ -172,7 +172,7 @@ class _Slot:
     def offer(self, session: SparkSession, view: str, fields: str) -> None:
         """Make what the slot holds, or is given in its place, a relation of that name."""
         self._path.parent.mkdir(parents=True)
-        with self._writing(), self._path.open("wb") as file:
+        with writing(self._path), self._path.open("wb") as file:
             file.truncate(SLOT_BYTES)
         reader = session.read.schema(f"{fields}, {_FIRST} bigint, {_PAST} bigint")
         frame = reader.option("basePath", str(self._folder)).parquet(str(self._path))
@@ -191,7 +191,7 @@ class _Slot:
             self.scans.take_back(self._path)
         self._path.unlink(missing_ok=True)
         if isinstance(given, pa.Table):
-            with self._writing():
+            with writing(self._path):
                 pq.write_table(given, self._path, compression="none")
             return
         try:
@@ -204,15 +204,17 @@ class _Slot:
             # Another file system, or one without hard links.
             self._path.symlink_to(given.resolve())
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise Unavailable(
-                f"file {self._path} could not be written ({error.strerror or error}): free space "
-                "or mend the folder, then run again; nothing was committed"
-            ) from error
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Unavailable in place of what writing a file of a step's records raises."""
+    try:
+        yield
+    except OSError as error:
+        raise Unavailable(
+            f"file {path} could not be written ({error.strerror or error}): free space or mend "
+            "the folder, then run again; nothing was committed"
+        ) from error
 
 
 class _Scans:
@@ -307,7 +309,7 @@ class _CachedRelation:
         self._rows.persist(self._level)
 
 
-class _Job:
+class RepeatedJob:
     """A job that can be run again, because its plan has one partition and keeps nothing."""
 
     def __init__(self, frame: DataFrame) -> None:

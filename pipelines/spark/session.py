@@ -114,6 +114,7 @@ def open_session(
     conf = SparkConf(loadDefaults=False).setMaster(master).setAppName("medusa")
     conf.setAll([*SEMANTIC_SETTINGS.items(), *_working_settings(cores, log4j, options).items()])
     conf.set("spark.driver.memory", settings.driver_memory)
+    conf.set("spark.medusa.engine", settings.engine)
     if is_here:
         # Spark would listen on an address of the network; on a cluster, executors need one.
         conf.set("spark.driver.host", LOOPBACK).set("spark.driver.bindAddress", LOOPBACK)

@@ -66,6 +66,7 @@ READ_BY_CALLERS: Mapping[str, str] = {
     "pipelines/catalog/memory/mailbox.py:read_inbox": OWN,
     "pipelines/catalog/postgres/choices.py:choice_document": OWN,
     "pipelines/catalog/postgres/home_database.py:_connect": "its callers do",
+    "pipelines/spark/kernel_task.py:tagged_rows": OWN,
     "pipelines/catalog/postgres/statements.py:_snapshot": "its callers do",
     "pipelines/operations/home_checks.py:_listens": "its caller does, in `_connected`",
     "pipelines/contracts/data_contract_text.py:_standard": OWN,
