@@ -6,9 +6,10 @@ of values of the declared types, so that it is plain data. The functions are pur
 on the records of the group and not on their order, nor on how the group is divided into parts.
 
 That is a law about the functions and not a property that can be read off them, so it is tried on
-the records of the stream: `trial` computes a group in its order and the reverse, in parts, and with
-the state of no record merged in. It is part of the check before the first commit of a fragment,
-and of every thousandth step after it (`pipelines.spark.function_checks`).
+the records of the stream: `trial` computes a group in ascending order of its records and the
+reverse, in parts, and with the state of no record merged in. It is part of the check before the
+first commit of a fragment, and of every thousandth step after it
+(`pipelines.spark.function_checks`).
 
 A record in which one of the arguments is NULL does not count, as in SQL; so no function gets None
 for an argument, but a state and a result may have it.
@@ -32,6 +33,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from inspect import signature
+from math import copysign, isnan
 from typing import Any, TypeAlias
 
 from medusa_core.columns import check_type, decimal_shape
@@ -133,8 +135,26 @@ def check_aggregates(owner: str, aggregates: object) -> None:
 
 
 def value_of(aggregate: UserAggregate, records: Iterable[Values]) -> Any:
-    """The value of a group: the records one after the other; Refused for one of another type."""
-    return _result(aggregate, _folded(aggregate, records))
+    """The value of a group: the records one after the other; Refused for one of another type.
+
+    They are added in ascending order, whatever the order in which a plan collects them. So a value
+    depends on the records alone also where a check has not yet met records that show otherwise.
+    """
+    return _result(aggregate, _folded(aggregate, _in_order(aggregate, records)))
+
+
+def _in_order(aggregate: UserAggregate, records: Iterable[Values]) -> list[Values]:
+    """Records in the ascending order of their values; NaN is the largest double."""
+    if "double" not in aggregate.takes:
+        return sorted(records)
+    return sorted(records, key=lambda values: tuple(map(_ordered, values)))
+
+
+def _ordered(value: Any) -> Any:
+    """What a value is ordered by: NaN compares with nothing, and -0.0 equals 0.0."""
+    if not isinstance(value, float):
+        return value
+    return (True, 0.0, 0.0) if isnan(value) else (False, value, copysign(1.0, value))
 
 
 def value_in_parts(aggregate: UserAggregate, records: Sequence[Values]) -> Any:
@@ -149,6 +169,7 @@ def value_in_parts(aggregate: UserAggregate, records: Sequence[Values]) -> Any:
 
 def trial(aggregate: UserAggregate, records: Sequence[Values]) -> Any:
     """The value of a group, computed in several orders and parts; Refused if they differ."""
+    records = _in_order(aggregate, records)
     backwards, middle = records[::-1], len(records) // 2
     whole = _folded(aggregate, records)
     one, other = (_folded(aggregate, part) for part in (records[:middle], records[middle:]))

@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -48,6 +49,24 @@ def test_the_value_of_a_group_is_that_of_its_records_in_any_order() -> None:
     assert value_in_parts(LARGEST_TWO, RECORDS) == 6
     assert value_of(LARGEST_TWO, []) == trial(LARGEST_TWO, []) == 0
     assert value_in_parts(LARGEST_TWO, []) == 0
+
+
+def test_records_are_added_in_ascending_order_whatever_the_order_in_which_they_arrive() -> None:
+    total = replace(
+        LARGEST_TWO, takes=("double",), state=("double",), gives="double",
+        init=lambda: (0.0,), add=lambda state, x: (state[0] + x,),
+        merge=lambda one, other: (one[0] + other[0],), result=lambda state: state[0],
+    )  # fmt: skip
+    records = [(0.1,), (0.2,), (0.3,), (0.3,)]
+    assert len({value_of(total, list(some)) for some in permutations(records)}) == 1
+    listed = replace(
+        total, state=("string",), gives="string", init=lambda: ("",),
+        add=lambda state, x: (f"{state[0]} {x}",), merge=lambda one, other: one,
+    )  # fmt: skip
+    nan = float("nan")
+    assert value_of(listed, [(nan,), (0.0,), (2.0,), (-0.0,), (-1.0,)]) == " -1.0 -0.0 0.0 2.0 nan"
+    with pytest.raises(Refused, match="in the reverse order"):
+        trial(total, records)
 
 
 @pytest.mark.parametrize(
