@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from medusa_core.columns import Column
-from pipelines.spark.prepared import _Job
+from pipelines.spark.prepared import RepeatedJob
 
 COLUMNS = {
     name: Column(name, type_)
@@ -93,7 +93,7 @@ def in_tasks(
     session: SparkSession, query: str, settings: Mapping[str, str]
 ) -> list[dict[str, object]]:
     """The rows of a prepared job whose tasks have these settings."""
-    job = _Job(session.sql(query))
+    job = RepeatedJob(session.sql(query))
     context = session.sparkContext
     try:
         for name, value in settings.items():

@@ -17,6 +17,7 @@ from pipelines.simulation.faults.schedule_shapes import (
     MARKETS,
     MIXED,
     REPLICAS,
+    REVISIONS,
     WHOLE,
     shape_of,
 )
@@ -58,13 +59,15 @@ def test_two_thousand_markets_break_no_law_and_crash_at_every_gap() -> None:
     assert {gap for kind, gap in figures.gaps if kind == "freeze"} >= set(MARKET_GAPS)
 
 
-def test_of_five_seeds_one_is_a_market_and_the_others_are_what_they_were() -> None:
+def test_of_five_seeds_one_is_a_market_and_of_three_others_one_revises() -> None:
     for seed in range(1, 41):
         shape = shape_of(seed, MIXED)
         if seed % 4 == 0:
             assert shape == REPLICAS
         elif seed % 5 == 0:
             assert shape == MARKETS
+        elif seed % 3 == 0:
+            assert shape == REVISIONS
         else:
             assert shape == WHOLE
 

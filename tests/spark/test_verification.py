@@ -242,13 +242,13 @@ def keeps_its_relations(patch: pytest.MonkeyPatch) -> None:
 
 def loses_failures(patch: pytest.MonkeyPatch) -> None:
     """Records that a box fails on do not come out."""
-    run = prepared._Job.run
+    run = prepared.RepeatedJob.run
 
     def without(job: Any) -> pa.Table:
         table = run(job)
         return table.filter(pc.greater_equal(table[TAG], 0))
 
-    patch.setattr(prepared._Job, "run", without)
+    patch.setattr(prepared.RepeatedJob, "run", without)
 
 
 @pytest.mark.parametrize(
@@ -336,13 +336,13 @@ def test_no_answer_waits_for_a_verification(
     monkeypatch.setattr(pane_cache, "RECORDS_MIN", 1)
     monkeypatch.setattr(pane_cache, "ROWS_PER_RECORD_MAX", 100.0)
     prepared_runs: list[int] = []
-    run = prepared._Job.run
+    run = prepared.RepeatedJob.run
 
     def noted(job: Any) -> pa.Table:
         prepared_runs.append(1)
         return run(job)
 
-    monkeypatch.setattr(prepared._Job, "run", noted)
+    monkeypatch.setattr(prepared.RepeatedJob, "run", noted)
     minutes = [Range(at * SECOND_US, (at + 10) * SECOND_US) for at in (0, 10, 20)]
     cold, warm = (Answering(spark, tmp_path, a_join()) for _ in range(2))
     warm.engine.warm_up(warm.fragment)
