@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from medusa_core.columns import Column
 from medusa_core.commits import OutputSegment
+from medusa_core.digest import Digest
 from medusa_core.errors import Conflict, Refused
 from medusa_core.fragments import Fragment
 from medusa_core.grid import FOREVER_US, Range
@@ -199,17 +200,26 @@ def write_revised(
     if table.num_rows:
         files = (write_file(home.storage, line.stream.name, new_attempt(), table),)
         sync_folders(home.storage, files)
+    return revised_segments(line.stream.name, rows.parts, digests, files)
+
+
+def revised_segments(
+    stream: StreamName,
+    parts: Iterable[tuple[Range, Segment]],
+    digests: Mapping[int, Digest],
+    files: tuple[SegmentFile, ...],
+) -> tuple[RevisedSegment, ...]:
+    """A segment of each part, of the files that have the rows of all of them."""
     found: list[RevisedSegment] = []
     held = sorted(digests)
-    for part, of in rows.parts:
+    for part, of in parts:
         inside = held[bisect_left(held, part.from_us) : bisect_left(held, part.to_us)]
-        buckets = {at: digests[at] for at in inside}
         segment = OutputSegment(
-            stream=line.stream.name,
+            stream=stream,
             range=part,
             stability=Stability.STABLE,
-            buckets=buckets,
-            files=files if buckets else (),
+            buckets={at: digests[at] for at in inside},
+            files=files if inside else (),
         )
         found.append(RevisedSegment(segment=segment, plan=of.plan))
     return tuple(found)

@@ -37,7 +37,7 @@ LATE_RECORDS = (1, 3)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnRevision:
-    """A command of an operator: when, of which source; at which gap it is killed, if at one."""
+    """A command of an operator: its time, its source, and the gap at which it is killed, if any."""
 
     number: int
     at_ms: int
@@ -53,7 +53,7 @@ class DrawnRevision:
 
 @dataclass(frozen=True, slots=True)
 class RevisionFile:
-    """The file of a command: what is to become of which records."""
+    """The file of a command: the records that it adds, removes or replaces."""
 
     action: RevisionAction
     rows: tuple[Row, ...]

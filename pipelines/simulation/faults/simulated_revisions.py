@@ -15,18 +15,24 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from medusa_core.commits import LateRow, OutputSegment, QuarantinedRecord
+from medusa_core.commits import LateRow, QuarantinedRecord
 from medusa_core.errors import Conflict, MedusaError, OutcomeUnknown, Refused, Unavailable
 from medusa_core.grid import Range, floor_us
 from medusa_core.late_records import LateRecord
 from medusa_core.line_revisions import RevisionAgreement
 from medusa_core.names import Participant, StreamName
 from medusa_core.revisions import RevisedSegment, RevisionRequest
-from medusa_core.segments import Producer, Segment, SegmentFile, Stability
+from medusa_core.segments import Producer, Segment, SegmentFile
 from pipelines.base.failpoints import reached
 from pipelines.catalog.memory.store import Waiting
 from pipelines.catalog.records import LineStatus
-from pipelines.participant.revising import RevisionAction, make_revision, reach_of, revised_parts
+from pipelines.participant.revising import (
+    RevisionAction,
+    make_revision,
+    reach_of,
+    revised_parts,
+    revised_segments,
+)
 from pipelines.simulation.faults.clients import CatalogClient
 from pipelines.simulation.faults.drawn_revisions import DrawnRevision, RevisionFile
 from pipelines.simulation.faults.engine import SimulatedEngine
@@ -93,18 +99,7 @@ class LateContents:
         """The segments of a revision, whose rows are written as one file."""
         files: tuple[SegmentFile, ...] = self._engine.write(line.stream.name, sorted(rows))
         buckets = digests(rows, line.stream.width_us)
-        found = []
-        for part, of in parts:
-            inside = {at_us: digest for at_us, digest in buckets.items() if part.holds(at_us)}
-            segment = OutputSegment(
-                stream=line.stream.name,
-                range=part,
-                stability=Stability.STABLE,
-                buckets=inside,
-                files=files if inside else (),
-            )
-            found.append(RevisedSegment(segment=segment, plan=of.plan))
-        return tuple(found)
+        return revised_segments(line.stream.name, parts, buckets, files)
 
 
 def late_records(rows: Iterable[tuple[int, Row]], stream: StreamName) -> list[QuarantinedRecord]:
