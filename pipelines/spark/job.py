@@ -45,7 +45,7 @@ from pipelines.spark.inputs import (
 )
 from pipelines.spark.job_verification import Contents, Records, Tagged, Verification
 from pipelines.spark.kernel import Kernel, KernelFailed
-from pipelines.spark.kernel_sql import NotInKernel
+from pipelines.spark.kernel_expressions import NotInKernel
 from pipelines.spark.made_up_rows import APART_US, ROWS, made_up_rows
 from pipelines.spark.prepared import (
     SLOT_BYTES,

@@ -8,13 +8,10 @@ computed by Spark SQL.
 
 from __future__ import annotations
 
-import shutil
-import weakref
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,7 +24,7 @@ from pipelines.spark.compiled_fragment import TAG, CompiledFragment, input_view
 from pipelines.spark.failures import spark_errors
 from pipelines.spark.kernel_sql import kernel_sql
 from pipelines.spark.kernel_task import PROPERTY, rows_of_task, task_of
-from pipelines.spark.prepared import GivenInput, RepeatedJob, writing
+from pipelines.spark.prepared import GivenInput, RepeatedJob, folder_of, writing
 from pipelines.storage.arrow_schema import STIME, arrow_type
 
 if TYPE_CHECKING:
@@ -48,11 +45,7 @@ class Kernel:
         inputs: Mapping[StreamName, Sequence[Column]],
     ) -> None:
         self._query = kernel_sql(compiled, inputs)
-        scratch = session.conf.get("spark.medusa.scratch")
-        assert scratch is not None
-        self._folder = Path(scratch) / f"kernel-{uuid4().hex}"
-        self._folder.mkdir(parents=True)
-        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        self._folder = folder_of(session, self)
         self._context = session.sparkContext
         schema = pa.schema([pa.field(n, arrow_type(type_)) for n, type_ in self._query.columns])
         names = {input_view(s): (*(c.name for c in of), STIME) for s, of in inputs.items()}

@@ -1,18 +1,14 @@
-"""A compiled fragment as DuckDB SQL, for kernels.
-
-Only what is listed here is translated, with the types that Spark gives it, and only where both
-engines give the same value for every argument (law K1). Anything else is NotInKernel, with the
-reason: then the fragment is computed by Spark SQL. Left out are, for instance, decimals, sums of
-doubles, doubles as keys of a group, functions whose Unicode tables differ, and arrays.
+"""A compiled fragment as one query of DuckDB, for kernels.
 
 The form that is translated is that of `pipelines.spark.compiler`, in which nothing raises: what may
-overflow has its `try_` form, and what failed has a tag of its own.
+overflow has its `try_` form, and what failed has a tag of its own. What has no translation
+(`kernel_expressions.py`) is NotInKernel, with the reason: then Spark SQL computes the fragment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import sqlglot
 from sqlglot import exp
@@ -20,39 +16,15 @@ from sqlglot import exp
 from medusa_core.columns import Column
 from medusa_core.names import StreamName
 from pipelines.spark.compiled_fragment import TAG, CompiledFragment, input_view
+from pipelines.spark.kernel_expressions import (
+    NULL,
+    Columns,
+    NotInKernel,
+    Scope,
+    duckdb_type,
+    quoted,
+)
 from pipelines.storage.arrow_schema import STIME
-
-TYPES = {
-    "boolean": "BOOLEAN",
-    "int": "INTEGER",
-    "bigint": "BIGINT",
-    "double": "DOUBLE",
-    "string": "VARCHAR",
-    "date": "DATE",
-    "timestamp": "TIMESTAMPTZ",
-}
-"""The types with which kernels compute, as DuckDB names them."""
-
-_SO_FAR = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
-_INTEGRAL = ("int", "bigint")
-_WIDER = {"int": "BIGINT", "bigint": "HUGEINT"}
-"""In which no sum, difference or product of two values of a type overflows."""
-
-_NULL = "void"
-
-Columns = Mapping[str, str]
-"""The types of a relation's columns, in order."""
-
-
-def duckdb_type(type_: str) -> str | None:
-    """The type as DuckDB names it; decimals and bytes are compared with their like, and no more."""
-    if type_ == "binary":
-        return "BLOB"
-    return type_.upper() if type_.startswith("decimal(") else TYPES.get(type_)
-
-
-class NotInKernel(Exception):
-    """The fragment has something that is not translated; the text says what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +37,6 @@ class KernelSql:
     sql: str
     inputs: tuple[str, ...]
     columns: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """An expression in DuckDB SQL and the type that it has in both engines."""
-
-    sql: str
-    type: str
-
-    def as_(self, type_: str) -> str:
-        """The value in a wider type; NULL has none of its own."""
-        return self.sql if self.type == type_ else f"CAST({self.sql} AS {duckdb_type(type_)})"
 
 
 def kernel_sql(
@@ -99,7 +59,7 @@ def kernel_sql(
             raise NotInKernel("it calls a Function")
         sql, columns_of = _Query(dict(relations)).query(_parsed(statement.sql))
         relations[statement.view.lower()] = columns_of
-        views.append(f"{_name(statement.view)} AS MATERIALIZED ({sql})")
+        views.append(f"{quoted(statement.view)} AS MATERIALIZED ({sql})")
     sql, tagged = _Query(dict(relations)).query(_parsed(compiled.sql))
     if views:
         sql = f"WITH {', '.join(views)} SELECT * FROM ({sql})"
@@ -108,10 +68,6 @@ def kernel_sql(
 
 def _parsed(sql: str) -> exp.Expr:
     return sqlglot.parse_one(sql, dialect="spark")
-
-
-def _name(name: str) -> str:
-    return '"' + name.lower().replace('"', '""') + '"'
 
 
 @dataclass
@@ -127,7 +83,7 @@ class _Query:
         if with_ is not None:
             for cte in with_.expressions:
                 sql, columns = self.query(cte.this)
-                clauses.append(f"{_name(cte.alias)} AS ({sql})")
+                clauses.append(f"{quoted(cte.alias)} AS ({sql})")
                 self.relations[cte.alias.lower()] = columns
         match node:
             case exp.Union():
@@ -159,7 +115,7 @@ class _Query:
                 raise NotInKernel(f"it has {part.upper()}")
         relation, columns = self.source(node.args["from_"].this)
         tags = _tags(node)
-        scope = _Scope(columns, {w.name.lower(): w for w in node.args.get("windows") or ()})
+        scope = Scope(columns, {w.name.lower(): w for w in node.args.get("windows") or ()})
         if tags is not None:
             return self.tagged(scope, relation, tags)
         given: dict[str, str] = {}
@@ -167,17 +123,17 @@ class _Query:
         for item in node.expressions:
             if isinstance(item, exp.Star):
                 given |= columns
-                selected += [_name(name) for name in columns]
+                selected += [quoted(name) for name in columns]
                 continue
             if isinstance(item, exp.Alias) and isinstance(item.this, exp.Explode):
                 value = scope.exploded(item.this)
             else:
                 value = scope.value(item.this if isinstance(item, exp.Alias) else item)
             name = item.alias_or_name.lower()
-            if value.type == _NULL:
+            if value.type == NULL:
                 raise NotInKernel("it has a NULL without a type")
             given[name] = value.type
-            selected.append(f"{value.sql} AS {_name(name)}")
+            selected.append(f"{value.sql} AS {quoted(name)}")
         sql = f"SELECT {', '.join(selected)} FROM {relation}"
         where = node.args.get("where")
         if where is not None:
@@ -190,13 +146,13 @@ class _Query:
             sql += f" HAVING {scope.condition(having.this)}"
         return sql, given
 
-    def tagged(self, scope: _Scope, relation: str, tags: Sequence[exp.Expr]) -> tuple[str, Columns]:
+    def tagged(self, scope: Scope, relation: str, tags: Sequence[exp.Expr]) -> tuple[str, Columns]:
         """A row for each tag that is not NULL."""
         values = ", ".join(scope.value(tag).as_("int") for tag in tags)
-        names = ", ".join(_name(name) for name in scope.columns)
-        sql = f"SELECT {names}, unnest([{values}]) AS {_name(TAG)} FROM {relation}"
+        names = ", ".join(quoted(name) for name in scope.columns)
+        sql = f"SELECT {names}, unnest([{values}]) AS {quoted(TAG)} FROM {relation}"
         given = {**scope.columns, TAG: "int"}
-        return f"SELECT * FROM ({sql}) WHERE {_name(TAG)} IS NOT NULL", given
+        return f"SELECT * FROM ({sql}) WHERE {quoted(TAG)} IS NOT NULL", given
 
     def source(self, node: exp.Expr) -> tuple[str, Columns]:
         """What a SELECT reads."""
@@ -204,18 +160,14 @@ class _Query:
             sql, columns = _Query(self.relations).query(node.this)
             return f"({sql})", columns
         if isinstance(node, exp.Table) and node.name.lower() in self.relations:
-            return _name(node.name), self.relations[node.name.lower()]
+            return quoted(node.name), self.relations[node.name.lower()]
         raise NotInKernel(f"it reads {node.sql(dialect='spark')[:80]}")
 
 
 def _parts(node: exp.Expr) -> Iterable[exp.Expr]:
     """The queries that a tree of UNION ALL has, in order."""
-    if isinstance(node, exp.Union) and not node.args.get("with_"):
+    if isinstance(node, exp.Union):
         yield from _parts(node.this)
-        yield from _parts(node.expression)
-    elif isinstance(node, exp.Union):
-        left = node.this
-        yield from _parts(left)
         yield from _parts(node.expression)
     else:
         yield node
@@ -229,508 +181,3 @@ def _tags(node: exp.Select) -> Sequence[exp.Expr] | None:
             if isinstance(compact, exp.ArrayCompact) and isinstance(compact.this, exp.Array):
                 return list(compact.this.expressions)
     return None
-
-
-@dataclass
-class _Scope:
-    """Translates expressions over the columns of one relation."""
-
-    columns: Columns
-    windows: Mapping[str, exp.Expr] = field(default_factory=dict)
-
-    def window(self, node: exp.Expr) -> str:
-        """The rows of a window function, in order, as in both engines if none is said."""
-        parts = []
-        if keys := node.args.get("partition_by"):
-            parts.append(f"PARTITION BY {', '.join(map(self.key, keys))}")
-        if order := node.args.get("order"):
-            parts.append(f"ORDER BY {', '.join(map(self.ordered, order.expressions))}")
-        if spec := node.args.get("spec"):
-            if spec.sql(dialect="spark") != _SO_FAR:
-                raise NotInKernel(f"it has a window of {spec.sql(dialect='spark')}")
-            parts.append(_SO_FAR)
-        return " ".join(parts)
-
-    def ordered(self, node: exp.Expr) -> str:
-        """A key by which rows are ordered."""
-        value, is_descending = self.value(node.this), bool(node.args.get("desc"))
-        first = node.args.get("nulls_first")
-        nulls = "FIRST" if (not is_descending if first is None else first) else "LAST"
-        return f"{value.sql} {'DESC' if is_descending else 'ASC'} NULLS {nulls}"
-
-    def condition(self, node: exp.Expr) -> str:
-        """A boolean."""
-        return self.of_type(node, "boolean")
-
-    def of_type(self, node: exp.Expr, *types: str) -> str:
-        """An expression of one of these types."""
-        value = self.value(node)
-        if value.type not in types:
-            raise NotInKernel(f"it has {_text(node)}, a {value.type}, where {types[0]} is wanted")
-        return value.sql
-
-    def key(self, node: exp.Expr) -> str:
-        """What rows are grouped by. Engines differ in which double of two equal ones is the key."""
-        value = self.value(node)
-        if value.type in ("double", _NULL):
-            raise NotInKernel(f"it groups by {_text(node)}, a {value.type}")
-        return value.sql
-
-    def value(self, node: exp.Expr) -> Value:
-        """Any expression."""
-        for kind in type(node).__mro__:
-            rule = _RULES.get(kind)
-            if rule is not None:
-                return rule(self, node)
-        raise NotInKernel(f"it has {_text(node)}")
-
-    def pair(self, node: exp.Expr) -> tuple[Value, Value, str]:
-        """Both sides of a comparison, and their common type."""
-        left, right = self.value(node.this), self.value(node.expression)
-        return left, right, _common(node, left.type, right.type)
-
-    def exploded(self, node: exp.Explode) -> Value:
-        """Numbers, each in a row of its own: listed, or from, to and by."""
-        inner = node.this
-        if isinstance(inner, exp.Array):
-            listed = ", ".join(self.of_type(item, "int") for item in inner.expressions)
-            return Value(f"unnest([{listed}])", "int")
-        if isinstance(inner, exp.GenerateSeries):
-            first, last, step = (
-                self.of_type(inner.args[part], "bigint") for part in ("start", "end", "step")
-            )
-            return Value(f"unnest(range({first}, {last} + 1, {step}))", "bigint")
-        raise NotInKernel(f"it has {_text(node)}")
-
-
-def _text(node: exp.Expr) -> str:
-    return node.sql(dialect="spark")[:80]
-
-
-def _common(node: exp.Expr, *types: str) -> str:
-    """The type in which values are compared, or that branches have."""
-    known = {t for t in types if t != _NULL}
-    if not known:
-        raise NotInKernel(f"it has {_text(node)} without a type")
-    if len(known) == 1:
-        return known.pop()
-    if known == {"int", "bigint"}:
-        return "bigint"
-    if known <= {"int", "bigint", "double"}:
-        return "double"
-    raise NotInKernel(f"it has {_text(node)} of {' and '.join(sorted(known))}")
-
-
-def _column(scope: _Scope, node: exp.Expr) -> Value:
-    name = node.name.lower()
-    if name not in scope.columns:
-        raise NotInKernel(f"it has {_text(node)}")
-    return Value(_name(name), scope.columns[name])
-
-
-def _literal(scope: _Scope, node: exp.Expr) -> Value:
-    text = str(node.this)
-    if node.args.get("is_string"):
-        if "\0" in text:
-            raise NotInKernel("it has a text with a NUL")
-        return Value("'" + text.replace("'", "''") + "'", "string")
-    if text.isdigit() and int(text) < 1 << 31:
-        return Value(f"CAST({text} AS INTEGER)", "int")
-    raise NotInKernel(f"it has the number {text}")
-
-
-def _negative(scope: _Scope, node: exp.Expr) -> Value:
-    inner = node.this
-    if isinstance(inner, exp.Literal) and str(inner.this).isdigit():
-        number = -int(str(inner.this))
-        if number >= -(1 << 31):
-            return Value(f"CAST({number} AS INTEGER)", "int")
-    if isinstance(inner, exp.Cast) and isinstance(inner.this, exp.Literal):
-        return _number(f"-{inner.this.this}", _type(inner.to), node)
-    value = scope.value(inner)
-    if value.type != "double":
-        raise NotInKernel(f"it has {_text(node)}")
-    return Value(f"(- {value.sql})", "double")
-
-
-def _number(text: str, type_: str, node: exp.Expr) -> Value:
-    """A literal with a suffix, which the parser gives as a cast."""
-    if type_ == "bigint" and text.lstrip("-").isdigit() and -(1 << 63) <= int(text) < 1 << 63:
-        return Value(f"CAST('{text}' AS BIGINT)", "bigint")
-    if type_ == "double":
-        return Value(f"CAST('{float(text)!r}' AS DOUBLE)", "double")
-    raise NotInKernel(f"it has {_text(node)}")
-
-
-def _type(node: exp.Expr) -> str:
-    name = node.sql(dialect="spark").lower().replace(" ", "")
-    return {"integer": "int", "long": "bigint"}.get(name, name)
-
-
-def _cast(scope: _Scope, node: exp.Expr) -> Value:
-    type_ = _type(node.args["to"])
-    named = duckdb_type(type_)
-    if named is None:
-        raise NotInKernel(f"it has a {type_}")
-    inner = node.this
-    if isinstance(inner, exp.Null):
-        return Value(f"CAST(NULL AS {named})", type_)
-    if isinstance(inner, exp.Literal) and not inner.args.get("is_string"):
-        return _number(str(inner.this), type_, node)
-    value = scope.value(inner)
-    if value.type == type_:
-        return value
-    if (value.type, type_) == ("bigint", "int"):
-        return Value(f"TRY_CAST({value.sql} AS INTEGER)", "int")
-    if (value.type, type_) in (("int", "bigint"), ("int", "double"), ("bigint", "double")):
-        return Value(f"CAST({value.sql} AS {named})", type_)
-    raise NotInKernel(f"it casts {value.type} to {type_}")
-
-
-def _arithmetic(sign: str, *, tried: bool) -> Callable[[_Scope, exp.Expr], Value]:
-    def rule(scope: _Scope, node: exp.Expr) -> Value:
-        left, right = scope.value(node.this), scope.value(node.expression)
-        type_ = _common(node, left.type, right.type)
-        if type_ not in ("int", "bigint", "double"):
-            raise NotInKernel(f"it has {_text(node)}")
-        if tried and type_ != "double":
-            wider = _WIDER[type_]
-            sides = (f"CAST({side.sql} AS {wider})" for side in (left, right))
-            return Value(f"TRY_CAST({f' {sign} '.join(sides)} AS {TYPES[type_]})", type_)
-        # Beyond all range a kernel fails, and Spark computes the step.
-        return Value(f"({left.as_(type_)} {sign} {right.as_(type_)})", type_)
-
-    return rule
-
-
-def _divided(scope: _Scope, node: exp.Expr) -> Value:
-    """A double; NULL for a divisor of 0."""
-    left, right = (scope.value(part) for part in (node.this, node.expression))
-    for side in (left, right):
-        if side.type not in ("int", "bigint", "double"):
-            raise NotInKernel(f"it has {_text(node)}")
-    divisor = right.as_("double")
-    return Value(f"({left.as_('double')} / nullif({divisor}, CAST(0 AS DOUBLE)))", "double")
-
-
-def _whole_division(scope: _Scope, node: exp.Expr) -> Value:
-    left, right = (scope.value(part) for part in (node.this, node.expression))
-    if left.type not in _INTEGRAL or right.type not in _INTEGRAL:
-        raise NotInKernel(f"it has {_text(node)}")
-    return Value(f"({left.as_('bigint')} // {right.as_('bigint')})", "bigint")
-
-
-def _remainder(scope: _Scope, node: exp.Expr) -> Value:
-    left, right = scope.value(node.this), scope.value(node.expression)
-    if left.type not in _INTEGRAL or right.type not in _INTEGRAL:
-        raise NotInKernel(f"it has {_text(node)}")
-    type_ = _common(node, left.type, right.type)
-    zero = f"CAST(0 AS {TYPES[type_]})"
-    return Value(f"({left.as_(type_)} % nullif({right.as_(type_)}, {zero}))", type_)
-
-
-def _pmod(scope: _Scope, arguments: Sequence[exp.Expr]) -> Value:
-    """The remainder of a division by a positive constant, never negative."""
-    left, right = (scope.of_type(argument, "bigint") for argument in arguments)
-    if not isinstance(arguments[1], exp.Cast) or not isinstance(arguments[1].this, exp.Literal):
-        raise NotInKernel("it has pmod by something other than a constant")
-    return Value(f"((({left} % {right}) + {right}) % {right})", "bigint")
-
-
-def _compared(sign: str) -> Callable[[_Scope, exp.Expr], Value]:
-    def rule(scope: _Scope, node: exp.Expr) -> Value:
-        left, right, type_ = scope.pair(node)
-        return Value(f"({left.as_(type_)} {sign} {right.as_(type_)})", "boolean")
-
-    return rule
-
-
-def _logic(word: str) -> Callable[[_Scope, exp.Expr], Value]:
-    def rule(scope: _Scope, node: exp.Expr) -> Value:
-        left, right = scope.condition(node.this), scope.condition(node.expression)
-        return Value(f"({left} {word} {right})", "boolean")
-
-    return rule
-
-
-def _is(scope: _Scope, node: exp.Expr) -> Value:
-    kind = node.expression
-    if isinstance(kind, exp.Null):
-        return Value(f"({scope.value(node.this).sql} IS NULL)", "boolean")
-    if isinstance(kind, exp.Boolean):
-        word = "TRUE" if kind.this else "FALSE"
-        return Value(f"({scope.condition(node.this)} IS {word})", "boolean")
-    raise NotInKernel(f"it has {_text(node)}")
-
-
-def _choice(scope: _Scope, node: exp.Expr) -> Value:
-    """CASE without a subject, and IF."""
-    is_case = isinstance(node, exp.Case)
-    if is_case and node.this is not None:
-        subject = node.this
-        tests = [exp.EQ(this=subject.copy(), expression=b.this.copy()) for b in node.args["ifs"]]
-    else:
-        tests = [b.this for b in (node.args["ifs"] if is_case else [node])]
-    branches = node.args["ifs"] if is_case else [node]
-    values = [scope.value(branch.args["true"]) for branch in branches]
-    other = node.args.get("default" if is_case else "false")
-    otherwise = Value("NULL", _NULL) if other is None else scope.value(other)
-    type_ = _common(node, otherwise.type, *(value.type for value in values))
-    whens = " ".join(
-        f"WHEN {scope.condition(test)} THEN {value.as_(type_)}"
-        for test, value in zip(tests, values, strict=True)
-    )
-    return Value(f"CASE {whens} ELSE {otherwise.as_(type_)} END", type_)
-
-
-def _listed(scope: _Scope, node: exp.Expr) -> Value:
-    subject, values = scope.value(node.this), [scope.value(v) for v in node.expressions]
-    if not values or node.args.get("query"):
-        raise NotInKernel(f"it has {_text(node)}")
-    type_ = _common(node, subject.type, *(value.type for value in values))
-    listed = ", ".join(value.as_(type_) for value in values)
-    return Value(f"({subject.as_(type_)} IN ({listed}))", "boolean")
-
-
-def _shift(sign: str) -> Callable[[_Scope, exp.Expr], Value]:
-    """A bigint shifted by a constant; to the left as a product, which is the same or fails."""
-
-    def rule(scope: _Scope, node: exp.Expr) -> Value:
-        value, by = scope.of_type(node.this, "bigint"), node.expression
-        if not isinstance(by, exp.Literal) or not 0 <= int(str(by.this)) < 63:
-            raise NotInKernel(f"it has {_text(node)}")
-        if sign == "<<":
-            return Value(f"({value} * CAST({1 << int(str(by.this))} AS BIGINT))", "bigint")
-        return Value(f"({value} >> CAST({by.this} AS INTEGER))", "bigint")
-
-    return rule
-
-
-def _bits(sign: str) -> Callable[[_Scope, exp.Expr], Value]:
-    def rule(scope: _Scope, node: exp.Expr) -> Value:
-        left, right = scope.value(node.this), scope.value(node.expression)
-        type_ = _common(node, left.type, right.type)
-        if type_ not in _INTEGRAL:
-            raise NotInKernel(f"it has {_text(node)}")
-        if sign == "^":
-            return Value(f"xor({left.as_(type_)}, {right.as_(type_)})", type_)
-        return Value(f"({left.as_(type_)} {sign} {right.as_(type_)})", type_)
-
-    return rule
-
-
-def _coalesce(scope: _Scope, node: exp.Expr) -> Value:
-    values = [scope.value(v) for v in (node.this, *node.expressions)]
-    type_ = _common(node, *(value.type for value in values))
-    return Value(f"coalesce({', '.join(value.as_(type_) for value in values)})", type_)
-
-
-def _concat(scope: _Scope, node: exp.Expr) -> Value:
-    """Of texts alone; NULL if one is."""
-    texts = [scope.of_type(text, "string") for text in node.expressions]
-    return Value(f"({' || '.join(texts)})", "boolean" if not texts else "string")
-
-
-def _substring_index(scope: _Scope, node: exp.Expr) -> Value:
-    """What lies before a delimiter of one character, the nth from the left."""
-    text, delimiter, count = node.this, node.args["delimiter"], node.args["count"]
-    is_listed = isinstance(delimiter, exp.Literal) and len(str(delimiter.this)) == 1
-    if not is_listed or not isinstance(count, exp.Literal) or int(str(count.this)) < 1:
-        raise NotInKernel(f"it has {_text(node)}")
-    sign = _literal(scope, delimiter).sql
-    parts = f"string_split({scope.of_type(text, 'string')}, {sign})"
-    return Value(f"array_to_string(list_slice({parts}, 1, {count.this}), {sign})", "string")
-
-
-def _text_test(name: str) -> Callable[[_Scope, exp.Expr], Value]:
-    def rule(scope: _Scope, node: exp.Expr) -> Value:
-        texts = [scope.of_type(part, "string") for part in (node.this, node.expression)]
-        return Value(f"{name}({', '.join(texts)})", "boolean")
-
-    return rule
-
-
-def _unix(per_second: int) -> Callable[[_Scope, exp.Expr], Value]:
-    """A count since 1970, rounded down."""
-    by = 1_000_000 // per_second
-
-    def rule(scope: _Scope, node: exp.Expr) -> Value:
-        us = f"epoch_us({scope.of_type(node.this, 'timestamp')})"
-        if by == 1:
-            return Value(us, "bigint")
-        return Value(f"(({us} - ((({us} % {by}) + {by}) % {by})) // {by})", "bigint")
-
-    return rule
-
-
-_BIT_NAMES: Mapping[type[exp.Expr], str] = {
-    exp.BitwiseAndAgg: "bit_and",
-    exp.BitwiseOrAgg: "bit_or",
-    exp.BitwiseXorAgg: "bit_xor",
-}
-
-
-def _aggregate(scope: _Scope, node: exp.Expr, behind: str = "") -> Value:
-    """An aggregate function, or row_number or lag; `behind` it may be FILTER and OVER."""
-    inner = node.this
-    match node:
-        case exp.Count() if isinstance(inner, exp.Star):
-            return Value(f"count(*){behind}", "bigint")
-        case exp.Count() if isinstance(inner, exp.Distinct) and len(inner.expressions) == 1:
-            return Value(f"count(DISTINCT {scope.key(inner.expressions[0])}){behind}", "bigint")
-        case exp.Count() if not node.expressions and not isinstance(inner, exp.Distinct):
-            return Value(f"count({scope.value(inner).sql}){behind}", "bigint")
-        case exp.CountIf() if not behind.startswith(" FILTER"):
-            return Value(f"count(*) FILTER (WHERE {scope.condition(inner)}){behind}", "bigint")
-        case exp.Sum():
-            # Of whole numbers. That of doubles depends on their order.
-            summed = f"sum({scope.of_type(inner, *_INTEGRAL)}){behind}"
-            return Value(f"CAST({summed} AS BIGINT)", "bigint")
-        case exp.Min() | exp.Max() | exp.First():
-            value = scope.value(inner)
-            if value.type == _NULL:
-                raise NotInKernel(f"it has {_text(node)}")
-            return Value(f"{node.key}({value.sql}){behind}", value.type)
-        case exp.LogicalAnd() | exp.LogicalOr():
-            name = "bool_and" if isinstance(node, exp.LogicalAnd) else "bool_or"
-            return Value(f"{name}({scope.condition(inner)}){behind}", "boolean")
-        case exp.BitwiseAndAgg() | exp.BitwiseOrAgg() | exp.BitwiseXorAgg():
-            value = scope.value(inner)
-            if value.type not in _INTEGRAL:
-                raise NotInKernel(f"it has {_text(node)}")
-            return Value(f"{_BIT_NAMES[type(node)]}({value.sql}){behind}", value.type)
-        case exp.RowNumber() if behind:
-            return Value(f"CAST(row_number(){behind} AS INTEGER)", "int")
-        case exp.Lag() if behind and len([a for a in node.args.values() if a]) == 1:
-            value = scope.value(inner)
-            return Value(f"lag({value.sql}){behind}", value.type)
-    raise NotInKernel(f"it has {_text(node)}")
-
-
-def _filter(scope: _Scope, node: exp.Expr) -> Value:
-    return _aggregate(scope, node.this, f" FILTER (WHERE {scope.condition(node.expression.this)})")
-
-
-def _over(scope: _Scope, node: exp.Expr) -> Value:
-    """A window function. The compiler writes none that depends on the order of equal rows."""
-    call, behind = node.this, ""
-    if isinstance(call, exp.Filter):
-        behind = f" FILTER (WHERE {scope.condition(call.expression.this)})"
-        call = call.this
-    alias = node.args.get("alias")
-    window = scope.windows.get(alias.name.lower()) if alias is not None else node
-    if window is None:
-        raise NotInKernel(f"it has {_text(node)}")
-    return _aggregate(scope, call, f"{behind} OVER ({scope.window(window)})")
-
-
-def _field(scope: _Scope, node: exp.Expr) -> Value:
-    """`min(named_struct(…, 'v', x)).v`: x of the least row, by the other fields in turn."""
-    call, only = node.this.unnest(), ""
-    if node.expression.name != "v":
-        raise NotInKernel(f"it has {_text(node)}")
-    if isinstance(call, exp.Filter):
-        only = f" FILTER (WHERE {scope.condition(call.expression.this)})"
-        call = call.this
-    if not isinstance(call, exp.Min | exp.Max) or not isinstance(call.this, exp.Struct):
-        raise NotInKernel(f"it has {_text(node)}")
-    *fields, last = (part.expression for part in call.this.expressions)
-    order = "ASC NULLS FIRST" if isinstance(call, exp.Min) else "DESC NULLS LAST"
-    keys = ", ".join(f"{scope.value(each).sql} {order}" for each in (*fields, last))
-    value = scope.value(last)
-    return Value(f"first({value.sql} ORDER BY {keys}){only}", value.type)
-
-
-def _anonymous(scope: _Scope, node: exp.Expr) -> Value:
-    name, arguments = str(node.this).lower(), node.expressions
-    match name:
-        case "pmod":
-            return _pmod(scope, arguments)
-        case "timestamp_micros":
-            return Value(f"make_timestamptz({scope.of_type(arguments[0], 'bigint')})", "timestamp")
-        case "shiftright" | "shiftleft":
-            sign = ">>" if name == "shiftright" else "<<"
-            shift = exp.BitwiseRightShift(this=arguments[0], expression=arguments[1])
-            return _shift(sign)(scope, shift)
-        case "try_add" | "try_subtract" | "try_multiply":
-            sign = {"try_add": "+", "try_subtract": "-", "try_multiply": "*"}[name]
-            pair = exp.Add(this=arguments[0], expression=arguments[1])
-            return _arithmetic(sign, tried=True)(scope, pair)
-        case "try_divide":
-            return _divided(scope, exp.Div(this=arguments[0], expression=arguments[1]))
-        case "try_mod":
-            return _remainder(scope, exp.Mod(this=arguments[0], expression=arguments[1]))
-        case "count_if":
-            return _aggregate(scope, exp.CountIf(this=arguments[0]))
-    raise NotInKernel(f"it has {name}")
-
-
-def _json(scope: _Scope, node: exp.Expr) -> Value:
-    """A failed record: not made here. If there is one, Spark computes the step again."""
-    return Value("CAST(NULL AS VARCHAR)", "string")
-
-
-_RULES: Mapping[type[exp.Expr], Callable[[_Scope, exp.Expr], Value]] = {
-    exp.Column: _column,
-    exp.Literal: _literal,
-    exp.Boolean: lambda scope, node: Value("TRUE" if node.this else "FALSE", "boolean"),
-    exp.Null: lambda scope, node: Value("NULL", _NULL),
-    exp.Paren: lambda scope, node: scope.value(node.this),
-    exp.Neg: _negative,
-    exp.Cast: _cast,
-    exp.Add: _arithmetic("+", tried=False),
-    exp.Sub: _arithmetic("-", tried=False),
-    exp.Mul: _arithmetic("*", tried=False),
-    exp.SafeAdd: _arithmetic("+", tried=True),
-    exp.SafeSubtract: _arithmetic("-", tried=True),
-    exp.SafeMultiply: _arithmetic("*", tried=True),
-    exp.Div: _divided,
-    exp.SafeDivide: _divided,
-    exp.IntDiv: _whole_division,
-    exp.Mod: _remainder,
-    exp.EQ: _compared("="),
-    exp.NEQ: _compared("<>"),
-    exp.LT: _compared("<"),
-    exp.LTE: _compared("<="),
-    exp.GT: _compared(">"),
-    exp.GTE: _compared(">="),
-    exp.NullSafeEQ: _compared("IS NOT DISTINCT FROM"),
-    exp.And: _logic("AND"),
-    exp.Or: _logic("OR"),
-    exp.Not: lambda scope, node: Value(f"(NOT {scope.condition(node.this)})", "boolean"),
-    exp.Is: _is,
-    exp.Case: _choice,
-    exp.If: _choice,
-    exp.In: _listed,
-    exp.BitwiseAnd: _bits("&"),
-    exp.BitwiseOr: _bits("|"),
-    exp.BitwiseXor: _bits("^"),
-    exp.BitwiseLeftShift: _shift("<<"),
-    exp.BitwiseRightShift: _shift(">>"),
-    exp.Coalesce: _coalesce,
-    exp.Concat: _concat,
-    exp.SubstringIndex: _substring_index,
-    exp.Contains: _text_test("contains"),
-    exp.StartsWith: _text_test("starts_with"),
-    exp.EndsWith: _text_test("ends_with"),
-    exp.UnixSeconds: _unix(1),
-    exp.UnixMillis: _unix(1_000),
-    exp.UnixMicros: _unix(1_000_000),
-    exp.Count: _aggregate,
-    exp.CountIf: _aggregate,
-    exp.Sum: _aggregate,
-    exp.Min: _aggregate,
-    exp.Max: _aggregate,
-    exp.LogicalAnd: _aggregate,
-    exp.LogicalOr: _aggregate,
-    exp.First: _aggregate,
-    exp.BitwiseAndAgg: _aggregate,
-    exp.BitwiseOrAgg: _aggregate,
-    exp.BitwiseXorAgg: _aggregate,
-    exp.Filter: _filter,
-    exp.Window: _over,
-    exp.Dot: _field,
-    exp.JSONFormat: _json,
-    exp.Anonymous: _anonymous,
-}
-"""What kernels can compute: a rule for each kind of node."""

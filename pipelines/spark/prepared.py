@@ -87,6 +87,16 @@ class NotPreparable(Exception):
     """The plan stores part of what it has read, so it must be planned again for each step."""
 
 
+def folder_of(session: SparkSession, job: object) -> Path:
+    """A new folder for what a job is given; it goes with the job, or with this process."""
+    scratch = session.conf.get("spark.medusa.scratch")
+    assert scratch is not None
+    folder = Path(scratch) / f"{type(job).__name__.lower()}-{uuid4().hex}"
+    folder.mkdir(parents=True)
+    weakref.finalize(job, shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 class PreparedFragment:
     """A fragment's job over one slot per input, made when the first step needs it.
 
@@ -99,12 +109,7 @@ class PreparedFragment:
         compiled: CompiledFragment,
         inputs: Mapping[StreamName, Sequence[Column]],
     ) -> None:
-        scratch = session.conf.get("spark.medusa.scratch")
-        assert scratch is not None
-        folder = Path(scratch) / f"prepared-{uuid4().hex}"
-        folder.mkdir(parents=True)
-        # With the fragment, at the latest with this process, its links and copies go too.
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        folder = folder_of(session, self)
         # A session of its own: its views and settings touch no other step.
         own = session.newSession()
         for setting, value in _SETTINGS.items():

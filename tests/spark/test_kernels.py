@@ -31,7 +31,8 @@ from pipelines.spark.compiled_fragment import TAG, CompiledFragment, input_view
 from pipelines.spark.compiler import compile_fragment
 from pipelines.spark.job import FragmentJobs, ordinary_table
 from pipelines.spark.kernel import Kernel
-from pipelines.spark.kernel_sql import NotInKernel, kernel_sql
+from pipelines.spark.kernel_expressions import NotInKernel
+from pipelines.spark.kernel_sql import kernel_sql
 from pipelines.spark.kernel_task import tagged_rows, task_of
 from pipelines.storage.arrow_schema import STIME, arrow_type, record_schema
 from tests.spark.drawn.records import pieces
