@@ -138,6 +138,7 @@ def _run_room(
             )
         )
         environment = {**os.environ, "PYTHONPATH": str(copy)}
+        environment.pop("MEDUSA_TEST_TURN", None)  # a mutant is run against the tests of all turns
         with (Path(folder) / "log").open("w+") as log:
             worker = subprocess.Popen(
                 [sys.executable, "-m", "tests.mutation.worker", str(job)],
