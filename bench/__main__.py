@@ -3,7 +3,7 @@
     python -m bench [--quick] [--only steps|growth] [--json FILE]
     python -m bench soak|recovery|backlog|long-replay|sliding|streams|quality|panes|dpc|metering
                     |market|headroom|exchange|boxes|nexmark
-                    |links|revisions|state [--help]
+                    |links|revisions|state|language [--help]
 
 Exit code 0 also where a promise is missed: a busy machine is not a fault. 1 where results differ.
 """
@@ -118,6 +118,7 @@ MEASUREMENTS = (
     "links",
     "revisions",
     "state",
+    "language",
 )
 """What is measured apart from the comparisons, each by a module of its own."""
 

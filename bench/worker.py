@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from bench.contender import Contender
-from bench.workload import Workload
+from bench.workload import QUERIES, Workload
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 def open_contender(name: str, session: SparkSession, folder: Path, workload: Workload) -> Contender:
     """The contender of that name, in the fastest form found for the workload."""
+    if workload.query not in QUERIES:
+        from bench.language.contenders import open_case
+
+        return open_case(name, session, folder, workload)
     match name:
         case "bare":
             from bench.bare import Bare, fastest_form
