@@ -7,19 +7,20 @@ is read, which landed files, windows that reach back and splits of segments brin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from medusa_core.columns import Column
-from medusa_core.grid import Range
+from medusa_core.grid import Range, merged_ranges
 from medusa_core.names import StreamName
-from medusa_core.segments import Read, Segment, SegmentFile
+from medusa_core.segments import Producer, Read, Segment, SegmentFile
 from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema
 from pipelines.storage.row_groups import groups_of
 from pipelines.storage.segment_files import check_file, read_rows, rows_of
@@ -90,18 +91,44 @@ def input_records(
     reads: Iterable[Read],
 ) -> InputRecords:
     """The parts of live segments that lineage names of one input, each once."""
-    ranges: dict[tuple[object, int], Range] = {}
+    hulls = {key: (functools.reduce(Range.hull, parts),) for key, parts in _read_of(stream, reads)}
+    return _input_of(stream, columns, segments, hulls)
+
+
+def input_records_of_all(
+    stream: StreamName,
+    columns: tuple[Column, ...],
+    segments: Iterable[Segment],
+    reads: Iterable[Read],
+) -> InputRecords:
+    """`input_records` of the reads of several steps, without what lies between their ranges."""
+    unions = {key: merged_ranges(parts) for key, parts in _read_of(stream, reads)}
+    return _input_of(stream, columns, segments, unions)
+
+
+_Line: TypeAlias = tuple[Producer, int]
+"""A producer and a version of its line."""
+
+
+def _read_of(stream: StreamName, reads: Iterable[Read]) -> Iterable[tuple[_Line, list[Range]]]:
+    ranges: dict[_Line, list[Range]] = {}
     for read in reads:
         if read.input == stream:
-            key = (read.producer, read.version)
-            ranges[key] = ranges[key].hull(read.range) if key in ranges else read.range
+            ranges.setdefault((read.producer, read.version), []).append(read.range)
+    return ranges.items()
+
+
+def _input_of(
+    stream: StreamName, columns: tuple[Column, ...], segments: Iterable[Segment],
+    ranges: Mapping[_Line, Sequence[Range]],
+) -> InputRecords:  # fmt: skip
     parts = []
     for segment in segments:
-        range_ = ranges.get((segment.producer, segment.version))
-        overlap = range_.intersection(segment.range) if range_ else None
-        rows = sum(d.rows for d in segment.within(overlap).values()) if overlap else 0
-        if overlap and rows:
-            parts.append(Part(segment.files, overlap, rows))
+        for part in ranges.get((segment.producer, segment.version), ()):
+            overlap = part.intersection(segment.range)
+            rows = sum(d.rows for d in segment.within(overlap).values()) if overlap else 0
+            if overlap and rows:
+                parts.append(Part(segment.files, overlap, rows))
     return InputRecords(stream, columns, tuple(parts))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -45,7 +45,7 @@ from pipelines.spark.execution_mode import (
 )
 from pipelines.spark.failures import spark_errors
 from pipelines.spark.function_checks import FunctionChecks
-from pipelines.spark.inputs import InputRecords, input_records
+from pipelines.spark.inputs import InputRecords, input_records, input_records_of_all
 from pipelines.spark.job import FragmentJobs
 from pipelines.spark.job_verification import Tagged
 from pipelines.spark.pane_cache import PaneCache, PaneStep
@@ -337,12 +337,70 @@ class StepEngine:
                 rows_max=RESULT_ROWS_IN_DRIVER_MAX,
             )
             for batch in batches:
+                if (of_one := self._computed_in_one(batch)) is not None:
+                    yield of_one
+                    continue
                 job = None if len(batch) == 1 else self._shared_job_of(key)
                 if job is not None:
                     yield self._computed(key, job, batch)
                     continue
                 for member in batch:
                     yield [(member.step, self.compute(member.step))]
+
+    def _computed_in_one(self, members: Sequence[Together]) -> list[Computed] | None:
+        """Corrections of one fragment by one run of its own job; None if they are not that.
+
+        The job reads the union of what the steps read. The rows in a step's range need no other
+        records than the step's own, and no other record changes them; what the job makes outside of
+        the ranges is left out.
+        """
+        steps = [member.step for member in members]
+        fragment, outputs = steps[0].fragment.fragment, set(steps[0].outputs)
+        are_alike = all(
+            s.fragment.fragment.id == fragment.id
+            and s.cause is Cause.CORRECTION
+            and set(s.outputs) == outputs
+            for s in steps
+        )
+        if len(steps) == 1 or not are_alike:
+            return None
+        phases, jobs = Phases(), self._jobs_of(fragment)
+        whole = replace(
+            steps[0],
+            range=reduce(Range.hull, (step.range for step in steps)),
+            reads=tuple(read for step in steps for read in step.reads),
+        )
+        inputs = [
+            input_records_of_all(
+                i.stream, i.columns, whole.fragment.inputs[i.stream].segments, whole.reads
+            )
+            for i in members[0].inputs
+        ]
+        records = sum(i.rows for i in inputs)
+        rows = self._ratio_of(fragment) * records
+        if self._mode_of(jobs, whole, inputs, rows, phases) is not ExecutionMode.PREPARED:
+            return None
+        target = self._target_of(whole, jobs)
+        text = f"{fragment.id} over {len(steps)} ranges in {whole.range}"
+        with spark_errors(text), self._grouped(target.attempt, text) as group:
+            prepared = PreparedStep(
+                root=self.root, step=whole, jobs=jobs, inputs=inputs, target=target,
+                ordinary=Ordinary(jobs=jobs, inputs_of_step=lambda: inputs, target=target),
+                phases=phases,
+            )  # fmt: skip
+            result, verified = self._run_prepared(prepared)
+            spark_jobs = group.count()
+        with phases.phase("write"):
+            made = [write_in_driver(self._target_of(s, jobs), result.table) for s in steps]
+        shared_ms = {name: ms / len(steps) for name, ms in phases.ms.items()}
+        results = [
+            self._written(
+                written, failed, member.records, 0 if at else spark_jobs,
+                Phases(dict(shared_ms)), None if at else verified,
+            )
+            for at, (member, (written, failed)) in enumerate(zip(members, made, strict=True))
+        ]  # fmt: skip
+        return [(step, self._with_noted(step, r)) for step, r in zip(steps, results, strict=True)]
 
     def _computed(self, key: str, job: SharedJob, members: Sequence[Together]) -> list[Computed]:
         fragment = members[0].step.fragment.fragment

@@ -444,3 +444,34 @@ def test_a_fault_of_a_shared_job_is_found_and_each_fragment_is_computed_alone(
     assert told.difference is not None
     assert [one.metrics.spark_jobs > 0 for one in made[0]] == [True, False, False]
     assert [one.metrics.spark_jobs > 0 for one in made[1]] == [True, True, True]
+
+
+def test_corrections_of_one_fragment_are_one_run_of_its_own_job(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    network = a_network(
+        Map(name="halved", input="s", columns={"key": "key", "value": "100 div (value - 7)"}),
+        Aggregate(name="sums", input="halved", size="20s", advance="10s", group_by=("key",),
+                  columns={"n": "count(*)", "total": "sum(value)"}),
+        Filter(name="many", input="sums", cases={"yes": "n > 1"}),
+    )  # fmt: skip
+    world = Answering(spark, tmp_path, network)
+    world.comes("s", records(), Range(0, 60 * SECOND_US))
+    # The first two read a bucket in common; what lies before the third one is not read.
+    parts = [Range(at * SECOND_US, (at + 10) * SECOND_US) for at in (10, 20, 50)]
+    steps = [world.step(part, Cause.CORRECTION) for part in parts]
+    (made,) = [[result for _, result in batch] for batch in world.engine.compute_together(steps)]
+    with each_planned_for_itself():
+        expected = [world.new_engine().compute(step) for step in steps]
+    assert [(found(one), one.quarantine) for one in made] == [
+        (found(one), one.quarantine) for one in expected
+    ]
+    assert all(one.quarantine for one in expected)
+    assert [one.metrics.records_in for one in made] == [one.metrics.records_in for one in expected]
+    assert [one.metrics.spark_jobs > 0 for one in made] == [True, False, False]
+    told = made[0].verified
+    assert told is not None
+    assert (told.job, told.difference) == ("the prepared job over records", None)
+    (again,) = [[result for _, result in batch] for batch in world.engine.compute_together(steps)]
+    assert [found(one) for one in again] == [found(one) for one in expected]
+    assert again[0].verified is None
