@@ -25,11 +25,12 @@ BECAUSE_CHARACTERS_MAX, WHO_CHARACTERS_MAX = 1_000, 200
 GENERATION_MAX = 2**31 - 1
 RECALLS_PER_NEWS_MAX = 1_000
 
-HOLD_PURPOSE = HOLDER = "recall"
-"""Under which what has to be read again is held."""
+HOLD_PURPOSE = "recall"
+HOLDERS = ("recall", "recall-2")
+"""Under which what has to be read again is held: for a day by one, then by the other."""
 
 HOLD_MS = 24 * 3_600_000
-"""For how long: until then the fragments concerned have placed holds of their own."""
+"""For how long at least: until then the fragments concerned have placed holds of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

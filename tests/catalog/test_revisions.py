@@ -417,6 +417,23 @@ def test_a_second_revision_keeps_what_the_first_one_holds(
     assert {h.purpose: h.from_us // WIDTH for h in computed.holds(a.SRC)} == {"recall": 2}
 
 
+def test_what_revisions_hold_moves_on_while_others_follow(
+    home: HomeUnderTest, computed: Catalog, owner: Catalog
+) -> None:
+    """Late records that are admitted day after day do not keep the first day's input."""
+    held = []
+    for at in range(6):
+        needed = {a.MAIN: {a.SRC: at * WIDTH}}
+        owner.revise(revised((at, {at: 5}), generation=at + 1, needed=needed))
+        done = {a.MAIN: FOREVER_US}
+        trimmed = computed.trim(a.SRC, a.ME, FOREVER_US, needed=done, segments_max=0, explain=True)
+        assert trimmed.held_by is not None
+        held.append(trimmed.held_by.from_us // WIDTH)
+        home.let_holds_age(20 * a.HOUR_MS)
+    # Each is held for a day at least, and none for longer than two.
+    assert held == [0, 0, 0, 2, 2, 4]
+
+
 def test_a_step_that_commits_while_a_revision_is_made_is_owed_again(
     home: HomeUnderTest, computed: Catalog, owner: Catalog
 ) -> None:

@@ -10,7 +10,7 @@ from medusa_core.commits import Hold
 from medusa_core.errors import Conflict, Refused
 from medusa_core.grid import BEGINNING_US, FOREVER_US, floor_us
 from medusa_core.names import Participant, StreamName, Version
-from medusa_core.recalls import HOLD_MS, HOLD_PURPOSE, HOLDER
+from medusa_core.recalls import HOLD_MS, HOLD_PURPOSE, HOLDERS
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
 from medusa_core.trims import CHOICE, PROGRESS, TrimLimit, TrimResult
 from pipelines.catalog.memory import tables
@@ -50,12 +50,27 @@ def note_version(transaction: Transaction, hold: Hold, replica: int, version: Ve
 
 
 def hold_again(transaction: Transaction, stream: StreamName, from_us: int) -> None:
-    """Hold what is to be computed again, and what an earlier recall or revision holds."""
-    row = transaction.rows(tables.HOLDS).get((stream, HOLDER, HOLD_PURPOSE))
-    if row is not None and row.is_held(transaction.store.clock.now_ms):
-        from_us = min(from_us, row.hold.from_us)
+    """Hold what is to be computed again.
+
+    A hold that is not a day old takes it up and is not renewed; else the older of the two is placed
+    again, which has expired.
+    """
+    now_ms = transaction.store.clock.now_ms
+    transaction.share_name(tables.ORDERS, stream)
+    placed_ms: dict[str, int] = {}
+    for holder in HOLDERS:
+        key = (stream, holder, HOLD_PURPOSE)
+        transaction.lock_name(tables.HOLDS, key)
+        row = transaction.get(tables.HOLDS, key)
+        placed_ms[holder] = -1 if row is None else row.placed_at_ms
+        if row is not None and row.placed_at_ms > now_ms - HOLD_MS:
+            first_us = min(from_us, row.hold.from_us)
+            hold = replace(row.hold, from_us=first_us, limit_ms=2 * HOLD_MS)
+            transaction.put(tables.HOLDS, key, replace(row, hold=hold))
+            return
+    holder = min(HOLDERS, key=lambda name: placed_ms[name])
     hold = Hold(
-        stream=stream, holder=HOLDER, purpose=HOLD_PURPOSE, from_us=from_us, limit_ms=HOLD_MS
+        stream=stream, holder=holder, purpose=HOLD_PURPOSE, from_us=from_us, limit_ms=2 * HOLD_MS
     )
     place_hold(transaction, hold)
 

@@ -1,8 +1,8 @@
 CREATE OR REPLACE FUNCTION medusa.hold_again(needed jsonb) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    one     record;
-    held_us bigint;
+    one   record;
+    holds text;
 BEGIN
     FOR one IN
         SELECT i.stream, min(i.at_us::bigint) AS from_us
@@ -10,13 +10,19 @@ BEGIN
             jsonb_each_text(f.inputs) AS i (stream, at_us)
         GROUP BY i.stream ORDER BY i.stream
     LOOP
-        -- What an earlier one holds is still to be read again.
-        SELECT least(one.from_us, min(h.from_us)) INTO held_us FROM medusa.hold AS h
-        WHERE (h.stream, h.holder, h.purpose) = (one.stream, 'recall', 'recall')
-            AND medusa.is_held(h);
-        PERFORM medusa.place_hold(one.stream, 'recall', 'recall', held_us, 86400000);
+        -- For a day a hold also keeps what later ones need, and is not renewed. Then the other one does,
+        -- which has expired: with one that is renewed, revisions without end would hold everything.
+        UPDATE medusa.hold AS h SET from_us = least(h.from_us, one.from_us), limit_ms = 172800000
+        WHERE h.stream = one.stream AND h.holder IN ('recall', 'recall-2') AND h.purpose = 'recall'
+            AND h.placed_at > clock_timestamp() - interval '1 day';
+        CONTINUE WHEN FOUND;
+        SELECT n.holder INTO holds FROM (VALUES ('recall'), ('recall-2')) AS n (holder)
+        LEFT JOIN medusa.hold AS h
+            ON (h.stream, h.holder, h.purpose) = (one.stream, n.holder, 'recall')
+        ORDER BY h.placed_at NULLS FIRST, n.holder LIMIT 1;
+        PERFORM medusa.place_hold(one.stream, holds, 'recall', one.from_us, 172800000);
     END LOOP;
 END $$;
 COMMENT ON FUNCTION medusa.hold_again(jsonb) IS
-    'Holds for a day what fragments read again after a recall or a revision: fragment -> stream -> '
-    'from when on. In order of streams, as all who hold several do.';
+    'Holds for a day at least, and two at most, what fragments read again after a recall or a '
+    'revision: fragment -> stream -> from when on. In order of streams, as all who hold several do.';
