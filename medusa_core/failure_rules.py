@@ -45,8 +45,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from medusa_core.fragments import Fragment, Stages, merged, stages_of
-from medusa_core.grid import Range
+from medusa_core.fragments import Fragment, Stages, behind_stages, merged, stages_of
+from medusa_core.grid import TIME_US_MIN, Range
 from medusa_core.names import StreamName
 from medusa_core.network import (
     Box,
@@ -101,6 +101,18 @@ class FailureRule:
             for end_us in (part.from_us, part.to_us)
         )
         return Range(from_us, to_us) if from_us < to_us else None
+
+    def first_needed_us(self, from_us: int) -> int:
+        """The first position of a row of the box that output positions at `from_us` or later need.
+
+        The longest way back decides, over a range that is long enough for a row of each window.
+        """
+        found = []
+        for route in self.routes:
+            part = Range(from_us, from_us + 1 + 2 * sum(stage.back_us for stage in route.stages))
+            behind = behind_stages(tuple(reversed(route.stages)), part)
+            found.append(TIME_US_MIN if behind is None else behind.from_us)
+        return min(found)
 
     @property
     def is_at_once(self) -> bool:

@@ -321,6 +321,27 @@ def test_each_failed_row_is_reported_by_one_step_which_reads_all_of_its_records(
                 check_failed_row(case, box, position, is_window=True)
 
 
+@given(case=cases(), from_us=st.sampled_from(POSITIONS))
+def test_no_row_is_needed_from_a_position_on_that_lies_before_the_first_needed_one(
+    case: Case, from_us: int
+) -> None:
+    for box in case.fragment.boxes:
+        rule = failure_rules(case.fragment).of(box.name, is_window=True)
+        first_us = rule.first_needed_us(from_us)
+        for position in range(-60, first_us):
+            needed = needed_at(case.fragment, box.name, {position})
+            assert all(at < from_us for at, _ in needed)
+
+
+def test_windows_over_windows_need_rows_as_long_as_both_reach_back() -> None:
+    boxes = (windows("inner", "readings", "10s", "5s"), windows("outer", "inner", "20s"))
+    fragment = a_fragment(boxes, {"result": "outer"})
+    rules = failure_rules(fragment)
+    assert rules.of("outer", is_window=True).first_needed_us(60 * S) == 60 * S
+    assert rules.of("inner", is_window=True).first_needed_us(60 * S) == 60 * S
+    assert rules.of("inner", is_window=True).first_needed_us(60 * S - 1) == 40 * S
+
+
 def check_failed_row(case: Case, box: Box, position: int, *, is_window: bool) -> None:
     fragment = case.fragment
     rule = failure_rules(fragment).of(box.name, is_window=is_window)
