@@ -51,6 +51,15 @@ def sample_driver(root: int, *, leave_out: str | None = None) -> Sample:
     return sample
 
 
+def memory_of(root: int) -> Sample:
+    """The memory of a driver by kind of process, in MiB; what processes share is counted once."""
+    sample: Sample = dict.fromkeys(("driver", "JVM", "workers"), 0.0)
+    for pid in processes_of(root):
+        kind = "driver" if pid == root else "JVM" if _name(pid) == "java" else "workers"
+        sample[kind] += _proportional_bytes(pid) / MIB
+    return sample
+
+
 def sample_server(postmaster: int) -> Sample:
     """The Postgres server: what several of its processes share is counted once (PSS)."""
     sample: Sample = {"server PSS MiB": 0, "server open files": 0, "server processes": 0}

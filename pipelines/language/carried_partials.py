@@ -1,4 +1,4 @@
-"""The values of a Running or an Every over partial aggregates of earlier records.
+"""The values of a Running, an Every or a Session over partial aggregates of earlier records.
 
 A step that has the partial aggregates of the records before it needs these records no more: each
 value is the fold of partial aggregates, those of earlier records and those that each record would
@@ -13,9 +13,15 @@ from dataclasses import dataclass, replace
 
 from medusa_core.columns import Column
 from medusa_core.errors import Refused
-from medusa_core.network import Every, Running
+from medusa_core.network import Every, Running, Session
 from pipelines.language.aggregates import CompiledAggregate, compile_aggregate
-from pipelines.language.check import RECORDS, CheckedEvery, CheckedNetwork, CheckedRunning
+from pipelines.language.check import (
+    RECORDS,
+    CheckedEvery,
+    CheckedNetwork,
+    CheckedRunning,
+    CheckedSession,
+)
 from pipelines.language.expressions import compile_expression
 from pipelines.language.panes import Fold, NoPanes, free_name
 
@@ -37,10 +43,10 @@ class Partials:
     number: str
 
 
-def partials_of(checked: CheckedNetwork, box: Running | Every) -> Partials | None:
+def partials_of(checked: CheckedNetwork, box: Running | Every | Session) -> Partials | None:
     """The partial aggregates of a box; None if a value of it is no fold of such."""
     aggregate = checked.boxes[box.name]
-    assert isinstance(aggregate, CheckedRunning | CheckedEvery)
+    assert isinstance(aggregate, CheckedRunning | CheckedEvery | CheckedSession)
     if any(value.tolerance_only for _, value in aggregate.columns):
         return None
     columns = {c.name: c for c in checked.columns[checked.network.port(box.input, box.name)]}

@@ -14,7 +14,8 @@ from medusa_core.columns import Column
 from pipelines.language.aggregates import canonical_order, one_zero
 from pipelines.language.carried_partials import Partials
 from pipelines.language.check import CheckedLookup
-from pipelines.spark.compiled_fragment import carried_views
+from pipelines.spark.compiled_fragment import STEP_FROM, STEP_TO, STEP_VIEW, carried_views
+from pipelines.spark.session_windows import FIRST, OPEN_PIECE, PIECE, RUN_BEGAN, SESSION_BEGAN
 from pipelines.spark.tagged_relation import column_names
 from pipelines.storage.arrow_schema import STIME
 
@@ -36,9 +37,18 @@ def carried_with_keys(
     box: str, columns: Sequence[Column], keys: Sequence[tuple[str, str]], records: str
 ) -> str:
     """The rows that a box was given whose keys some record has; `keys` gives those of records."""
+    return with_keys(carried(box, columns), keys, records)
+
+
+def carried(box: str, columns: Sequence[Column]) -> str:
+    """All rows that a box was given."""
     own = ", ".join((*column_names(columns), STIME))
     given = " UNION ALL ".join(f"SELECT {own} FROM {view}" for view in carried_views(box))
-    given = f"SELECT {ONE_PARTITION}{own} FROM ({given})"
+    return f"SELECT {ONE_PARTITION}{own} FROM ({given})"
+
+
+def with_keys(given: str, keys: Sequence[tuple[str, str]], records: str) -> str:
+    """Those of given rows whose keys some record has; `keys` gives those of records."""
     if not keys:
         return given
     named = ", ".join(f"{sql} AS k{at}" for at, (_, sql) in enumerate(keys))
@@ -63,12 +73,29 @@ def of_last_span(rows: str, columns: Sequence[Column]) -> str:
     return f"SELECT {own} FROM ({last}) WHERE {SPAN} = {_LAST_SPAN}"
 
 
+def open_sessions(given: str, gap_us: int) -> str:
+    """Carried rows of sessions that were open when the step begins, with the step's bounds."""
+    bounds = f"SELECT /*+ SHUFFLE_REPLICATE_NL(s) */ g.*, s.{STEP_FROM}, s.{STEP_TO}"
+    open_ = f"g.{STIME} > s.{STEP_FROM} - {gap_us}L"
+    return f"{bounds} FROM ({given}) AS g JOIN {STEP_VIEW} AS s ON {open_}"
+
+
+def with_end(rows: str) -> str:
+    """Rows with the end of the step, as a column."""
+    bounds = f"SELECT /*+ SHUFFLE_REPLICATE_NL(s) */ r.*, s.{STEP_TO}"
+    return f"SELECT {ONE_PARTITION}* FROM ({bounds} FROM ({rows}) AS r CROSS JOIN {STEP_VIEW} AS s)"
+
+
 def with_partials(
-    partials: Partials, behind: Sequence[Column], by: Sequence[str], records: str, carried: str
-) -> str:
-    """Records with the partial aggregates of each alone, and carried rows, whose key they have."""
+    partials: Partials, behind: Sequence[Column], by: Sequence[str], records: str, carried: str,
+    also: Sequence[tuple[str, str]] = (),
+) -> str:  # fmt: skip
+    """Records with the partial aggregates of each alone, and carried rows, whose key they have.
+
+    `also` are other columns of carried rows, each with its value for a record.
+    """
     parts = [(c.name, f"CAST({partials.of_record[c.name]} AS {c.type})") for c in partials.columns]
-    return with_carried(behind, by, records, carried, [*parts, (partials.number, "1L")])
+    return with_carried(behind, by, records, carried, [*also, *parts, (partials.number, "1L")])
 
 
 def with_carried(
@@ -86,8 +113,11 @@ def with_carried(
     return f"SELECT {ONE_PARTITION}* FROM ({both})"
 
 
-def left_partials(partials: Partials, keys: Sequence[tuple[str, str]], span: str, rows: str) -> str:
-    """The partial aggregates of all rows of a span and key."""
+def left_partials(
+    partials: Partials, keys: Sequence[tuple[str, str]], span: str, rows: str,
+    also: Sequence[str] = (),
+) -> str:  # fmt: skip
+    """The partial aggregates of all rows of a span and key, and other columns."""
     group = ", ".join((SPAN, *(f"_k{at}" for at in range(len(keys)))))
     named = ", ".join(
         (f"{span} AS {SPAN}", *(f"{sql} AS _k{at}" for at, (_, sql) in enumerate(keys)))
@@ -95,6 +125,7 @@ def left_partials(partials: Partials, keys: Sequence[tuple[str, str]], span: str
     columns = [SPAN, *(f"_k{at} AS `{name}`" for at, (name, _) in enumerate(keys))]
     columns += [f"{partials.functions[c.name]}(`{c.name}`) AS `{c.name}`" for c in partials.columns]
     columns += [f"sum(`{partials.number}`) AS `{partials.number}`", f"max({STIME}) AS {STIME}"]
+    columns += also
     return f"SELECT {', '.join(columns)} FROM (SELECT *, {named} FROM {rows}) GROUP BY {group}"
 
 
@@ -114,6 +145,21 @@ def left_groups(
     columns += [f"IF({total} = {n}, 0L, {total}) AS {total}", STIME]
     ranked = f"SELECT *, {number} FROM ({by_group})"
     return f"SELECT {', '.join(columns)} FROM ({ranked}) WHERE {_LATEST} = 1"
+
+
+def left_sessions(
+    partials: Partials, keys: Sequence[tuple[str, str]], gap_us: int, rows: str,
+    columns: Sequence[Column],
+) -> str:  # fmt: skip
+    """The sessions that are open when the step ends, each with its partial aggregates."""
+    also = (
+        f"max({FIRST}) AS {RUN_BEGAN}", f"min({SESSION_BEGAN}) AS {SESSION_BEGAN}",
+        f"max({STEP_TO}) AS {STEP_TO}",
+    )  # fmt: skip
+    sessions = left_partials(partials, keys, PIECE, rows, also)
+    own = ", ".join((*column_names(columns), STIME))
+    sessions = f"SELECT *, {SPAN} AS {OPEN_PIECE} FROM ({sessions})"
+    return f"SELECT {own} FROM ({sessions}) WHERE {STIME} > {STEP_TO} - {gap_us}L"
 
 
 def newest_of_table(checked: CheckedLookup, table: str) -> str:

@@ -18,8 +18,9 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.spark.compiled_fragment import TAG, CarriedShape, carried_views
+from pipelines.spark.compiled_fragment import CarriedShape, carried_views
 from pipelines.spark.prepared import Given
+from pipelines.spark.results import rows_left
 from pipelines.storage.arrow_schema import STIME, record_schema
 
 SINCE_MIN, SINCE_MAX = 10_000, 250_000
@@ -68,9 +69,7 @@ class CarriedRows:
 
         Raises OSError or duckdb.Error if a file can not be written.
         """
-        shape, schema = self.shape, record_schema(self.shape.columns)
-        made = tagged.filter(pc.equal(tagged[TAG], shape.tag)).select([*shape.slots, STIME])
-        return self._with(pa.table(made.columns, names=schema.names).cast(schema), end_us, folder)
+        return self._with(rows_left(self.shape, tagged), end_us, folder)
 
     def with_file(self, written: Path, end_us: int, folder: Path) -> CarriedRows:
         """These, and those that the tasks of a step have written to the files of a folder.

@@ -14,6 +14,11 @@ from pipelines.language.failure_causes import FailureCause
 
 TAG = "_output"
 
+STEP_VIEW = "medusa_step"
+"""The name under which the step offers its bounds as data, to the boxes that need them."""
+STEP_FROM, STEP_TO = "_step_from_us", "_step_to_us"
+STEP_COLUMNS = (Column(STEP_FROM, "bigint"), Column(STEP_TO, "bigint"))
+
 
 @dataclass(frozen=True, slots=True)
 class Statement:
@@ -71,7 +76,8 @@ class CarriedShape:
     """A box that is given rows in place of earlier records, and gives those that it leaves.
 
     Of the rows with equal `keys` the latest one counts, in each span of `within_us`; of a Lookup
-    in `max_age_us`. The other of the two lengths is None.
+    or a Session in `max_age_us`. The other of the two lengths is None. `is_open`: the rows are
+    sessions that have not ended, which give rows without a further record.
     """
 
     box: str
@@ -81,6 +87,7 @@ class CarriedShape:
     keys: tuple[str, ...]
     within_us: int | None = None
     max_age_us: int | None = None
+    is_open: bool = False
 
     def first_us(self, end_us: int) -> int:
         """From which time on rows can matter to records at `end_us` or later."""

@@ -62,17 +62,28 @@ from pipelines.spark.carried_relations import (
     IS_CARRIED,
     ONE_PARTITION,
     SPAN,
+    carried,
     carried_with_keys,
     keys_of,
     latest,
     left_groups,
     left_partials,
+    left_sessions,
     newest_of_table,
     of_last_span,
+    open_sessions,
     with_carried,
+    with_end,
+    with_keys,
     with_partials,
 )
-from pipelines.spark.compiled_fragment import CompiledFragment, Statement, input_view, pane_view
+from pipelines.spark.compiled_fragment import (
+    STEP_TO,
+    CompiledFragment,
+    Statement,
+    input_view,
+    pane_view,
+)
 from pipelines.spark.distinct import SHARE, VALUE, in_shares, in_two_groupings
 from pipelines.spark.emitted_rows import END, stream_of
 from pipelines.spark.failure_numbers import (
@@ -85,7 +96,7 @@ from pipelines.spark.failure_numbers import (
 )
 from pipelines.spark.fragment_relations import Relations, rows_where
 from pipelines.spark.nearest_records import looked_up, resampled
-from pipelines.spark.session_windows import in_sessions
+from pipelines.spark.session_windows import OPEN_COLUMNS, OPEN_PIECE, SESSION_BEGAN, in_sessions
 from pipelines.spark.tagged_relation import (
     CarriedRelation,
     FailedRows,
@@ -267,17 +278,21 @@ class _Compiler:
         assert isinstance(checked, CheckedAggregate | CheckedSession)
         expressions = _by_column(checked)
         good = self._add_records_of(box, checked.columns, expressions, input_)
-        window = f"{box.name}WINDOW"
+        window, values = f"{box.name}WINDOW", checked.columns
         if isinstance(box, Session):
             by, ends, bounds = box.by, WINDOW_END, [WINDOW, WINDOW_END]
-            self.relations.add(window, self._in_sessions(box, good), good)
+            partials = self.carried.get(box.name)
+            if partials is not None:
+                window, values = self._add_open_sessions(box, partials, good), partials.values
+            else:
+                self.relations.add(window, self._in_sessions(box, good), good)
         else:
             by, is_fixed = box.group_by, box.calendar is None
             ends = f"{WINDOW} + {box.size_us}L" if is_fixed else WINDOW_END
             bounds = [WINDOW] if is_fixed else [WINDOW, WINDOW_END]
             self.relations.add(window, _windowed(box, good), good)
         group = ", ".join((*bounds, *(f"`{g}`" for g in by)))
-        grouped = self._grouped(box, checked.columns, window, group)
+        grouped = self._grouped(box, values, window, group)
         columns = [f"timestamp_micros({WINDOW}) AS `window_start`"]
         if isinstance(box, Session):
             columns += [f"timestamp_micros({WINDOW_END}) AS `window_end`"]
@@ -422,10 +437,36 @@ class _Compiler:
         self.relations.add(name, f"SELECT {parts} FROM ({valued}) GROUP BY {keys}", window)
         return name, list(shares.expressions)
 
-    def _in_sessions(self, box: Session, input_: str) -> str:
-        types = {column.name: column.type for column in self._columns_behind(box)}
-        keys = [one_zero(f"`{name}`", types[name]) for name in box.by]
-        return in_sessions(box, keys, input_, WINDOW, WINDOW_END)
+    def _in_sessions(self, box: Session, input_: str, is_carried: str | None = None) -> str:
+        keys = [sql for _, sql in keys_of(box.by, self._columns_behind(box))]
+        return in_sessions(box, keys, input_, WINDOW, WINDOW_END, is_carried=is_carried)
+
+    def _add_open_sessions(self, box: Session, partials: Partials, good: str) -> str:
+        """The records of the sessions that end in the step, and carried rows of such; what stays
+        open is left.
+
+        Carried rows are those of sessions that end, and those with the keys of the records.
+        """
+        behind, left = self._columns_behind(box), self._left_columns(box, partials)
+        keys, open_, rows = keys_of(box.by, behind), f"{box.name}OPEN", f"{box.name}WITH_PARTIALS"
+        self.relations.add(open_, open_sessions(carried(box.name, left), box.gap_us))
+        by = ", ".join(f"`{key}`" for key in box.by)
+        ending = f"SELECT {by} FROM {open_} WHERE {STIME} <= {STEP_TO} - {box.gap_us}L"
+        keyed = f"(SELECT {ONE_PARTITION}* FROM (SELECT {by} FROM {good} UNION ALL {ending}))"
+        own = ", ".join((*column_names(left), STIME))
+        given = with_keys(f"SELECT {ONE_PARTITION}{own} FROM {open_}", keys, keyed)
+        of_record = [(c.name, "CAST(NULL AS BIGINT)") for c in OPEN_COLUMNS]
+        of_record = [(n, STIME if n == SESSION_BEGAN else sql) for n, sql in of_record]
+        both = with_partials(
+            partials, behind, box.by, good, latest(given, OPEN_PIECE, box.by), of_record
+        )
+        self.relations.add(rows, with_end(both), good, open_)
+        window, ended = f"{box.name}WINDOW", f"{box.name}ENDED"
+        self.relations.add(window, self._in_sessions(box, rows, IS_CARRIED), rows)
+        self.relations.keep(window)
+        self._leave(box, left, left_sessions(partials, keys, box.gap_us, window, left), window)
+        self.relations.add(ended, f"SELECT * FROM {window} WHERE {WINDOW_END} <= {STEP_TO}", window)
+        return ended
 
     def _add_records_of(
         self,
@@ -536,25 +577,34 @@ class _Compiler:
         self.relations.add(rows, with_partials(partials, behind, box.by, good, given), good)
         return rows
 
-    def _left_columns(self, box: Running | Every, partials: Partials) -> tuple[Column, ...]:
+    def _left_columns(
+        self, box: Running | Every | Session, partials: Partials
+    ) -> tuple[Column, ...]:
         behind = self._columns_behind(box)
         keys = (c for key in box.by for c in behind if c.name == key)
-        return (*keys, *partials.columns, Column(partials.number, "bigint"))
+        also = OPEN_COLUMNS if isinstance(box, Session) else ()
+        return (*keys, *also, *partials.columns, Column(partials.number, "bigint"))
 
     def _leave(
-        self, box: Deduplicate | Running | Every | Lookup, columns: tuple[Column, ...], sql: str,
-        read: str,
+        self, box: Deduplicate | Running | Every | Lookup | Session, columns: tuple[Column, ...],
+        sql: str, read: str,
     ) -> None:  # fmt: skip
         """What a box leaves in place of its records."""
         relation = f"{box.name}LEFT"
         self.relations.add(relation, sql, read)
         if isinstance(box, Lookup):
             keys, lengths = tuple(key for _, key in box.keys), {"max_age_us": box.max_age_us}
+        elif isinstance(box, Session):
+            # A session is open as long as a record could still continue it.
+            keys, lengths = (*box.by, OPEN_PIECE), {"max_age_us": box.gap_us - 1}
         else:
             keys, lengths = box.by, {"within_us": box.within_us}
         self.left.append(
-            CarriedRelation(box=box.name, relation=relation, columns=columns, keys=keys, **lengths)
-        )
+            CarriedRelation(
+                box=box.name, relation=relation, columns=columns, keys=keys,
+                is_open=isinstance(box, Session), **lengths,
+            )
+        )  # fmt: skip
 
     def _add_running(self, box: Running, input_: str) -> None:
         checked = self.checked.boxes[box.name]

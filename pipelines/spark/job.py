@@ -28,7 +28,13 @@ from pipelines.base.phase_times import Phases
 from pipelines.base.settings import Engine
 from pipelines.language.check import CheckedNetwork
 from pipelines.spark.carried_relations import ONE_PARTITION
-from pipelines.spark.compiled_fragment import TAG, CompiledFragment, Statement, input_view
+from pipelines.spark.compiled_fragment import (
+    TAG,
+    CarriedShape,
+    CompiledFragment,
+    Statement,
+    input_view,
+)
 from pipelines.spark.compiler import compile_fragment
 from pipelines.spark.execution_mode import (
     HANDED_OVER_RECORDS_MAX,
@@ -50,7 +56,6 @@ from pipelines.spark.made_up_rows import APART_US, ROWS, made_up_rows
 from pipelines.spark.prepared import (
     SLOT_BYTES,
     FileBytes,
-    Given,
     GivenInput,
     NotPreparable,
     PreparedFragment,
@@ -64,7 +69,7 @@ from pipelines.spark.results import (
     write_in_driver,
     write_in_tasks,
 )
-from pipelines.spark.step_panes import Saved, StepPanes, carried_boxes, leaving
+from pipelines.spark.step_panes import EVERYTHING, Saved, StepPanes, carried_boxes, leaving
 from pipelines.spark.user_functions import register
 from pipelines.storage.arrow_schema import STIME
 from pipelines.storage.row_groups import groups_of
@@ -78,7 +83,6 @@ EVENT_TIME = "stime"
 
 _VERIFICATION = "-verification"
 _GENERATED = Range(0, ROWS * APART_US)
-EVERYTHING = Range(-(2**62), 2**62)
 _WIDTH_US = 1_000_000
 
 OVER_RECORDS = "over records"
@@ -130,7 +134,7 @@ class FragmentJobs:
         scratch = session.conf.get("spark.medusa.scratch")
         assert scratch is not None
         self.panes = StepPanes(
-            self._to_prepare.panes, self._to_prepare.carried, folder=Path(scratch)
+            self._to_prepare.panes, self._to_prepare.carried, Path(scratch), self._rules
         )
         self._verifications: dict[str, Verification] = {}
 
@@ -180,8 +184,8 @@ class FragmentJobs:
         }  # fmt: skip
         with ExitStack() as stack:
             with phases.phase("plan"):
-                for view, rows in (saved.given if saved is not None else {}).items():
-                    self._open_carried(rows).createOrReplaceTempView(view)
+                if saved is not None:
+                    self._open_saved(saved)
                 tagged = _planned(self.session, compiled, frames, stack, shuffled=shuffled)
             if leaves is not None:
                 with phases.phase("spark"):
@@ -195,14 +199,29 @@ class FragmentJobs:
             with phases.phase("write"):
                 return write_in_driver(target, table)
 
-    def _open_carried(self, rows: Given) -> DataFrame:
-        if isinstance(rows, Path):
-            return self.session.read.parquet(str(rows))
-        return handed_over(self.session, rows)
+    def _open_saved(self, saved: Saved) -> None:
+        for view, rows in saved.given.items():
+            is_file = isinstance(rows, Path)
+            reader = self.session.read
+            frame = reader.parquet(str(rows)) if is_file else handed_over(self.session, rows)
+            frame.createOrReplaceTempView(view)
 
-    def ordinary_table(self, given: Mapping[StreamName, pa.Table]) -> pa.Table:
-        """The tagged relation over these records, by a plan that is made for them alone."""
-        return ordinary_table(self.session, self.compiled, given)
+    def ordinary_table(
+        self, given: Mapping[StreamName, pa.Table], saved: Saved | None = None
+    ) -> pa.Table:
+        """The tagged relation over these records, by a plan that is made for them alone.
+
+        With `saved` it is given carried rows like the prepared job, and gives those that are left.
+        """
+        if saved is None:
+            return ordinary_table(self.session, self.compiled, given)
+        self._open_saved(saved)
+        return ordinary_table(self.session, self._to_prepare, given)
+
+    @property
+    def carried(self) -> tuple[CarriedShape, ...]:
+        """The boxes for whose earlier records rows stand."""
+        return self._to_prepare.carried
 
     @property
     def is_prepared(self) -> bool:

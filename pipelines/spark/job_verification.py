@@ -20,23 +20,22 @@ doubles have the same last digits.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Protocol, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from medusa_core.commits import QuarantinedRecord
-from medusa_core.digest import Digest
+from medusa_core.digest import Digest, sum_of
 from medusa_core.names import StreamName
-from pipelines.spark.results import Target, failed_records, rows_of_output
+from pipelines.spark.compiled_fragment import CarriedShape
+from pipelines.spark.results import Target, failed_records, rows_left, rows_of_output
 from pipelines.storage.arrow_digests import digests_by_bucket
 from pipelines.storage.arrow_schema import BUCKET
 
 STEPS_PER_VERIFICATION = 1_000
-
-STEPS_POSTPONED = 100
-"""How many steps are not compared after one that would read too many records for that."""
 
 RECORDS_COMPARED_MAX = 20_000
 """From how many records of each input on only the first ones are compared."""
@@ -64,10 +63,14 @@ class Records(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a run gave: the digest of each non-empty bucket by stream, and the quarantine."""
+    """What a run gave: the digest of each non-empty bucket by stream, and the quarantine.
+
+    `left` has the digest of the carried rows that each box leaves, where these are compared.
+    """
 
     buckets: Mapping[StreamName, Mapping[int, Digest]]
     quarantine: Sequence[QuarantinedRecord]
+    left: Mapping[str, Digest] = field(default_factory=dict)
 
     def difference(self, ordinary: Contents) -> str | None:
         """The first difference from the result of the ordinary plan, as a sentence."""
@@ -85,6 +88,13 @@ class Contents:
                 f"{len(self.quarantine)} records are quarantined where the ordinary plan "
                 f"quarantines {_other(len(ordinary.quarantine), len(self.quarantine))}"
             )
+        for box, digest in ordinary.left.items():
+            mine = self.left[box]
+            if mine != digest:
+                return (
+                    f"box {box} leaves {mine.rows} carried rows where the ordinary plan leaves "
+                    f"{_rows(digest, mine.rows)}"
+                )
         return None
 
 
@@ -105,11 +115,15 @@ class Result(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """A tagged relation and where its rows go; `streams` are those that are compared."""
+    """A tagged relation and where its rows go.
+
+    `streams` are those that are compared, `carried` the boxes whose carried rows are compared.
+    """
 
     target: Target
     table: pa.Table
     streams: tuple[StreamName, ...]
+    carried: tuple[CarriedShape, ...] = ()
 
     @property
     def contents(self) -> Contents:
@@ -122,7 +136,15 @@ class Tagged:
                 for s, mine in rows.items()
             },
             quarantine=tuple(failed_records(self.target, self.table)),
+            left={shape.box: _digest(shape, self.table) for shape in self.carried},
         )
+
+
+def _digest(shape: CarriedShape, tagged: pa.Table) -> Digest:
+    rows = rows_left(shape, tagged)
+    return sum_of(
+        digests_by_bucket(rows, shape.columns, np.zeros(rows.num_rows, np.int64)).values()
+    )
 
 
 R = TypeVar("R", bound=Result)
@@ -136,7 +158,6 @@ class Verification:
         self._is_tried = False
         self._answers = 0
         self._steps_since: int | None = None
-        self._postponed = 0
 
     @property
     def may_answer(self) -> bool:
@@ -147,18 +168,12 @@ class Verification:
     def is_due(self) -> bool:
         """Whether the next step is compared, unless it is an answer."""
         since = self._steps_since
-        if self._postponed:
-            return False
         return since is None or since + 1 >= STEPS_PER_VERIFICATION
 
     @property
     def is_trial_due(self) -> bool:
         """Whether a job that gives nothing but answers is to be compared over generated records."""
         return not self._is_tried or self._answers >= STEPS_PER_VERIFICATION
-
-    def postpone(self) -> None:
-        """Compare none of the next steps: the ordinary plan would read too many records."""
-        self._postponed = STEPS_POSTPONED
 
     def tried(self) -> None:
         """The job gave what an ordinary plan gives, over generated records."""
@@ -174,7 +189,6 @@ class Verification:
         compared; the next step that is none is.
         """
         if is_answer or not self.is_due:
-            self._postponed = max(0, self._postponed - 1)
             self._answers += is_answer
             if self._steps_since is not None:
                 self._steps_since += 1

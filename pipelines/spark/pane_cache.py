@@ -26,10 +26,10 @@ from pipelines.language.check import CheckedNetwork
 from pipelines.language.pane_fragments import PaneFragments, PanesOf, kept_panes
 from pipelines.spark.compiled_fragment import CompiledFragment
 from pipelines.spark.inputs import InputRecords, input_records
-from pipelines.spark.job import EVERYTHING, FragmentJobs
+from pipelines.spark.job import FragmentJobs
 from pipelines.spark.pane_files import LeftPanes, PaneFiles, PaneRows, contents, taken_of
 from pipelines.spark.results import Target, Verified, Written
-from pipelines.spark.step_panes import ranges_of
+from pipelines.spark.step_panes import EVERYTHING, ranges_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -37,6 +37,8 @@ from medusa_core.errors import Unavailable
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from pipelines.spark.compiled_fragment import (
+    STEP_COLUMNS,
+    STEP_VIEW,
     CompiledFragment,
     carried_views,
     input_view,
@@ -115,9 +117,9 @@ class PreparedFragment:
         for setting, value in _SETTINGS.items():
             own.conf.set(setting, value)
         if compiled.carried:
-            # What is carried is met by hash joins. Slots seem large: of more than this, sides of a
-            # join that have one partition each would be exchanged.
-            own.conf.set("spark.sql.maxSinglePartitionBytes", str(1 << 62))
+            # What is carried is met by joins. Slots seem large, and a join as large as both sides
+            # multiplied: of so much, sides that have one partition each would be exchanged.
+            own.conf.set("spark.sql.sources.fileCompressionFactor", "1e-9")
         java: Any = own._jvm
         # A plan is made for the session that is active in this thread, whoever opened it.
         java.org.apache.spark.sql.classic.SparkSession.setActiveSession(own._jsparkSession)
@@ -126,6 +128,8 @@ class PreparedFragment:
         views |= {pane_view(pane.box): pane.columns for pane in compiled.panes}
         for carried in compiled.carried:
             views |= dict.fromkeys(carried_views(carried.box), carried.columns)
+            if carried.is_open:
+                views[STEP_VIEW] = STEP_COLUMNS
         for view, columns in views.items():
             fields = ", ".join(f"`{c.name}` {c.type}" for c in columns)
             self._slots[view] = _Slot(folder / view, record_schema(columns))

@@ -30,9 +30,10 @@ from pipelines.spark.results import Target, Verified
 from pipelines.spark.step_panes import Saved
 from pipelines.storage.arrow_schema import record_schema
 
-RECORDS_REREAD_MAX = 1_000_000
-"""Of how many records a step over carried rows is compared at most: the ordinary plan reads them
-all again, into memory."""
+RECORDS_REREAD_MAX = 250_000
+"""Up to how many records the ordinary plan reads all records of a step over carried rows again,
+into memory; of more it is given the same carried rows as the job, and those that both leave are
+compared too."""
 
 
 OVER_CARRIED_ROWS = "over carried rows"
@@ -84,11 +85,6 @@ class PreparedStep:
         if self.saved is not None and self.saved.rows:
             form = OVER_CARRIED_ROWS if self.saved.carried else "over panes"
         verification = self.jobs.verification(form)
-        if form == OVER_CARRIED_ROWS and verification.is_due:
-            records = sum(i.rows for i in self.ordinary.inputs)
-            if records > RECORDS_REREAD_MAX:
-                # The next span begins with few records: there the job is compared.
-                verification.postpone()
         result, is_compared, difference = verification.run(
             self.by_job,
             self.by_ordinary_plan,
@@ -119,11 +115,15 @@ class PreparedStep:
                         for i in self.inputs
                     }
                 )
-        return Tagged(self.target, table, self._streams)
+        return Tagged(self.target, table, self._streams, self.jobs.carried)
 
     def by_ordinary_plan(self, records: Records) -> Tagged:
         """What a plan gives that is made for these records alone."""
         with self._verifying():
+            if records is Records.ALL and self._is_long:
+                given = {i.stream: self._table(i) for i in self.inputs}
+                table = self.jobs.ordinary_table(given, self.saved)
+                return Tagged(self.target, table, self._streams, self.jobs.carried)
             if records is Records.ALL:
                 given = {i.stream: self._table(i) for i in self.ordinary.inputs}
             else:
@@ -146,6 +146,13 @@ class PreparedStep:
         if records not in self.tables:
             self.tables[records] = read_table(self.root, records)
         return self.tables[records]
+
+    @property
+    def _is_long(self) -> bool:
+        """Whether carried rows stand for more records than are read again for a comparison."""
+        if self.saved is None or not self.saved.carried or not self.saved.rows:
+            return False
+        return sum(i.rows for i in self.ordinary.inputs) > RECORDS_REREAD_MAX
 
     @property
     def _compared(self) -> Records:

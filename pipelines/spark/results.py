@@ -25,9 +25,16 @@ from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from medusa_core.segments import SegmentFile
 from pipelines.language.failure_causes import FailureCause
-from pipelines.spark.compiled_fragment import TAG, CompiledFragment, FallibleBox, OutputShape
+from pipelines.spark.compiled_fragment import (
+    TAG,
+    CarriedShape,
+    CompiledFragment,
+    FallibleBox,
+    OutputShape,
+    PaneShape,
+)
 from pipelines.storage.arrow_digests import digests_by_bucket
-from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema
+from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema, record_schema
 from pipelines.storage.segment_files import new_attempt, write_file
 
 if TYPE_CHECKING:
@@ -36,6 +43,10 @@ if TYPE_CHECKING:
 MANIFEST_SCHEMA = (
     "tag int, path string, size_bytes bigint, sha256 string, rows bigint, detail string"
 )
+
+
+ROWS_OF_TASK_FILE = 250_000
+"""About how many rows of a step a task writes at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +139,13 @@ def rows_of_output(target: Target, shape: OutputShape, tagged: pa.Table) -> pa.T
     return mine if bool((order[1:] > order[:-1]).all()) else mine.take(order)
 
 
+def rows_left(shape: PaneShape | CarriedShape, tagged: pa.Table) -> pa.Table:
+    """The rows that a box leaves to the next step: its columns, then `_stime`."""
+    mine = tagged.filter(pc.equal(tagged[TAG], shape.tag)).select([*shape.slots, STIME])
+    schema = record_schema(shape.columns)
+    return pa.table(mine.columns, names=schema.names).cast(schema)
+
+
 def failed_records(target: Target, tagged: pa.Table) -> Iterator[QuarantinedRecord]:
     """The failed rows that the step reports (`medusa_core.failure_rules`)."""
     if not target.ranges:
@@ -210,11 +228,22 @@ def write_in_tasks(
 
 
 def write_partition(target: Target, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What one Spark task does with its rows: files of its own, a row of manifest for each."""
-    tables = [pa.Table.from_batches([b]) for b in batches]
-    if not tables:
-        return
-    tagged = pa.concat_tables(tables)
+    """What one Spark task does with its rows: files of its own, a row of manifest for each.
+
+    A file has the rows of some batches, so that the task holds no more of them than that.
+    """
+    some: list[pa.RecordBatch] = []
+    for batch in batches:
+        some.append(batch)
+        if sum(b.num_rows for b in some) >= ROWS_OF_TASK_FILE:
+            yield from _write_batches(target, some)
+            some = []
+    if some:
+        yield from _write_batches(target, some)
+
+
+def _write_batches(target: Target, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    tagged = pa.Table.from_batches(batches)
     mine = replace(target, attempt=f"{target.attempt}-{new_attempt()}")
     written, failed = write_in_driver(mine, tagged)
     tags = {shape.stream: shape.tag for shape in target.shapes}

@@ -141,7 +141,7 @@ class StepEngine:
         written = [Written(stream=s.stream, files=(), buckets={}) for s in target.shapes]
         failed: list[QuarantinedRecord] = []
         spark_jobs, verified = 0, None
-        if records_in or emitted or (saved and saved.pane_rows):
+        if records_in or emitted or (saved and saved.rows_alone):
             with (
                 spark_errors(f"{fragment.id} over {step.range}"),
                 self._grouped(target.attempt, fragment.id) as group,
@@ -168,7 +168,7 @@ class StepEngine:
                         )  # fmt: skip
                 spark_jobs = group.count()
         made = self._written(written, failed, records_in, spark_jobs, phases, verified)
-        if records_in and not (saved and saved.pane_rows):
+        if records_in and not (saved and saved.rows_alone):
             rows_out = max(made.metrics.records_out - emitted, 0)
             self._rows_out_per_record[fragment.id] = rows_out / records_in
         return made

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from medusa_core.decide import ComputeStep
+from medusa_core.failure_rules import FailureRules
 from medusa_core.fragments import Fragment
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
@@ -32,6 +33,7 @@ from medusa_core.network import (
     Lookup,
     Map,
     Running,
+    Session,
     Union,
     inputs_of,
 )
@@ -39,12 +41,21 @@ from medusa_core.segments import Producer, Read, Segment
 from pipelines.language.carried_partials import Partials, partials_of
 from pipelines.language.check import CheckedNetwork
 from pipelines.spark.carried_rows import CarriedRows
-from pipelines.spark.compiled_fragment import TAG, CarriedShape, PaneShape, pane_view
+from pipelines.spark.compiled_fragment import (
+    STEP_COLUMNS,
+    STEP_VIEW,
+    CarriedShape,
+    PaneShape,
+    pane_view,
+)
 from pipelines.spark.prepared import SLOT_BYTES, Given
+from pipelines.spark.results import rows_left
 from pipelines.storage.arrow_schema import STIME, record_schema
 
 ROWS_MAX = 1_000_000
 """How many rows of panes a fragment leaves at most; more would be no saving."""
+
+EVERYTHING = Range(-(2**62), 2**62)
 
 FILE_BYTES_MAX = SLOT_BYTES - 1
 """How long a file of carried rows is at most: a job reads one in one task."""
@@ -84,8 +95,12 @@ def are_equal(before: Pieces, now: Pieces, part: Range) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panes:
-    """Panes by box, and which range and pieces of each stream they were made from."""
+    """Panes by box, and which range and pieces of each stream they were made from.
 
+    They are all that steps from `end_us` on need.
+    """
+
+    end_us: int
     ranges: Mapping[StreamName, Range]
     pieces: Mapping[StreamName, Pieces]
     rows: Mapping[str, pa.Table]
@@ -94,6 +109,8 @@ class Panes:
     def cover(self, step: ComputeStep, ranges: Mapping[StreamName, Range]) -> bool:
         """Whether they begin no later than what is needed, and are of what is there now."""
         if not ranges or not ranges.keys() <= self.ranges.keys():
+            return False
+        if step.range.from_us < self.end_us:
             return False
         first_us = min(part.from_us for part in ranges.values())
         now = pieces_of(step)
@@ -118,7 +135,7 @@ def carried_boxes(fragment: Fragment, checked: CheckedNetwork) -> dict[str, Part
         match box:
             case Deduplicate() | Lookup():
                 found[box.name] = None
-            case Running() | Every():
+            case Running() | Every() | Session():
                 partials = partials_of(checked, box)
                 if partials is not None:
                     found[box.name] = partials
@@ -172,22 +189,26 @@ class Saved:
     """What is left to read, and the panes and carried rows of the rest by box.
 
     A pane at the edge may hold records before the requested ones: windows that hold the whole
-    of it are none of the step's.
+    of it are none of the step's. Sessions that are carried were open before the position at which
+    `bounds` begins; those that end before its end are the step's.
     """
 
     reads: tuple[Read, ...]
     panes: Mapping[str, pa.Table]
     carried: Mapping[str, CarriedRows]
+    bounds: Range = EVERYTHING
 
     @property
-    def pane_rows(self) -> int:
-        """How many rows of panes there are: of these alone windows are made."""
-        return sum(table.num_rows for table in self.panes.values())
+    def rows_alone(self) -> int:
+        """How many rows there are of which alone rows are made: panes and open sessions."""
+        panes: int = sum(table.num_rows for table in self.panes.values())
+        return panes + sum(c.rows for c in self.carried.values() if c.shape.is_open)
 
     @property
     def rows(self) -> int:
         """How many rows there are."""
-        return self.pane_rows + sum(carried.rows for carried in self.carried.values())
+        panes: int = sum(table.num_rows for table in self.panes.values())
+        return panes + sum(carried.rows for carried in self.carried.values())
 
     @property
     def given(self) -> Mapping[str, Given]:
@@ -195,6 +216,10 @@ class Saved:
         found: dict[str, Given] = {pane_view(box): rows for box, rows in self.panes.items()}
         for carried in self.carried.values():
             found |= carried.given
+        if any(carried.shape.is_open for carried in self.carried.values()):
+            found[STEP_VIEW] = pa.table(
+                [[self.bounds.from_us], [self.bounds.to_us], [0]], record_schema(STEP_COLUMNS)
+            )
         return found
 
 
@@ -202,46 +227,48 @@ class StepPanes:
     """What one fragment leaves from step to step; files of carried rows lie in a folder."""
 
     def __init__(
-        self, shapes: Sequence[PaneShape], carried: Sequence[CarriedShape], folder: Path
-    ) -> None:
+        self, shapes: Sequence[PaneShape], carried: Sequence[CarriedShape], folder: Path,
+        rules: FailureRules,
+    ) -> None:  # fmt: skip
+        """`rules` name the ways from each box to the outputs."""
+        self._rules = rules
         self._shapes = {shape.box: shape for shape in shapes}
         self._carried = {shape.box: shape for shape in carried}
         self._folder = folder
         self._panes: Panes | None = None
 
-    def nothing(self, reads: tuple[Read, ...] = ()) -> Saved:
-        """No panes and no rows: all of the reads are left to read."""
+    def nothing(self, reads: tuple[Read, ...] = (), end_us: int = EVERYTHING.to_us) -> Saved:
+        """No panes and no rows: all of the reads are left to read, by a step until `end_us`."""
         empty = {box: record_schema(s.columns).empty_table() for box, s in self._shapes.items()}
         none = {box: CarriedRows.none(shape) for box, shape in self._carried.items()}
-        return Saved(reads, empty, none)
+        return Saved(reads, empty, none, Range(EVERYTHING.from_us, end_us))
 
     def saved(self, step: ComputeStep) -> Saved:
         """What of the step's reads the panes of the step before stand for."""
         kept = self._panes
         ranges = ranges_of(step.reads)
         if kept is None or not kept.cover(step, ranges):
-            return self.nothing(step.reads)
+            return self.nothing(step.reads, step.range.to_us)
         reads = []
         for read in step.reads:
             done_us = kept.ranges[read.input].to_us
             if read.range.to_us > done_us:
                 from_us = max(read.range.from_us, done_us)
                 reads.append(replace(read, range=Range(from_us, read.range.to_us)))
-        from_us = min(r.from_us for r in ranges.values())
-        rows = {
-            box: table.filter(pc.greater_equal(table[STIME], from_us))
-            for box, table in kept.rows.items()
-        }
-        return Saved(tuple(reads), rows, kept.carried)
+        rows = {b: self._needed(b, t, step.range.from_us) for b, t in kept.rows.items()}
+        return Saved(tuple(reads), rows, kept.carried, Range(kept.end_us, step.range.to_us))
+
+    def _needed(self, box: str, rows: pa.Table, from_us: int) -> pa.Table:
+        """The panes of a box that output positions at `from_us` or later need."""
+        first_us = self._rules.of(box, is_window=True).first_needed_us(from_us)
+        return rows.filter(pc.greater_equal(rows[STIME], first_us))
 
     def keep(self, step: ComputeStep, saved: Saved, tagged: pa.Table) -> None:
         """Keep what the step made and what it was given."""
         rows = {}
         for box, shape in self._shapes.items():
-            made = tagged.filter(pc.equal(tagged[TAG], shape.tag)).select([*shape.slots, STIME])
-            schema = record_schema(shape.columns)
-            made = pa.table(made.columns, names=schema.names).cast(schema)
-            rows[box] = pa.concat_tables([saved.panes[box], made])
+            table = pa.concat_tables([saved.panes[box], rows_left(shape, tagged)])
+            rows[box] = self._needed(box, table, step.range.to_us)
         if sum(table.num_rows for table in rows.values()) > ROWS_MAX:
             self._panes = None
             return
@@ -268,7 +295,10 @@ class StepPanes:
         ranges = ranges_of(step.reads)
         carried = self._carried_on(saved, {part.to_us for part in ranges.values()}, grown)
         if carried is not None:
-            self._panes = Panes(ranges=ranges, pieces=pieces_of(step), rows=rows, carried=carried)
+            self._panes = Panes(
+                end_us=step.range.to_us, ranges=ranges, pieces=pieces_of(step), rows=rows,
+                carried=carried,
+            )  # fmt: skip
 
     def _carried_on(
         self, saved: Saved, ends_us: Collection[int],

@@ -45,6 +45,7 @@ class CarriedRelation:
     keys: tuple[str, ...]
     within_us: int | None = None
     max_age_us: int | None = None
+    is_open: bool = False
 
 
 def column_names(columns: Sequence[Column]) -> tuple[str, ...]:
@@ -95,6 +96,7 @@ class TaggedRelation:
             CarriedShape(
                 carried.box, tag, carried.columns, slots, carried.keys,
                 within_us=carried.within_us, max_age_us=carried.max_age_us,
+                is_open=carried.is_open,
             )
         )  # fmt: skip
 

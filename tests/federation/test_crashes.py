@@ -64,23 +64,23 @@ SEEDS = range(10)
 DRAWN = 22
 """The seed of the gaps in `make test`."""
 COUNTS = """
-from medusa_core.network import Aggregate, Network, Output, Source
+from medusa_core.network import Network, Output, Session, Source
 
 given = Source(
     name="connections",
     columns={"ts_us": "bigint", "orig_h": "string", "resp_p": "int"},
     time="ts_us",
 )
-per_source = Aggregate(
-    name="per_source", input="connections", size="60s", group_by=("orig_h",),
-    columns={"n": "count(*)", "ports": "count(distinct resp_p)"},
+per_source = Session(
+    name="per_source", input="connections", by=("orig_h",), gap="20s", length_max="60s",
+    columns={"n": "count(*)", "port": "max(resp_p)"},
 )
 network = Network(
     name="counts", sources=(given,), boxes=(per_source,),
     outputs=(Output(name="counted", input="per_source"),),
 )
 """
-"""The first box of netmon alone: a step plans one output instead of three."""
+"""A step plans one output instead of three of netmon, and leaves open sessions to the next one."""
 WATCHED = """
 from medusa_core.network import Filter, Network, Output, Source
 

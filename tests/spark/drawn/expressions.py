@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
+from medusa_core.network import UserAggregate
+
 Columns = Sequence[tuple[str, str]]
 """Names and Spark SQL types, in declared order."""
 
@@ -51,7 +53,8 @@ class Expression:
 class Aggregation:
     """An expression over the records of a group.
 
-    `record_fails` is a condition over a record, `group_fails` one over a group.
+    `record_fails` is a condition over a record, `group_fails` one over a group. `own` is the
+    aggregate function of the user's own that it calls.
     """
 
     spark: str
@@ -60,6 +63,7 @@ class Aggregation:
     record_fails: str | None = None
     group_fails: str | None = None
     why: str = "''"
+    own: UserAggregate | None = None
 
 
 def duck_type(type_: str) -> str:
@@ -271,6 +275,81 @@ def an_aggregation(
         form("string", f"array_join(collect_list({name}){only}, '|')",
              f"coalesce(array_to_string({listed}, '|'), '')")  # fmt: skip
     return random.choice(forms)
+
+
+def two_of(*values: int | None) -> tuple[int | None, ...]:
+    largest = sorted((value for value in values if value is not None), reverse=True)
+    return (*largest, None, None)[:2]
+
+
+own_two = UserAggregate(
+    name="own_two",
+    takes=("int",),
+    state=("int", "int"),
+    gives="bigint",
+    init=lambda: (None, None),
+    add=lambda state, value: two_of(*state, value),
+    merge=lambda one, other: two_of(*one, *other),
+    result=lambda state: sum(v for v in state if v is not None) if state != (None, None) else None,
+)
+"""The sum of the two largest values."""
+own_longest = UserAggregate(
+    name="own_longest",
+    takes=("string",),
+    state=("string",),
+    gives="string",
+    init=lambda: (None,),
+    add=lambda state, text: (max((t for t in (*state, text) if t is not None),
+                                 key=lambda t: (len(t), t)),),
+    merge=lambda one, other: (max((t for t in (*one, *other) if t is not None),
+                                  key=lambda t: (len(t), t), default=None),),
+    result=lambda state: state[0],
+)  # fmt: skip
+"""The longest text; of several the last one of the alphabet."""
+own_signed = UserAggregate(
+    name="own_signed",
+    takes=("int", "boolean"),
+    state=("bigint",),
+    gives="bigint",
+    init=lambda: (0,),
+    add=lambda state, value, is_plus: (state[0] + (value if is_plus else -value),),
+    merge=lambda one, other: (one[0] + other[0],),
+    result=lambda state: state[0],
+)
+"""A sum of values with a sign."""
+
+
+def a_user_aggregation(random: Random, columns: Columns) -> Aggregation | None:
+    """A value of a group by a function of the user's own; None if no column fits one."""
+    forms = [
+        Aggregation(
+            f"own_two({name})",
+            f"CAST(list_sum(list_reverse_sort(list({name}) FILTER (WHERE {name} IS NOT NULL))"
+            "[1:2]) AS BIGINT)",
+            "bigint", own=own_two,
+        )
+        for name in names_of(columns, "int")
+    ]  # fmt: skip
+    forms += [
+        Aggregation(
+            f"own_longest({name})",
+            f"(list({name} ORDER BY length({name}) DESC, {name} DESC) "
+            f"FILTER (WHERE {name} IS NOT NULL))[1]",
+            "string", own=own_longest,
+        )
+        for name in names_of(columns, "string")
+    ]  # fmt: skip
+    forms += [
+        Aggregation(
+            f"own_signed({name}, {sign})",
+            f"coalesce(sum(CASE WHEN {sign} THEN 1 ELSE -1 END * CAST({name} AS BIGINT)) "
+            f"FILTER (WHERE {name} IS NOT NULL AND {sign} IS NOT NULL), 0)",
+            "bigint", own=own_signed,
+        )
+        for name in names_of(columns, "int")
+        for sign in names_of(columns, "boolean")
+    ]  # fmt: skip
+    return random.choice(forms) if forms else None
 
 
 def _no_number(name: str) -> str:

@@ -15,6 +15,7 @@ from tests.spark.drawn.expressions import (
     Expression,
     a_predicate,
     a_scalar,
+    a_user_aggregation,
     an_aggregation,
     one_zero,
 )
@@ -589,6 +590,11 @@ class _Drawing:
             )
             for n in range(random.randint(1, 5))
         )  # fmt: skip
+        # Drawn apart, so that networks without one are those that a seed had before.
+        apart = Random(f"{net.seed} {len(net.boxes)}")
+        own = None if is_fold or apart.random() > 0.3 else a_user_aggregation(apart, columns)
+        if own is not None:
+            values += ((f"a{len(net.boxes)}{len(values)}", own),)
         if keys is not None:
             # What is computed of a key alone is no aggregate, and the oracle has a row for none.
             values = tuple((n, COUNT if a.spark.startswith("coalesce") else a) for n, a in values)
@@ -755,6 +761,7 @@ def _boxes(net: Drawn, member: str) -> Iterator[medusa.Box]:
                     name=name, input=of_member(box.input, member), fragment=fragment,
                     group_by=box.group_by, columns={n: a.spark for n, a in box.columns},
                     empty="skip" if box.keys is None else "emit", keys=dict(box.keys or ()),
+                    aggregates=tuple({a.own.name: a.own for _, a in box.columns if a.own}.values()),
                     **_windows(box),
                 )  # fmt: skip
             case Session():
