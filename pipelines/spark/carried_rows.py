@@ -9,7 +9,7 @@ folder of the session, and is removed when no step can be given it any more.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -77,8 +77,8 @@ class CarriedRows:
         Raises OSError or duckdb.Error if a file can not be written.
         """
         first_us = self.shape.first_us(end_us)
-        files = [written / "*.parquet", *([self.file.path] if self.file else [])]
-        file = _merged(self.shape, files, self.since, first_us, folder)
+        made = written / "*.parquet"
+        file = _merged(self.shape, self.file, self.since, first_us, folder, made)
         return CarriedRows(shape=self.shape, file=file, since=self.since.slice(0, 0))
 
     def _with(self, made: pa.Table, end_us: int, folder: Path) -> CarriedRows:
@@ -88,20 +88,36 @@ class CarriedRows:
         file = self.file if self.file and self.file.last_us >= first_us else None
         most = min(max(SINCE_MIN, (file.rows if file else 0) // 4), SINCE_MAX)
         if since.num_rows > most:
-            files = [file.path] if file else []
-            file, since = _merged(shape, files, since, first_us, folder), since.slice(0, 0)
+            file, since = _merged(shape, file, since, first_us, folder), since.slice(0, 0)
         return CarriedRows(shape=shape, file=file, since=since.combine_chunks())
 
 
 def _merged(
-    shape: CarriedShape, files: Sequence[Path], since: pa.Table, first_us: int, folder: Path
-) -> RowFile:
-    """The latest row of each key, in a new file."""
+    shape: CarriedShape, file: RowFile | None, since: pa.Table, first_us: int, folder: Path,
+    made: Path | None = None,
+) -> RowFile:  # fmt: skip
+    """The latest row of each key, in a new file; `made` are files of rows since.
+
+    The rows of the file are earlier than all others. So they are read once, in a stream, and only
+    the others are sorted and held: what that costs does not grow with the file.
+    """
     path = folder / f"carried-{uuid4().hex}.parquet"
-    read = (f"SELECT * FROM read_parquet('{_quoted(file)}')" for file in files)
-    rows = " UNION ALL ".join(("SELECT * FROM since", *read))
+    others = "SELECT * FROM since"
+    if made is not None:
+        others += f" UNION ALL SELECT * FROM read_parquet('{_quoted(made)}')"
     # Keys that are equal are the same here: a double that is a key is never -0.0.
     keys = ", ".join(f'"{key}"' for key in shape.keys) or "1"
+    rows = (
+        f"SELECT * FROM ({others}) WHERE {STIME} >= {first_us} "
+        f"QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY {STIME} DESC) = 1"
+    )
+    if file is not None:
+        same = " AND ".join(f'f."{k}" IS NOT DISTINCT FROM n."{k}"' for k in shape.keys) or "TRUE"
+        rows = (
+            f"WITH newest AS MATERIALIZED ({rows}) SELECT * FROM newest UNION ALL "
+            f"SELECT f.* FROM read_parquet('{_quoted(file.path)}') AS f "
+            f"ANTI JOIN newest AS n ON {same} WHERE f.{STIME} >= {first_us}"
+        )
     settings: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": MERGE_MEMORY, "temp_directory": str(folder / f"{path.stem}-temporary"),
         "threads": 1,
@@ -110,9 +126,7 @@ def _merged(
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("since", since)
         connection.execute(
-            f"COPY (SELECT * FROM ({rows}) WHERE {STIME} >= {first_us} "
-            f"QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY {STIME} DESC) = 1) "
-            f"TO '{_quoted(path)}' (FORMAT parquet, COMPRESSION snappy)"
+            f"COPY ({rows}) TO '{_quoted(path)}' (FORMAT parquet, COMPRESSION snappy)"
         )
         counted = connection.execute(
             f"SELECT count(*), max({STIME}) FROM read_parquet('{_quoted(path)}')"
