@@ -11,24 +11,29 @@ import pytest
 from medusa_core.columns import Column
 from medusa_core.decide import ComputeStep, decide
 from medusa_core.digest import Digest
+from medusa_core.failure_rules import failure_rules
+from medusa_core.fragments import fragments_of
 from medusa_core.knowledge import Knowledge
 from medusa_core.names import Participant
 from medusa_core.segments import Segment
+from pipelines.language.check import check_network
+from pipelines.language.panes import over_panes
 from pipelines.spark.compiled_fragment import TAG, PaneShape
 from pipelines.spark.step_panes import StepPanes
 from pipelines.storage.arrow_schema import STIME
 from tests.core import builders as a
 
-SHAPE = PaneShape(box="per_key", tag=7, columns=(Column("key", "string"),), slots=("s0",))
+NETWORK = a.a_network("60s", "10s")
+PANED, FOLDS = over_panes(check_network(NETWORK))
+(PANES,) = FOLDS
+SHAPE = PaneShape(box=PANES, tag=7, columns=(Column("key", "string"),), slots=("s0",))
 FIRST = a.a_segment(a.seconds(0, 60), {0: 3, 30: 2})
 SECOND = a.a_segment(a.seconds(60, 120), {60: 1}, version=2)
 
 
 def a_step(*segments: Segment, computed_s: int) -> ComputeStep:
     """The next step of windows of a minute every ten seconds."""
-    known = a.a_fragment_knowledge(
-        a.an_input(*segments), computed_s=computed_s, network=a.a_network("60s", "10s")
-    )
+    known = a.a_fragment_knowledge(a.an_input(*segments), computed_s=computed_s, network=NETWORK)
     knowledge = Knowledge(participant=Participant("alpha"), landings=(), fragments=(known,))
     step = decide(knowledge, 0)[0]
     assert isinstance(step, ComputeStep)
@@ -38,8 +43,9 @@ def a_step(*segments: Segment, computed_s: int) -> ComputeStep:
 @pytest.fixture
 def step_panes() -> StepPanes:
     """One that has kept the panes of the first minute."""
-    step_panes = StepPanes([SHAPE], (), Path())
     step = a_step(FIRST, computed_s=0)
+    (over,) = fragments_of(PANED.network)
+    step_panes = StepPanes([SHAPE], (), Path(), failure_rules(over))
     made = pa.table(
         {TAG: pa.array([7, 7], pa.int32()), "s0": ["a", "b"], STIME: [0, 30 * a.SECOND_US]}
     )

@@ -23,6 +23,7 @@ from medusa_core.network import (
     Network,
     Output,
     Running,
+    Session,
     Source,
 )
 from pipelines.base.settings import Engine
@@ -51,7 +52,7 @@ def has_kernels_alone(seed: int) -> bool:
     checked = check_network(medusa_network(drawn(seed)))
     fragments = fragments_for(checked)
     leaves = (
-        isinstance(box, Deduplicate | Every | Lookup | Running)
+        isinstance(box, Deduplicate | Every | Lookup | Running | Session)
         or (isinstance(box, Aggregate) and box.advance not in (None, box.size))
         for box in checked.network.boxes
     )
