@@ -52,11 +52,21 @@ def sample_driver(root: int, *, leave_out: str | None = None) -> Sample:
 
 
 def memory_of(root: int) -> Sample:
-    """The memory of a driver by kind of process, in MiB; what processes share is counted once."""
+    """The memory of a driver by kind of process, in MiB; what processes share is counted once.
+
+    A process that the JVM starts (Hadoop runs `chmod`) has the JVM's own memory until it has
+    loaded its program, under the name of a thread. So only the largest process of Java counts.
+    """
     sample: Sample = dict.fromkeys(("driver", "JVM", "workers"), 0.0)
     for pid in processes_of(root):
-        kind = "driver" if pid == root else "JVM" if _name(pid) == "java" else "workers"
-        sample[kind] += _proportional_bytes(pid) / MIB
+        program = _program(pid)  # before its memory: it may load another one in between
+        mib = _proportional_bytes(pid) / MIB
+        if pid == root:
+            sample["driver"] = mib
+        elif program == "java":
+            sample["JVM"] = max(sample["JVM"], mib)
+        else:
+            sample["workers"] += mib
     return sample
 
 
@@ -80,6 +90,13 @@ def _add(sample: Sample, name: str, value: float) -> None:
 def _name(pid: int) -> str | None:
     try:
         return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return None
+
+
+def _program(pid: int) -> str | None:
+    try:
+        return Path(f"/proc/{pid}/exe").readlink().name
     except OSError:
         return None
 
