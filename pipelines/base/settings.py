@@ -17,8 +17,9 @@ This module alone reads and sets the environment of this process. All variables 
 * `MEDUSA_EXCHANGE_PORT`: the port on which a home is served; without it a free one.
 * `MEDUSA_SPARK_MASTER`: the cluster on which steps run; without it they run in the driver's JVM.
 * `MEDUSA_DRIVER_MEMORY`: the heap of a driver's JVM, default 2g.
-* `MEDUSA_ENGINE`: `spark` or `auto`. With `spark`, the default, Spark SQL computes all steps; with
-  `auto`, DuckDB in Spark's tasks computes those of fragments that have a kernel.
+* `MEDUSA_ENGINE`: `auto`, `spark` or `kernel`. With `auto`, the default, DuckDB in Spark's tasks
+  computes long steps of fragments that have a kernel, and Spark SQL all others; with `kernel` short
+  ones too; with `spark`, Spark SQL computes all steps.
 * `MEDUSA_FAILPOINT`, `MEDUSA_FAILPOINT_FILE`: where a test stops the process (`failpoints.py`).
 
 Declarations of sinks and of sources may name variables that begin with `SINK_VARIABLES` and
@@ -140,10 +141,11 @@ class Settings:
 
 
 class Engine(StrEnum):
-    """What computes the steps of a driver: kernels where there is one, or Spark SQL alone."""
+    """What computes the steps of a driver: kernels the long ones, Spark SQL, or kernels all."""
 
     AUTO = "auto"
     SPARK = "spark"
+    KERNEL = "kernel"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +154,7 @@ class SparkSettings:
 
     master: str | None = None
     driver_memory: str = "2g"
-    engine: Engine = Engine.SPARK
+    engine: Engine = Engine.AUTO
 
     @classmethod
     def from_environment(
@@ -170,9 +172,9 @@ class SparkSettings:
                 f"{SPARK_MASTER} is not the master of a cluster: write spark://HOST:PORT, yarn or "
                 "k8s://HOST:PORT"
             )
-        engine = environ.get(ENGINE, "").strip() or Engine.SPARK
+        engine = environ.get(ENGINE, "").strip() or Engine.AUTO
         if engine not in list(Engine):
-            raise Refused(f"{ENGINE} is {engine!r}: write {' or '.join(Engine)}")
+            raise Refused(f"{ENGINE} is {engine!r}: write {', '.join(Engine)}")
         return cls(
             master=master or None,
             driver_memory=environ.get(DRIVER_MEMORY) or "2g",

@@ -85,7 +85,14 @@ _VERIFICATION = "-verification"
 _GENERATED = Range(0, ROWS * APART_US)
 _WIDTH_US = 1_000_000
 
-OVER_RECORDS = "over records"
+OVER_RECORDS, IN_KERNEL = "over records", "in a kernel"
+
+KERNEL_RECORDS_MIN = 100_000
+"""From how many records on a step is computed by the fragment's kernel, if it has one.
+
+A kernel has longer to begin than a prepared job: over 1,000 records it took 113 ms and the job 65,
+over 250,000 102 ms and 188.
+"""
 
 KERNEL_FAILURES_MAX = 3
 """After so many failures in a row a fragment's steps are computed by Spark SQL."""
@@ -223,30 +230,39 @@ class FragmentJobs:
         """The boxes for whose earlier records rows stand."""
         return self._to_prepare.carried
 
-    @property
-    def is_prepared(self) -> bool:
-        """Whether the job has been prepared."""
-        return self._prepared is not None or self._kernel is not None
+    def prepare(
+        self,
+        columns: Mapping[StreamName, Sequence[Column]],
+        records: int = 0,
+        *,
+        is_answer: bool = False,
+    ) -> str | None:
+        """Prepare what computes a step over so many records, unless that was done.
 
-    def prepare(self, columns: Mapping[StreamName, Sequence[Column]]) -> bool:
-        """Prepare the job, unless that was done; False if it must be planned at each step."""
-        if self._kernel is None and self.not_in_kernel is None:
-            self._make_kernel(columns)
-        if not self.is_prepared and self.is_preparable:
+        Returns the form in which it is given them; None if the step must be planned by itself. An
+        answer does not wait for the verification of a kernel.
+        """
+        may_answer = self.verification(IN_KERNEL).may_answer
+        if (may_answer or not is_answer) and self._is_for_kernel(columns, records):
+            return IN_KERNEL
+        if self._prepared is None and self.is_preparable:
             try:
                 self._prepared = PreparedFragment(self.session, self._to_prepare, columns)
             except NotPreparable:
                 self.is_preparable = False
-        return self.is_prepared
+        return None if self._prepared is None else OVER_RECORDS
 
-    def _make_kernel(self, columns: Mapping[StreamName, Sequence[Column]]) -> None:
-        if self.session.conf.get("spark.medusa.engine") == Engine.SPARK:
-            self.not_in_kernel = "the setting says so"
-            return
-        try:
-            self._kernel = Kernel(self.session, self._to_prepare, columns)
-        except NotInKernel as reason:
-            self.not_in_kernel = str(reason)
+    def _is_for_kernel(self, columns: Mapping[StreamName, Sequence[Column]], records: int) -> bool:
+        """Whether a step over so many records is computed by the kernel, which is made then."""
+        engine = self.session.conf.get("spark.medusa.engine")
+        if engine == Engine.SPARK or (engine == Engine.AUTO and records < KERNEL_RECORDS_MIN):
+            return False
+        if self._kernel is None and self.not_in_kernel is None:
+            try:
+                self._kernel = Kernel(self.session, self._to_prepare, columns)
+            except NotInKernel as reason:
+                self.not_in_kernel = str(reason)
+        return self._kernel is not None
 
     def verification(self, form: str = OVER_RECORDS) -> Verification:
         """The verification of the job in the form in which it is given its records."""
@@ -266,7 +282,8 @@ class FragmentJobs:
         names that these map to. None if the job cannot be prepared, or if the network fails on the
         values: then what ran before that is warm.
         """
-        if not self.prepare(columns):
+        form = self.prepare(columns)
+        if form is None:
             return None
         plain = plain or self
         given = {stream: made_up_rows(of) for stream, of in columns.items()}
@@ -275,13 +292,13 @@ class FragmentJobs:
             name = (originals or {}).get(stream, stream)
             merged[name] = pa.concat_tables([merged[name], rows]) if name in merged else rows
         with suppress(Refused), spark_errors("generated records"):
-            self.prepared_over({s: Records.FEW.of(rows) for s, rows in given.items()})
-            table = self.prepared_over(given)
+            self.prepared_over({s: Records.FEW.of(rows) for s, rows in given.items()}, form)
+            table = self.prepared_over(given, form)
             difference = self._found(plain, table).difference(
                 plain._found(plain, plain.ordinary_table(merged))
             )
             if difference is None:
-                self.verification().tried()
+                self.verification(form).tried()
             return Verified(
                 fragment=self._fragment,
                 job="the prepared job over generated records",
@@ -299,52 +316,46 @@ class FragmentJobs:
         return Tagged(target, tagged, streams).contents
 
     def prepared_table(
-        self, inputs: Sequence[InputRecords], phases: Phases, saved: Saved | None = None
+        self,
+        inputs: Sequence[InputRecords],
+        phases: Phases,
+        form: str,
+        saved: Saved | None = None,
     ) -> pa.Table:
-        """The tagged relation of the prepared job, which is given the panes that are saved."""
+        """The tagged relation of the prepared job, which is given the panes that are saved.
+
+        Raises KernelFailed.
+        """
         with phases.phase("read"):
             given = {i.stream: self._given(i) for i in inputs}
         with phases.phase("spark"):
-            table = self._by_kernel(given)
-            if table is None and self._prepared is None:
-                table = self.ordinary_table({i.stream: read_table(self._root, i) for i in inputs})
-            elif table is None:
-                table = self._in_spark(given, saved)
+            table = self.prepared_over(given, form, saved)
         reached("step.computed")
         return table
 
     def prepared_over(
-        self, given: Mapping[StreamName, pa.Table], saved: Saved | None = None
+        self, given: Mapping[StreamName, GivenInput], form: str, saved: Saved | None = None
     ) -> pa.Table:
-        """The tagged relation of the prepared job over these records."""
-        table = self._by_kernel(given)
-        if table is not None:
-            return table
-        if self._prepared is None:
-            return self.ordinary_table(given)
-        return self._in_spark(given, saved)
-
-    def _in_spark(
-        self, given: Mapping[StreamName, GivenInput], saved: Saved | None = None
-    ) -> pa.Table:
+        """The tagged relation of the prepared job over these records. Raises KernelFailed."""
+        if form == IN_KERNEL:
+            assert self._kernel is not None, "a kernel is made before a step is sent to it"
+            return self._kernel.run(given)
         assert self._prepared is not None, "a job is prepared before a step is sent to it"
         return self._prepared.run(given, (saved or self.panes.nothing()).given)
 
-    def _by_kernel(self, given: Mapping[StreamName, GivenInput]) -> pa.Table | None:
-        """The tagged relation by the kernel; None without one, or if it fails on this step."""
-        if self._kernel is None:
-            return None
-        try:
-            table = self._kernel.run(given)
-        except KernelFailed as failure:
-            self._kernel_failures += 1
-            if self._kernel_failures >= KERNEL_FAILURES_MAX:
-                # The next step is prepared in Spark, and that job is verified by itself.
-                self._kernel, self.not_in_kernel = None, str(failure)
-                self._verifications.clear()
-            return None
+    def computed(self) -> None:
+        """A step was computed in the form that was chosen for it."""
         self._kernel_failures = 0
-        return table
+
+    def without_kernel(self, inputs: Sequence[InputRecords], failure: KernelFailed) -> pa.Table:
+        """The tagged relation by the ordinary plan, after the kernel failed on the step.
+
+        After KERNEL_FAILURES_MAX steps in a row there is no kernel any more.
+        """
+        self._kernel_failures += 1
+        if self._kernel_failures >= KERNEL_FAILURES_MAX:
+            self._kernel, self.not_in_kernel = None, str(failure)
+        return self.ordinary_table({i.stream: read_table(self._root, i) for i in inputs})
 
     def _given(self, records: InputRecords) -> GivenInput:
         """The one file that holds the records and no others; many records where they are."""

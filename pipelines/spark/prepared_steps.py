@@ -20,12 +20,12 @@ from medusa_core.names import StreamName
 from pipelines.base.phase_times import Phases
 from pipelines.spark.inputs import InputRecords, read_table
 from pipelines.spark.job import (
-    OVER_RECORDS,
     FragmentJobs,
     jobs_of_verification,
     verification_jobs,
 )
 from pipelines.spark.job_verification import RECORDS_COMPARED_MAX, Records, Tagged
+from pipelines.spark.kernel import KernelFailed
 from pipelines.spark.results import Target, Verified
 from pipelines.spark.step_panes import Saved
 from pipelines.storage.arrow_schema import record_schema
@@ -58,7 +58,7 @@ class Ordinary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedStep:
-    """A step by a prepared job. `streams` are the outputs that the ordinary plan gives too.
+    """A step by a prepared job, which is given records in a form.
 
     `as_panes` are inputs that are panes and no records; `originals` maps inputs to the streams
     whose records they are, where these have other names.
@@ -67,6 +67,7 @@ class PreparedStep:
     root: Path
     step: ComputeStep
     jobs: FragmentJobs
+    form: str
     inputs: Sequence[InputRecords]
     target: Target
     ordinary: Ordinary
@@ -81,16 +82,22 @@ class PreparedStep:
 
         Each form in which the job is given its records is verified by itself.
         """
-        form = OVER_RECORDS
+        form = self.form
         if self.saved is not None and self.saved.rows:
             form = OVER_CARRIED_ROWS if self.saved.carried else "over panes"
         verification = self.jobs.verification(form)
-        result, is_compared, difference = verification.run(
-            self.by_job,
-            self.by_ordinary_plan,
-            self._compared,
-            is_answer=self.step.cause is Cause.TENTATIVE,
-        )
+        try:
+            result, is_compared, difference = verification.run(
+                self.by_job,
+                self.by_ordinary_plan,
+                self._compared,
+                is_answer=self.step.cause is Cause.TENTATIVE,
+            )
+        except KernelFailed as failure:
+            with self.phases.phase("spark"):
+                table = self.jobs.without_kernel(self.inputs, failure)
+            return Tagged(self.target, table, self._streams), None
+        self.jobs.computed()
         if not is_compared:
             return result, None
         return result, Verified(
@@ -104,7 +111,7 @@ class PreparedStep:
     def by_job(self, records: Records) -> Tagged:
         """What the prepared job gives; of fewer than all records without any panes."""
         if records is Records.ALL:
-            table = self.jobs.prepared_table(self.inputs, self.phases, self.saved)
+            table = self.jobs.prepared_table(self.inputs, self.phases, self.form, self.saved)
         else:
             with self._verifying():
                 table = self.jobs.prepared_over(
@@ -113,7 +120,8 @@ class PreparedStep:
                         if i.stream in self.as_panes
                         else records.of(self._table(i))
                         for i in self.inputs
-                    }
+                    },
+                    self.form,
                 )
         return Tagged(self.target, table, self._streams, self.jobs.carried)
 

@@ -124,15 +124,11 @@ class StepEngine:
         inputs = self._inputs(step, saved)
         records_in, emitted = sum(i.rows for i in inputs), emitted_count(inputs)
         if shuffled:
-            mode = unprepared_mode(records_in)
+            mode, form = unprepared_mode(records_in), None
         else:
-            mode = self._mode_of(jobs, step, inputs, ratio * records_in + emitted, phases)
+            mode, form = self._mode_of(jobs, step, inputs, ratio * records_in + emitted, phases)
         is_wrong = fragment.id in self._planned_anew
-        if (
-            mode is not ExecutionMode.PREPARED
-            and saved is not None
-            and (is_wrong or not jobs.panes.is_of_rows_alone)
-        ):
+        if form is None and saved is not None and (is_wrong or not jobs.panes.is_of_rows_alone):
             # A plan that is made for one step takes no panes.
             saved, inputs = None, self._inputs(step)
             records_in = sum(i.rows for i in inputs)
@@ -146,10 +142,11 @@ class StepEngine:
                 spark_errors(f"{fragment.id} over {step.range}"),
                 self._grouped(target.attempt, fragment.id) as group,
             ):
-                if mode is ExecutionMode.PREPARED:
+                if form is not None:
                     prepared = PreparedStep(
-                        root=self.root, step=step, jobs=jobs, inputs=inputs, target=target,
-                        ordinary=self._ordinary(step, jobs, target), phases=phases, saved=saved,
+                        root=self.root, step=step, jobs=jobs, form=form, inputs=inputs,
+                        target=target, ordinary=self._ordinary(step, jobs, target), phases=phases,
+                        saved=saved,
                     )  # fmt: skip
                     result, verified = self._run_prepared(prepared)
                     with phases.phase("write"):
@@ -202,11 +199,12 @@ class StepEngine:
             self._grouped(target.attempt, fragment.id) as group,
             spark_errors(f"{fragment.id} over {step.range}"),
         ):
-            mode = self._mode_of(over.jobs, step, over.inputs, rows, phases)
-            if mode is ExecutionMode.PREPARED:
+            mode, form = self._mode_of(over.jobs, step, over.inputs, rows, phases)
+            if form is not None:
                 jobs = self._jobs_of(fragment)
                 prepared = PreparedStep(
-                    root=self.root, step=step, jobs=over.jobs, inputs=over.inputs, target=target,
+                    root=self.root, step=step, jobs=over.jobs, form=form, inputs=over.inputs,
+                    target=target,
                     ordinary=self._ordinary(step, jobs, self._target_of(step, jobs)),
                     phases=phases, as_panes=over.comes_as_panes, originals=over.originals,
                 )  # fmt: skip
@@ -253,8 +251,8 @@ class StepEngine:
     def _mode_of(
         self, jobs: FragmentJobs, step: ComputeStep, inputs: Sequence[InputRecords],
         rows_out: float, phases: Phases,
-    ) -> ExecutionMode:  # fmt: skip
-        """The mode for a step over these inputs.
+    ) -> tuple[ExecutionMode, str | None]:  # fmt: skip
+        """The mode for a step over these inputs, and in which form a prepared job is given them.
 
         A job that cannot be prepared is planned anew, and so is an answer whose job was not
         compared with an ordinary plan before: it does not wait for that.
@@ -263,15 +261,15 @@ class StepEngine:
         records = sum(i.rows for i in inputs)
         mode = mode_of(fragment, records, rows_out)
         if mode is not ExecutionMode.PREPARED:
-            return mode
-        is_answer = step.cause is Cause.TENTATIVE
-        if fragment.id in self._planned_anew or (is_answer and not jobs.verification().may_answer):
-            return unprepared_mode(records)
-        if jobs.is_prepared:
-            return mode
-        with phases.phase("plan"):
-            is_prepared = jobs.prepare({i.stream: i.columns for i in inputs})
-        return mode if is_prepared else unprepared_mode(records)
+            return mode, None
+        is_answer, form = step.cause is Cause.TENTATIVE, None
+        if fragment.id not in self._planned_anew:
+            with phases.phase("plan"):
+                columns = {i.stream: i.columns for i in inputs}
+                form = jobs.prepare(columns, records, is_answer=is_answer)
+        if form is None or (is_answer and not jobs.verification(form).may_answer):
+            return unprepared_mode(records), None
+        return mode, form
 
     def _target_of(self, step: ComputeStep, jobs: FragmentJobs) -> Target:
         return target_of(

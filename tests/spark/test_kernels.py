@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count, islice
 from pathlib import Path
@@ -14,6 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bench.answering import WIDTH_US, Answering
+from medusa_core.commits import Cause
+from medusa_core.grid import Range
 from medusa_core.network import (
     Aggregate,
     Deduplicate,
@@ -30,12 +33,13 @@ from pipelines.base.settings import Engine
 from pipelines.language.check import check_network, fragments_for
 from pipelines.spark.compiled_fragment import TAG, CompiledFragment, input_view
 from pipelines.spark.compiler import compile_fragment
-from pipelines.spark.job import FragmentJobs, ordinary_table
+from pipelines.spark.job import KERNEL_FAILURES_MAX, KERNEL_RECORDS_MIN, ordinary_table
 from pipelines.spark.kernel import Kernel
 from pipelines.spark.kernel_expressions import NotInKernel
 from pipelines.spark.kernel_sql import kernel_sql
 from pipelines.spark.kernel_task import tagged_rows, task_of
-from pipelines.storage.arrow_schema import STIME, arrow_type, record_schema
+from pipelines.spark.results import StepResult
+from pipelines.storage.arrow_schema import arrow_type
 from tests.spark.drawn.records import pieces
 from tests.spark.drawn.spec import drawn, medusa_network
 from tests.spark.drawn.trials import by_prepared_jobs, by_verified_jobs, run
@@ -123,9 +127,9 @@ def test_kernels_give_the_rows_of_ordinary_plans(spark: SparkSession, tmp_path: 
 
 @pytest.fixture
 def with_kernels(spark: SparkSession) -> Iterator[None]:
-    """Steps are computed by kernels where there are some."""
+    """Steps of any length are computed by kernels where there are some."""
     before = spark.conf.get("spark.medusa.engine")
-    spark.conf.set("spark.medusa.engine", Engine.AUTO)
+    spark.conf.set("spark.medusa.engine", Engine.KERNEL)
     yield
     spark.conf.set("spark.medusa.engine", str(before))
 
@@ -138,30 +142,64 @@ def test_steps_of_kernels_give_the_rows_that_duckdb_gives(spark: SparkSession, s
     assert runs
 
 
-@pytest.mark.usefixtures("with_kernels")
-def test_a_step_with_a_record_on_which_a_box_fails_is_computed_by_spark(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    network = Network(
+def shares() -> Network:
+    return Network(
         name="shares",
         sources=(Source(name="s", columns={"at_us": "bigint", "n": "int"}, time="at_us"),),
         boxes=(Map(name="share", input="s", columns={"n": "n", "part": "100 div n"}),),
         outputs=(Output(name="out", input="share"),),
     )
-    checked = check_network(network)
-    (fragment,) = fragments_for(checked)
-    columns = {stream: checked.columns[port] for port, stream in fragment.inputs.items()}
-    jobs = FragmentJobs(spark, tmp_path, checked, fragment)
-    assert jobs.prepare(columns)
-    (stream,) = columns
-    for numbers, tags in (((1, 2), [0, 0]), ((4, 0), [-1, 0]), ((5, 10), [0, 0])):
-        given = pa.table({"at_us": [1, 2], "n": pa.array(numbers, pa.int32()), STIME: [1, 2]}).cast(
-            record_schema(columns[stream])
-        )
-        with counted_runs() as runs:
-            table = jobs.prepared_over({stream: given})
-        assert sorted(table[TAG].to_pylist()) == tags
-        assert len(runs) == 1, "a fragment keeps its kernel after one failure"
+
+
+def results_of(world: Answering, steps: Sequence[Sequence[int]]) -> list[StepResult]:
+    """The steps of `shares` over these numbers, ten seconds each."""
+    results = []
+    for at, numbers in enumerate(steps):
+        part = Range(at * WIDTH_US, (at + 1) * WIDTH_US)
+        times = [part.from_us + number for number in range(len(numbers))]
+        world.comes("s", pa.table({"at_us": times, "n": pa.array(numbers, pa.int32())}), part)
+        results.append(world.engine.compute(world.step(part, Cause.NORMAL)))
+    return results
+
+
+@pytest.mark.usefixtures("with_kernels")
+def test_a_kernel_that_fails_on_a_record_has_compared_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    steps = ((4, 0), (1, 2), (5, 10), (0, 20))
+    with counted_runs() as runs:
+        results = results_of(Answering(spark, tmp_path, shares()), steps)
+    assert [one.metrics.records_out for one in results] == [1, 2, 2, 1]
+    assert [len(one.quarantine) for one in results] == [1, 0, 0, 1]
+    verified = [one.verified for one in results]
+    assert [one is not None for one in verified] == [False, True, False, False]
+    assert verified[1] is not None
+    assert verified[1].job == "the prepared job in a kernel"
+    assert len(runs) == 2 + 2 + 1 + 1, "over a few records, too, until a comparison has succeeded"
+
+
+@pytest.mark.usefixtures("with_kernels")
+def test_a_fragment_whose_kernel_fails_again_and_again_is_computed_by_a_prepared_job(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    steps = (*((4, 0),) * KERNEL_FAILURES_MAX, (1, 0), (5, 10))
+    with counted_runs() as runs:
+        results = results_of(Answering(spark, tmp_path, shares()), steps)
+    assert len(runs) == 2 * KERNEL_FAILURES_MAX, "each over a few records, too"
+    verified = [one.verified.job for one in results if one.verified is not None]
+    assert verified == ["the prepared job over records"]
+    assert [one.metrics.records_out for one in results] == [1, 1, 1, 1, 2]
+
+
+def test_long_steps_alone_are_computed_by_kernels(spark: SparkSession, tmp_path: Path) -> None:
+    long = range(1, KERNEL_RECORDS_MIN + 1)
+    with counted_runs() as runs:
+        short_, long_ = results_of(Answering(spark, tmp_path, shares()), ((1, 2), long))
+    assert runs
+    assert [one.metrics.records_out for one in (short_, long_)] == [2, KERNEL_RECORDS_MIN]
+    assert [one.verified.job for one in (short_, long_) if one.verified is not None] == [
+        "the prepared job over records", "the prepared job in a kernel",
+    ]  # fmt: skip
 
 
 @contextmanager
