@@ -11,7 +11,7 @@ from typing import Any
 
 from medusa_core.errors import Refused, Unavailable
 
-FORMAT = 1
+FORMAT = 2
 FAILED = "failed"
 
 

@@ -1,6 +1,8 @@
 """The cost of a lost replica for its reader: which replica each bucket was read from, and when.
 
 * **Switch**: from the loss of the replica that was read until a bucket is read from another.
+* **Taken**: the same, but from the end of that bucket if it ends after the loss: before that, no
+  replica could have given it.
 * **Read again**, where all were lost: from the heal until a bucket is read from any of them.
 * **Silence**: the longest time in the cell in which no bucket was chosen.
 * **Chosen twice**: buckets with more than one final row that was read. None are allowed.
@@ -38,6 +40,7 @@ class Switch:
 
     lost: tuple[str, ...]
     switch_s: float | None
+    taken_s: float | None
     again_s: float | None
     silence_s: float
     whole_s: float
@@ -73,19 +76,25 @@ def measure_switch(
     """The figures of one cell: `lost` were gone from `from_ms` to `to_ms`."""
     others = set(replicas) - set(lost)
     during = [c for c in choices if from_ms <= c.committed_ms <= settled_ms]
-    switched = [c.committed_ms for c in during if set(c.producers) & others]
+    switched = [c for c in during if set(c.producers) & others]
+    first = min(switched, key=lambda c: c.committed_ms, default=None)
     again = [c.committed_ms for c in during if c.committed_ms >= to_ms]
     before = [c.committed_ms for c in choices if c.committed_ms < from_ms]
     times = sorted({*before[-1:], *(c.committed_ms for c in during), settled_ms})
     return Switch(
         lost=tuple(lost),
-        switch_s=_seconds(from_ms, switched) if others else None,
+        switch_s=None if first is None else (first.committed_ms - from_ms) / 1e3,
+        taken_s=None if first is None else _taken_s(first, from_ms),
         again_s=None if others else _seconds(to_ms, again),
         silence_s=max((b - a for a, b in pairwise(times)), default=0.0) / 1e3,
         whole_s=(settled_ms - to_ms) / 1e3,
         chosen_twice=_chosen_twice(choices),
         divergences=divergences,
     )
+
+
+def _taken_s(first: Choice, from_ms: float) -> float:
+    return (first.committed_ms - max(from_ms, first.to_us / 1e3)) / 1e3
 
 
 def _seconds(from_ms: float, times: Sequence[float]) -> float | None:

@@ -74,7 +74,11 @@ def run_cell(federation: Federation, cell: ReplicaCell, say: Say) -> Document:
     part = Range(bucket_us(from_s), final_us)
     found = compare(federation, READER, network_of(federation), part)
     wait_for_peace(federation, LINES, settled_s)
-    switched = "" if switch.switch_s is None else f"switched after {switch.switch_s:.2f} s, "
+    switched = (
+        ""
+        if switch.switch_s is None
+        else f"switched after {switch.switch_s:.2f} s, taken {switch.taken_s:.2f} s, "
+    )
     say(
         f"{cell.name} ({', '.join(lost)}): {switched}delay {figures.end.delay_new_s:.2f} s, "
         f"{figures.end.tentative_buckets} tentative buckets, whole {switch.whole_s:.1f} s later"

@@ -13,14 +13,14 @@ from bench.dpc.metrics import CellFigures, figures_of
 from bench.dpc.replica_figures import switch_of
 from bench.dpc.scenario import DEPTHS, POLICIES, POLL_S, X_S, Chain, Planned, ReplicaSet, chains
 from bench.dpc.simulated import NOT_SIMULATED
-from bench.dpc.targets import POLLS_MAX, Verdict, verdicts_of_cell
+from bench.dpc.targets import POLLS_MAX, TAKEN_S_MAX, Verdict, verdicts_of_cell
 
 Cells = Mapping[str, Any]
 _NAMES = ("cell", "policy", "Delay_new", "Proc_new (theirs)", "per hop", "N_tentative (theirs)",
           "buckets", "first correction", "reconciled", "load", "verdict")  # fmt: skip
 _REPLICAS = ("cell", "lost", "Delay_new", "Proc_new (theirs)", "N_tentative (theirs)", "buckets",
-             "switch", "read again", "silence", "first correction", "reconciled", "whole", "load",
-             "verdict")  # fmt: skip
+             "switch", "taken", "read again", "silence", "first correction", "reconciled", "whole",
+             "load", "verdict")  # fmt: skip
 _GROWTH = ("policy", "depth", "Proc_new, worst", "theirs, formula", "Delay_new, worst", "D")
 _EVERY = ("cell", "D", "Delay_new", "Proc_new per hop", "tentative buckets", "first correction",
           "reconciled", "whole")  # fmt: skip
@@ -63,9 +63,10 @@ def replica_lines(cells: Cells, *, delay_ms: float = 0.0) -> Iterator[str]:
     yield ""
     yield (
         f"Switch: from the loss of the replica that was read to the first bucket of the other; "
-        f"theirs is below {POLLS_MAX} polls, {POLLS_MAX * POLL_S:g} s. Read again: from the heal, "
-        "where both were lost. Silence: the longest time without a bucket that was read. Whole: "
-        "from the heal or new start until the one that was lost has everything, too."
+        f"theirs is below {POLLS_MAX} polls, {POLLS_MAX * POLL_S:g} s. Taken: the same, but from "
+        f"the end of that bucket if it ends after the loss; at most {TAKEN_S_MAX:g} s. Read again: "
+        "from the heal, where both were lost. Silence: the longest time without a bucket that was "
+        "read. Whole: from the heal or new start until the one that was lost has everything, too."
     )
 
 
@@ -83,6 +84,7 @@ def _replica_row(name: str, kept: Mapping[str, Any]) -> Sequence[str]:
         f"{end.tentative_rows}" + (f" ({rows:.0f})" if is_both else " (0)"),
         f"{end.tentative_buckets}",
         _seconds(switch.switch_s),
+        _seconds(switch.taken_s),
         _seconds(switch.again_s),
         f"{switch.silence_s:.2f}",
         _seconds(end.first_correction_s),

@@ -25,6 +25,7 @@ from bench.dpc.replica_figures import Switch, switch_of
 from bench.dpc.scenario import BUCKET_S, POLL_S, X_S
 
 COMPUTED_MAX = 2
+TAKEN_S_MAX = 1.0
 POLLS_MAX = 3 + 1
 UNLIKE, COMPUTATIONS, TWICE, DIFFERENT = (
     "rows unlike the oracle", "computations", "read twice", "replicas that differ",
@@ -70,10 +71,11 @@ def verdicts_of_cell(kept: Mapping[str, Any]) -> Iterator[Verdict]:
 def switch_verdicts(figures: CellFigures, switch: Switch) -> Iterator[Verdict]:
     """What is promised of replicas; where all of them were lost, tentative answers are."""
     if switch.again_s is None:
-        allowed = POLLS_MAX * POLL_S
         # One that was never read of has not been switched to: no time is short enough.
-        measured = inf if switch.switch_s is None else switch.switch_s
-        yield Verdict(what="switch", measured=measured, allowed=allowed)
+        switch_s = inf if switch.switch_s is None else switch.switch_s
+        taken_s = inf if switch.taken_s is None else switch.taken_s
+        yield Verdict(what="switch", measured=switch_s, allowed=POLLS_MAX * POLL_S)
+        yield Verdict(what="taken", measured=taken_s, allowed=TAKEN_S_MAX)
         rows = figures.end.tentative_buckets
         yield Verdict(what="tentative with a replica", measured=rows, allowed=0, unit="buckets")
     yield Verdict(what=TWICE, measured=switch.chosen_twice, allowed=0, unit="buckets")

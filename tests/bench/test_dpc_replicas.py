@@ -36,12 +36,19 @@ from tests.catalog.producing import BETA, GAMMA, Reading
 
 def test_a_switch_is_the_time_from_the_loss_to_the_first_bucket_that_is_read_of_another() -> None:
     found = a_switch(choices_of(lost="left", then="right"))
-    assert found.switch_s == pytest.approx(0.1)
+    assert found.switch_s == found.taken_s == pytest.approx(0.1)
     assert found.again_s is None
     assert found.silence_s < 2
     assert found.whole_s == pytest.approx(3)
     assert (found.chosen_twice, found.divergences) == (0, 0)
     assert switch_of(json.loads(json.dumps(found.document()))) == found
+
+
+def test_a_replica_is_taken_from_the_end_of_a_bucket_on_that_ends_after_the_loss() -> None:
+    before = [c for c in choices_of(lost="left", then="right") if c.producers == ("left",)]
+    found = a_switch([*before, a_choice(101, "right", 102_900)])
+    assert found.switch_s == pytest.approx(2.6)
+    assert found.taken_s == pytest.approx(0.9)
 
 
 def test_of_whom_is_read_is_told_by_the_last_choices_and_not_by_the_first() -> None:
@@ -66,7 +73,7 @@ def test_a_bucket_with_two_final_rows_that_were_read_is_found() -> None:
 @pytest.mark.parametrize(
     ("switch", "missed"),
     [
-        (a_switch(choices_of(lost="left", then=None)), ["switch"]),
+        (a_switch(choices_of(lost="left", then=None)), ["switch", "taken"]),
         (a_switch(choices_of(lost="left", then="right"), divergences=2), ["replicas that differ"]),
         (
             a_switch([*choices_of(lost="left", then="right"), a_choice(110, "left", 117_000)]),
