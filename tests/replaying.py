@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from medusa_core.digest import Digest, sum_of
 from medusa_core.knowledge import Limits
 from medusa_core.names import Participant, StreamName
-from medusa_core.network import Network
+from medusa_core.network import Network, inputs_of
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.homes.home import Home, open_home
 from pipelines.participant.kept_history import KeptHistory
@@ -73,6 +73,20 @@ class Replayer:
     @contextmanager
     def _session(self, home: Home) -> Iterator[Callable[[], SparkSession]]:
         yield lambda: self.spark
+
+
+def part_of(network: Network, *outputs: str) -> Network:
+    """Some outputs of a network and the boxes that they are computed by; all of its sources."""
+    kept = tuple(network.output(name) for name in outputs)
+    needed: set[str] = set()
+    unread = [output.input for output in kept]
+    while unread:
+        owner = unread.pop().partition(".")[0]
+        if owner not in needed and not network.is_source(owner):
+            needed.add(owner)
+            unread += inputs_of(network.box(owner))
+    boxes = tuple(box for box in network.boxes if box.name in needed)
+    return replace(network, boxes=boxes, outputs=kept)
 
 
 def digests(home: Home, network: Network) -> Digests:

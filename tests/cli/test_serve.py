@@ -167,6 +167,7 @@ def is_listening(host: str, port: int) -> bool:
         return probe.connect_ex((host, port)) == 0
 
 
+@pytest.mark.long
 def test_with_a_name_partners_on_other_machines_find_it_by_that(settings: Settings) -> None:
     with serving(replace(settings, exchange_name="localhost")) as (_, line):
         assert "https://localhost:" in line

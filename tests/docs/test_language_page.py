@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from medusa_core.network import Function, Network, inputs_of
+from medusa_core.network import Function, Network
 from pipelines.language.aggregates import compile_aggregate
 from pipelines.language.check import check_network
 from pipelines.language.expressions import compile_expression
@@ -26,7 +25,7 @@ from tests.docs.language_page import (
     with_parts,
 )
 from tests.docs.pages import page
-from tests.replaying import Replayer
+from tests.replaying import Replayer, part_of
 
 PAGE = page("language")
 BEFORE, _, AGGREGATE_PART = PAGE.partition("\n## Aggregate functions\n")
@@ -38,20 +37,6 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Network:
     file = tmp_path_factory.mktemp("page") / "fares.py"
     file.write_text("\n".join(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)))
     return load_network(str(file))
-
-
-def part_of(network: Network, *outputs: str) -> Network:
-    """The boxes that some outputs read, and these outputs."""
-    kept = tuple(network.output(name) for name in outputs)
-    needed: set[str] = set()
-    unread = [output.input for output in kept]
-    while unread:
-        owner = unread.pop().partition(".")[0]
-        if owner not in needed and not network.is_source(owner):
-            needed.add(owner)
-            unread += inputs_of(network.box(owner))
-    boxes = tuple(box for box in network.boxes if box.name in needed)
-    return replace(network, boxes=boxes, outputs=kept)
 
 
 def test_the_lists_of_functions_are_made_from_the_code() -> None:
@@ -169,18 +154,8 @@ def test_the_example_compiles_to_the_columns_of_the_page(example: Network) -> No
     }
 
 
-@pytest.mark.sweep
-@pytest.mark.usefixtures("interpreted")
-def test_the_join_and_lookup_of_the_example_give_each_trip_with_what_they_find_or_without(
-    example: Network, replayer: Replayer
-) -> None:
-    """Two refunds of ann's first trip; one came an hour and a second after ben's.
-
-    Of ann's two levels at one time the last one is found; ben has one a second after his trip. Her
-    fare is the newest at the start of three hours, his at that of two. The trip of no length is of
-    no kind: the windows until its bucket ends have rows without trips.
-    """
-    shown = ("refunds_of_trips", "levels_of_trips", "kinds", "fares_every_hour", "pairs_of_trips")
+def exported(example: Network, replayer: Replayer, *outputs: str) -> dict[str, list[str]]:
+    """The lines of outputs of the example over three trips, three refunds and three memberships."""
     inputs = {}
     for name, lines in (
         ("trips", ["at_ms,user,km,fee", "0,ann,5,2.00", "60000,ben,30,9.00", "1260000,zoe,0,0.00"]),
@@ -192,24 +167,45 @@ def test_the_join_and_lookup_of_the_example_give_each_trip_with_what_they_find_o
         inputs[name] = [path]
     export = replayer.folder / "export"
     with replayer.home() as home:
-        replayer.run(home, part_of(example, *shown), inputs, width_s=600, export=export)
-    assert (export / "refunds_of_trips.csv").read_text().splitlines() == [
+        replayer.run(home, part_of(example, *outputs), inputs, width_s=600, export=export)
+    return {name: (export / f"{name}.csv").read_text().splitlines() for name in outputs}
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_the_join_and_lookup_of_the_example_give_each_trip_with_what_they_find_or_without(
+    example: Network, replayer: Replayer
+) -> None:
+    """Two refunds of ann's first trip; one came an hour and a second after ben's.
+
+    Of ann's two levels at one time the last one is found; ben has one a second after his trip.
+    """
+    found = exported(example, replayer, "refunds_of_trips", "levels_of_trips")
+    assert found["refunds_of_trips"] == [
         "user,fee,refund", "ann,1.00,0.25", "ann,1.00,0.50", "ben,9.00,",
     ]  # fmt: skip
-    assert (export / "levels_of_trips.csv").read_text().splitlines() == [
-        "user,fee,level", "ann,1.00,silver", "ben,9.00,",
+    assert found["levels_of_trips"] == ["user,fee,level", "ann,1.00,silver", "ben,9.00,"]
+
+
+@pytest.mark.long
+def test_the_windows_and_the_resample_of_the_example_have_a_row_where_no_trip_is(
+    example: Network, replayer: Replayer
+) -> None:
+    """Ann's fare is the newest at the start of three hours, ben's at that of two.
+
+    The trip of no length is of no kind: the windows until its bucket ends have rows without trips.
+    """
+    found = exported(example, replayer, "kinds", "fares_every_hour", "pairs_of_trips")
+    assert [line.partition(",")[2] for line in found["pairs_of_trips"]] == [
+        "user,trips,two", "ann,1,1.00", "ben,1,9.00",
     ]  # fmt: skip
-    assert [
-        line.partition(",")[2] for line in (export / "pairs_of_trips.csv").read_text().splitlines()
-    ] == ["user,trips,two", "ann,1,1.00", "ben,1,9.00"]  # fmt: skip
-    header, *kinds = (export / "kinds.csv").read_text().splitlines()
+    header, *kinds = found["kinds"]
     assert header == "window_start,kind,trips,fees,max_km"
     assert [(line[14:16], *line.split(",")[1:]) for line in kinds] == [
         ("00", "long", "1", "9.00", "30.0"), ("00", "short", "1", "1.00", "5.0"),
         ("10", "long", "0", "0.00", ""), ("10", "short", "0", "0.00", ""),
         ("20", "long", "0", "0.00", ""), ("20", "short", "0", "0.00", ""),
     ]  # fmt: skip
-    header, *fares = (export / "fares_every_hour.csv").read_text().splitlines()
+    header, *fares = found["fares_every_hour"]
     assert header == "sample_time,user,fee"
     assert [(line[11:13], *line.split(",")[1:]) for line in fares] == [
         ("00", "ann", "1.00"), ("01", "ann", "1.00"), ("01", "ben", "9.00"),

@@ -134,6 +134,7 @@ def test_a_driver_opens_the_file_of_its_login_and_needs_no_url(settings: Setting
     assert secrets_among(opened) == OF_A_DRIVER
 
 
+@pytest.mark.long
 def test_a_driver_on_an_embedded_server_opens_no_password_of_the_administrator(
     server_folder: Path,
 ) -> None:

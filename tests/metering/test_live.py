@@ -92,6 +92,7 @@ def children_of(times: os.times_result) -> tuple[float, float]:
     return times.children_user, times.children_system
 
 
+@pytest.mark.long
 def test_a_participants_load_is_its_processes_cpu_and_follows_what_its_fragments_do(
     postgres_server: EmbeddedServer,
     spark: SparkSession,

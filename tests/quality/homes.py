@@ -17,7 +17,7 @@ from pipelines.homes.home import Home
 from pipelines.quality.check_run import Found, Outcome, run_checks
 from pipelines.quality.windows import WindowRequest
 from tests.generated_code import without_generated_code
-from tests.replaying import Replayer, parquet_files
+from tests.replaying import Replayer, parquet_files, part_of
 from tests.sweeps import IS_LONG
 
 if TYPE_CHECKING:
@@ -139,11 +139,15 @@ def checked_home(
     *,
     width_s: int,
     records_per_step_max: int = 300,
+    few: Sequence[str] = (),
 ) -> Iterator[Checked]:
     """A replay in several steps, its home still open.
 
-    In `make test` it takes one step: the networks that are drawn there cut each kind of box.
+    In `make test` it takes one step: the networks that are drawn there cut each kind of box. Where
+    `few` names outputs, these alone are computed there.
     """
+    if few and not IS_LONG:
+        network = part_of(network, *few)
     with replayer.home() as home:
         limits = Limits(records_per_step_max=records_per_step_max) if IS_LONG else Limits()
         with without_generated_code(replayer.spark):

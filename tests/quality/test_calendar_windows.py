@@ -20,7 +20,7 @@ from pipelines.quality.recompute import DUCKDB
 from pipelines.spark import compiler
 from tests.quality.homes import Checked, checked_home, converged
 from tests.replaying import Replayer, digests
-from tests.sweeps import IS_LONG, long_but
+from tests.sweeps import long_but
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,8 +34,8 @@ CHANGES = (datetime(2026, 3, 29, 1, tzinfo=UTC), datetime(2026, 10, 25, 1, tzinf
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-PERIODS_OF_MAKE_TEST = ("day", "year")
-"""Other boxes have weeks and months; quarters are left to `make test-long`."""
+FEW = ("per_day_rows", "months_rows")
+"""The outputs that `make test` computes."""
 
 
 def a_network() -> Network:
@@ -43,7 +43,7 @@ def a_network() -> Network:
     boxes = tuple(
         Aggregate(name=f"per_{every}", input="records", every=every, zone="Europe/Berlin",
                   group_by=("k",), columns={"n": "count(*)", "total": "sum(v)"})
-        for every in (PERIODS if IS_LONG else PERIODS_OF_MAKE_TEST)
+        for every in PERIODS
     )  # fmt: skip
     newest = Aggregate(name="newest", input="records", every="week", zone="Asia/Beirut",
                        columns={"last_v": "max_by(v, k)"})  # fmt: skip
@@ -92,7 +92,7 @@ def replayed(
 ) -> Iterator[Checked]:
     replayer = Replayer(postgres_server, spark, folder / "calendar")
     with checked_home(
-        replayer, a_network(), inputs, width_s=1_800, records_per_step_max=100
+        replayer, a_network(), inputs, width_s=1_800, records_per_step_max=100, few=FEW
     ) as checked:
         yield checked
 
@@ -124,7 +124,7 @@ def test_a_replay_gives_the_days_of_the_clocks_row_by_row(
 @pytest.mark.sweep
 def test_certificates_of_calendar_windows_are_made_by_the_other_engine(replayed: Checked) -> None:
     outputs = tuple(output.name for output in a_network().outputs)
-    for made in converged(replayed, outputs, ("months_rows", "newest_rows")):
+    for made in converged(replayed, outputs, FEW[1:]):
         assert made.figures["final_rows"] == made.figures["recomputed_rows"] > 0
         assert set(made.engines.values()) == {DUCKDB}
 

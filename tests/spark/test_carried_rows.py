@@ -43,7 +43,7 @@ from pipelines.spark.compiled_fragment import TAG
 from pipelines.spark.execution_mode import ExecutionMode
 from pipelines.spark.prepared import PreparedFragment
 from pipelines.spark.results import StepResult
-from tests.sweeps import IS_LONG, long_but
+from tests.sweeps import IS_LONG, examples, long_but
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,8 +75,8 @@ FOLDED = {
     "fails": "1000 div (max(value) - 94)",
 }
 BUCKETS = 14
-CUTS = tuple(range(1, BUCKETS)) if IS_LONG else (1, 2, 3, 8, 9)
-"""Where steps end: in `make test` some are of one bucket and some of five, as long as a span."""
+CUTS = tuple(range(1, BUCKETS)) if IS_LONG else (1, 6, 7)
+"""Where steps end: in `make test` some are of one bucket, one is of five, as long as a span."""
 
 
 def records(seed: int, rows: int = 400, buckets: int = BUCKETS) -> pa.Table:
@@ -178,7 +178,9 @@ RATED = Lookup(
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("box", [FIRST, TOTALS, GROUPS, VISITS, RATED], ids=lambda box: box.name)
+@pytest.mark.parametrize(
+    "box", long_but(2, [FIRST, VISITS, RATED, TOTALS, GROUPS]), ids=lambda box: box.name
+)
 def test_rows_in_place_of_earlier_records_give_the_same_and_each_record_is_read_once(
     spark: SparkSession, tmp_path: Path, box: Box
 ) -> None:
@@ -274,10 +276,12 @@ CHAINS: Mapping[str, tuple[tuple[Box, ...], dict[str, str]]] = {
         {"visits": "visits", "out": "slid"},
     ),
 }  # fmt: skip
+QUICK = "keys of every type"
+"""The chain of `make test`."""
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("name", long_but(2, CHAINS))
+@pytest.mark.parametrize("name", long_but(1, sorted(CHAINS, key=lambda name: name != QUICK)))
 def test_boxes_behind_each_other_carry_rows_on(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -285,29 +289,34 @@ def test_boxes_behind_each_other_carry_rows_on(
     monkeypatch.setattr(carried_rows, "SINCE_MIN", 2)
     boxes, outputs = CHAINS[name]
     steps = Steps(spark, tmp_path, a_network(*boxes, outputs=outputs))
-    steps.all([1, 2, 4, 5, 7, 8, 9, 10, 12, 13] if IS_LONG else [1, 2, 4, 7, 8])
+    steps.all([1, 2, 4, 5, 7, 8, 9, 10, 12, 13] if IS_LONG else [1, 2, 7])
     steps.check()
     assert sum(steps.read) == steps.records
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
-    "box", long_but(1, [TOTALS, FIRST, GROUPS, VISITS, RATED]), ids=lambda box: box.name
+    "box", long_but(1, [FIRST, TOTALS, GROUPS, VISITS, RATED]), ids=lambda box: box.name
 )
 def test_plans_that_are_made_for_one_step_take_and_leave_rows_too(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, box: Box
 ) -> None:
-    """They write what they leave in tasks, and prepared jobs continue from it."""
+    """They write what they leave in tasks, and prepared jobs continue from it.
+
+    In `make test` the first step is the one whose tasks write.
+    """
     anew = (ExecutionMode.SCANNED, ExecutionMode.HANDED_OVER, ExecutionMode.PREPARED)
     steps = Steps(spark, tmp_path, a_network(box))
-    for at in range(6):
+    number, by_tasks = (6, 3) if IS_LONG else (3, 0)
+    for at in range(number):
         with monkeypatch.context() as patch:
             patch.setattr("pipelines.spark.step.mode_of", lambda *_, at=at, **__: anew[at % 3])
-            if at == 3:
+            if at == by_tasks:
                 patch.setattr("pipelines.spark.job.RESULT_ROWS_IN_DRIVER_MAX", -1)
             steps.step(2 * at, 2 * at + 2)
-    steps.check(12)
+    steps.check(2 * number)
     assert sum(steps.read) == sum(
-        _within(table, at) for table in steps.tables.values() for at in range(12)
+        _within(table, at) for table in steps.tables.values() for at in range(2 * number)
     )
 
 
@@ -326,7 +335,7 @@ def test_a_corrected_bucket_is_read_again(spark: SparkSession, tmp_path: Path) -
 
 
 def test_a_new_engine_reads_the_span_once_more(spark: SparkSession, tmp_path: Path) -> None:
-    steps = Steps(spark, tmp_path, a_network(TOTALS))
+    steps = Steps(spark, tmp_path, a_network(FIRST))
     for at in range(3):
         steps.step(at, at + 1)
     steps.world.engine = steps.world.new_engine()
@@ -347,16 +356,19 @@ def test_a_value_that_is_no_fold_has_its_span_read_at_each_step(
     assert sum(steps.read) > steps.records
 
 
-def test_the_thousandth_bucket_of_a_span_reads_as_many_records_as_the_first(
+@pytest.mark.sweep
+def test_the_last_bucket_of_a_long_span_reads_as_many_records_as_the_first(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    steps = Steps(spark, tmp_path, a_network(replace(TOTALS, within="1d", columns=SOME)))
-    steps.tables["given"] = records(3, rows=10_000, buckets=1_000)
-    for first, end in ((0, 1), (1, 998), (998, 999), (999, 1_000)):
+    buckets = examples(100, 1_000)
+    columns = SOME if IS_LONG else {name: SOME[name] for name in ("records", "total")}
+    steps = Steps(spark, tmp_path, a_network(replace(TOTALS, within="1d", columns=columns)))
+    steps.tables["given"] = records(3, rows=10 * buckets, buckets=buckets)
+    for first, end in pairwise((0, 1, buckets - 2, buckets - 1, buckets)):
         steps.step(first, end)
-    own = [_within(steps.tables["given"], at) for at in (0, 998, 999)]
+    own = [_within(steps.tables["given"], at) for at in (0, buckets - 2, buckets - 1)]
     assert [steps.read[0], *steps.read[2:]] == own
-    steps.check(1_000)
+    steps.check(buckets)
 
 
 def test_a_session_that_stays_open_is_read_once_and_ends_without_a_record(
@@ -375,12 +387,13 @@ def test_a_session_that_stays_open_is_read_once_and_ends_without_a_record(
     assert any(steps.rows["out"].values())
 
 
+@pytest.mark.sweep
 def test_a_job_is_compared_also_where_carried_rows_stand_for_many_records(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The ordinary plan is given the same carried rows, and what both leave is compared too."""
     monkeypatch.setattr(prepared_steps, "RECORDS_REREAD_MAX", 1)
-    for box in (FIRST, TOTALS, VISITS):
+    for box in (TOTALS, FIRST, VISITS)[: 3 if IS_LONG else 1]:
         steps = Steps(spark, tmp_path / box.name, a_network(box))
         made = [steps.step(at, at + 1) for at in range(3)]
         assert [m.verified.job for m in made if m.verified] == [

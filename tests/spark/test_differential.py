@@ -1,6 +1,6 @@
 """Drawn networks through every mode that a step can take, compared with DuckDB row for row.
 
-`make test` runs 13 networks of few outputs over three or four steps, each in one mode, so that
+`make test` runs 11 networks of few outputs over three or four steps, each in one mode, so that
 every mode has its turn. With the marker `differential_long`, some networks take every mode, with
 generated code, and the tests `test_differential_sweep_*` run 2,000 networks over six steps, several
 in one deployment:

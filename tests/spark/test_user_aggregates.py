@@ -28,7 +28,7 @@ from pipelines.quality.spark_boxes import spark_batch
 from pipelines.quality.stored_rows import STIME, row_schema
 from pipelines.storage.segment_rows import read_segments
 from tests.replaying import SECOND_US, Replayer, digests, parquet_files
-from tests.sweeps import long_but
+from tests.sweeps import IS_LONG, long_but
 
 pytestmark = pytest.mark.usefixtures("interpreted")
 ALL = Range(BEGINNING_US, FOREVER_US)
@@ -145,6 +145,7 @@ def expected_twos(table: pa.Table, size_us: int, advance_us: int) -> dict[Any, A
     }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("advance_s", long_but(1, [20, 5]))
 def test_a_function_of_the_users_own_has_its_value_in_every_window_and_cut(
     replayer: Replayer, advance_s: int
@@ -152,7 +153,8 @@ def test_a_function_of_the_users_own_has_its_value_in_every_window_and_cut(
     table, network = records(), a_network(fees(advance=f"{advance_s}s"))
     columns = check_network(network).columns_of_output("out")
     found = []
-    for name, limit, cuts in (("whole", 100_000, None), ("cut", 60, [100])):
+    limit_of_steps = 60 if IS_LONG else 200
+    for name, limit, cuts in (("whole", 100_000, None), ("cut", limit_of_steps, [100])):
         files = parquet_files(replayer.folder / name, table, *([cuts] if cuts else []))
         with replayer.home(name) as home:
             limits = Limits(records_per_step_max=limit)

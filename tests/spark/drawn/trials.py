@@ -180,8 +180,8 @@ def _steps_of(mode: Mode) -> int:
 
 QUICK: Mapping[Mode, tuple[int, ...]] = {
     by_prepared_jobs: (64, 92, 143, 36, 67, 39),
-    by_answers_and_corrections: (51, 37, 49),
-    by_shared_jobs: (24, 8),
+    by_answers_and_corrections: (51, 37),
+    by_shared_jobs: (8,),
     by_verified_jobs: (90,),
     by_plans_in_turn: (55,),
 }
