@@ -7,11 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from medusa_core.explanation import ExplainedBox, Explanation, explain
+from medusa_core.names import FragmentName
 from medusa_core.suggest import counted
 from pipelines.base.text_table import table
 from pipelines.base.time_text import duration
 from pipelines.language.check import check_network, fallible_boxes, fragments_for
 from pipelines.language.load import load_network
+from pipelines.spark.execution_mode import KERNEL_RECORDS_MIN
+from pipelines.spark.prepared_form import reason_against_kernel
 
 _RANGES = (
     "A row at time t of a stream is computed from the records of its inputs in that range.\n"
@@ -24,11 +27,13 @@ def explain_network(reference: str, *, as_json: bool) -> int:
     checked = check_network(load_network(reference))
     fragments = fragments_for(checked)
     explained = explain(checked.network, fragments, fallible_boxes(checked))
-    print(json.dumps(_document(explained), indent=1) if as_json else _text(explained))
+    reasons = {f.name: reason_against_kernel(f, checked) for f in fragments}
+    document, text = _document(explained, reasons), _text(explained, reasons)
+    print(json.dumps(document, indent=1) if as_json else text)
     return 0
 
 
-def _text(explained: Explanation) -> str:
+def _text(explained: Explanation, reasons: Mapping[FragmentName, str | None]) -> str:
     network = explained.network
     boxes = len(network.boxes)
     counts = (
@@ -51,6 +56,7 @@ def _text(explained: Explanation) -> str:
         [
             heading,
             of_boxes,
+            "\n".join(_engine_text(name, reason) for name, reason in reasons.items()),
             _cost_text(explained),
             of_streams,
             _RANGES,
@@ -62,6 +68,15 @@ def _row_of_box(box: ExplainedBox) -> Sequence[object]:
     cost = "not known" if box.cost_us is None else _seconds(box.share_us)
     fails = "quarantine" if box.can_fail else ""
     return box.name, box.kind, box.fragment, ", ".join(box.inputs), cost, fails
+
+
+def _engine_text(name: FragmentName, reason: str | None) -> str:
+    if reason is not None:
+        return f"Fragment {name}: Spark SQL computes all steps, since {reason}."
+    return (
+        f"Fragment {name}: DuckDB in a task of Spark computes steps of {KERNEL_RECORDS_MIN:,} "
+        "records or more, Spark SQL shorter ones."
+    )
 
 
 def _cost_text(explained: Explanation) -> str:
@@ -95,7 +110,9 @@ def _before(length_us: int) -> str:
     return f"t - {duration(length_us)}" if length_us else "t"
 
 
-def _document(explained: Explanation) -> Mapping[str, Any]:
+def _document(
+    explained: Explanation, reasons: Mapping[FragmentName, str | None]
+) -> Mapping[str, Any]:
     network = explained.network
     return {
         "network": network.name,
@@ -114,6 +131,10 @@ def _document(explained: Explanation) -> Mapping[str, Any]:
                 "can_fail": box.can_fail,
             }
             for box in explained.boxes
+        ],
+        "fragments": [
+            {"fragment": name, "has_kernel": reason is None, "reason": reason}
+            for name, reason in reasons.items()
         ],
         "streams": [
             {

@@ -38,6 +38,7 @@ from pipelines.spark.compiled_fragment import (
 from pipelines.spark.compiler import compile_fragment
 from pipelines.spark.execution_mode import (
     HANDED_OVER_RECORDS_MAX,
+    KERNEL_RECORDS_MIN,
     RESULT_ROWS_IN_DRIVER_MAX,
     ExecutionMode,
 )
@@ -61,6 +62,7 @@ from pipelines.spark.prepared import (
     PreparedFragment,
     as_leaf,
 )
+from pipelines.spark.prepared_form import prepared_form
 from pipelines.spark.results import (
     Target,
     Verified,
@@ -69,7 +71,7 @@ from pipelines.spark.results import (
     write_in_driver,
     write_in_tasks,
 )
-from pipelines.spark.step_panes import EVERYTHING, Saved, StepPanes, carried_boxes, leaving
+from pipelines.spark.step_panes import EVERYTHING, Saved, StepPanes
 from pipelines.spark.user_functions import register
 from pipelines.storage.arrow_schema import STIME
 from pipelines.storage.row_groups import groups_of
@@ -86,13 +88,6 @@ _GENERATED = Range(0, ROWS * APART_US)
 _WIDTH_US = 1_000_000
 
 OVER_RECORDS, IN_KERNEL = "over records", "in a kernel"
-
-KERNEL_RECORDS_MIN = 100_000
-"""From how many records on a step is computed by the fragment's kernel, if it has one.
-
-A kernel has longer to begin than a prepared job: over 1,000 records it took 113 ms and the job 65,
-over 250,000 102 ms and 188.
-"""
 
 KERNEL_FAILURES_MAX = 3
 """After so many failures in a row a fragment's steps are computed by Spark SQL."""
@@ -136,7 +131,7 @@ class FragmentJobs:
         self._kernel_failures = 0
         self.not_in_kernel: str | None = None
         self.is_preparable = True
-        self._to_prepare = self._leaving(fragment, checked, folded)
+        self._to_prepare = prepared_form(fragment, checked, folded, self.compiled)
         self._carrying = in_any_partitions(self._to_prepare)
         scratch = session.conf.get("spark.medusa.scratch")
         assert scratch is not None
@@ -144,25 +139,6 @@ class FragmentJobs:
             self._to_prepare.panes, self._to_prepare.carried, Path(scratch), self._rules
         )
         self._verifications: dict[str, Verification] = {}
-
-    def _leaving(
-        self, fragment: Fragment, checked: CheckedNetwork, folded: Collection[str]
-    ) -> CompiledFragment:
-        """The fragment in the form in which it leaves to the next step what it can."""
-        partials = carried_boxes(fragment, checked)
-        found = leaving(fragment, folded, partials)
-        if not found.panes and not found.carried:
-            return self.compiled
-        carried = {box: partials[box] for box in found.carried}
-        # Outputs lie in the same slots either way.
-        compiled = compile_fragment(fragment, checked, found.panes, carried)
-        if carried:
-            rules = (self._rules.of(f.box, is_window=f.is_window) for f in compiled.fallible
-                     if f.box in found.passing)  # fmt: skip
-            # A failed row that comes once must be reported by the step in which it comes.
-            if not all(rule.is_at_once for rule in rules):
-                return self.compiled
-        return compiled
 
     def run_anew(
         self,

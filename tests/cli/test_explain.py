@@ -31,6 +31,34 @@ def test_the_document_has_the_same_facts(capsys: pytest.CaptureFixture[str]) -> 
     assert {one["from_before_us"] for one in busy["inputs"]} == {60_000_000}
 
 
+def test_each_fragment_has_an_engine_or_the_reason_against_a_kernel(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "last.py").write_text(
+        "from medusa_core.network import Aggregate, Network, Output, Source\n"
+        "source = Source(name='s', columns={'at_us': 'bigint', 'd': 'double'}, time='at_us')\n"
+        "def total(name, value):\n"
+        "    return Aggregate(name=name, input='s', size='10s', columns={'n': value},\n"
+        "                     fragment=name)\n"
+        "network = Network(name='last', sources=(source,),\n"
+        "    boxes=(total('counted', 'count(*)'), total('rounded', 'round(sum(d), 2)')),\n"
+        "    outputs=tuple(Output(name=n + '_s', input=n) for n in ('counted', 'rounded')))\n"
+    )
+    network = str(tmp_path / "last.py")
+    assert main(["explain", network]) == 0
+    text = capsys.readouterr().out
+    assert (
+        "Fragment counted: DuckDB in a task of Spark computes steps of 100,000 records or more, "
+        "Spark SQL shorter ones.\n"
+        "Fragment rounded: Spark SQL computes all steps, since it has ROUND("
+    ) in text
+    assert main(["explain", network, "--json"]) == 0
+    fragments = json.loads(capsys.readouterr().out)["fragments"]
+    assert [(f["fragment"], f["has_kernel"]) for f in fragments] == [
+        ("counted", True), ("rounded", False),
+    ]  # fmt: skip
+
+
 def test_a_network_of_sources_alone_computes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

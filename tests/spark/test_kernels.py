@@ -33,7 +33,8 @@ from pipelines.base.settings import Engine
 from pipelines.language.check import check_network, fragments_for
 from pipelines.spark.compiled_fragment import TAG, CompiledFragment, input_view
 from pipelines.spark.compiler import compile_fragment
-from pipelines.spark.job import KERNEL_FAILURES_MAX, KERNEL_RECORDS_MIN, ordinary_table
+from pipelines.spark.execution_mode import KERNEL_RECORDS_MIN
+from pipelines.spark.job import KERNEL_FAILURES_MAX, ordinary_table
 from pipelines.spark.kernel import Kernel
 from pipelines.spark.kernel_expressions import NotInKernel
 from pipelines.spark.kernel_sql import kernel_sql
