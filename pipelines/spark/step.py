@@ -376,13 +376,14 @@ class StepEngine:
         ]
         records = sum(i.rows for i in inputs)
         rows = self._ratio_of(fragment) * records
-        if self._mode_of(jobs, whole, inputs, rows, phases) is not ExecutionMode.PREPARED:
+        _, form = self._mode_of(jobs, whole, inputs, rows, phases)
+        if form is None:
             return None
         target = self._target_of(whole, jobs)
         text = f"{fragment.id} over {len(steps)} ranges in {whole.range}"
         with spark_errors(text), self._grouped(target.attempt, text) as group:
             prepared = PreparedStep(
-                root=self.root, step=whole, jobs=jobs, inputs=inputs, target=target,
+                root=self.root, step=whole, jobs=jobs, form=form, inputs=inputs, target=target,
                 ordinary=Ordinary(jobs=jobs, inputs_of_step=lambda: inputs, target=target),
                 phases=phases,
             )  # fmt: skip
