@@ -212,32 +212,38 @@ class FragmentJobs:
         records: int = 0,
         *,
         is_answer: bool = False,
+        phases: Phases | None = None,
     ) -> str | None:
         """Prepare what computes a step over so many records, unless that was done.
 
         Returns the form in which it is given them; None if the step must be planned by itself. An
         answer does not wait for the verification of a kernel.
         """
+        phases = phases or Phases()
         may_answer = self.verification(IN_KERNEL).may_answer
-        if (may_answer or not is_answer) and self._is_for_kernel(columns, records):
+        if (may_answer or not is_answer) and self._is_for_kernel(columns, records, phases):
             return IN_KERNEL
         if self._prepared is None and self.is_preparable:
-            try:
-                self._prepared = PreparedFragment(self.session, self._to_prepare, columns)
-            except NotPreparable:
-                self.is_preparable = False
+            with phases.phase("plan"):
+                try:
+                    self._prepared = PreparedFragment(self.session, self._to_prepare, columns)
+                except NotPreparable:
+                    self.is_preparable = False
         return None if self._prepared is None else OVER_RECORDS
 
-    def _is_for_kernel(self, columns: Mapping[StreamName, Sequence[Column]], records: int) -> bool:
+    def _is_for_kernel(
+        self, columns: Mapping[StreamName, Sequence[Column]], records: int, phases: Phases
+    ) -> bool:
         """Whether a step over so many records is computed by the kernel, which is made then."""
         engine = self.session.conf.get("spark.medusa.engine")
         if engine == Engine.SPARK or (engine == Engine.AUTO and records < KERNEL_RECORDS_MIN):
             return False
         if self._kernel is None and self.not_in_kernel is None:
-            try:
-                self._kernel = Kernel(self.session, self._to_prepare, columns)
-            except NotInKernel as reason:
-                self.not_in_kernel = str(reason)
+            with phases.phase("plan"):
+                try:
+                    self._kernel = Kernel(self.session, self._to_prepare, columns)
+                except NotInKernel as reason:
+                    self.not_in_kernel = str(reason)
         return self._kernel is not None
 
     def verification(self, form: str = OVER_RECORDS) -> Verification:

@@ -264,9 +264,8 @@ class StepEngine:
             return mode, None
         is_answer, form = step.cause is Cause.TENTATIVE, None
         if fragment.id not in self._planned_anew:
-            with phases.phase("plan"):
-                columns = {i.stream: i.columns for i in inputs}
-                form = jobs.prepare(columns, records, is_answer=is_answer)
+            columns = {i.stream: i.columns for i in inputs}
+            form = jobs.prepare(columns, records, is_answer=is_answer, phases=phases)
         if form is None or (is_answer and not jobs.verification(form).may_answer):
             return unprepared_mode(records), None
         return mode, form

@@ -123,7 +123,7 @@ def by_kernel(
 @pytest.mark.sweep
 def test_kernels_give_the_rows_of_ordinary_plans(spark: SparkSession, tmp_path: Path) -> None:
     compared = rows = 0
-    for seed in range(examples(13, 600)):
+    for seed in range(examples(15, 600)):
         for compiled, columns in kernels_of(seed):
             tables: dict[str, list[pa.Table]] = {stream: [] for stream in columns}
             for piece in pieces(seed, tuple(columns)):
