@@ -1,8 +1,9 @@
 """The cost of a lost replica for its reader: which replica each bucket was read from, and when.
 
 * **Switch**: from the loss of the replica that was read until a bucket is read from another.
-* **Taken**: the same, but from the end of that bucket if it ends after the loss: before that, no
-  replica could have given it.
+* **Taken**: the same, but from the time at which that bucket would have been read without the loss,
+  if that is later: its end and the usual time from the end of a bucket until it is read (median of
+  the last buckets before the loss).
 * **Read again**, where all were lost: from the heal until a bucket is read from any of them.
 * **Silence**: the longest time in the cell in which no bucket was chosen.
 * **Chosen twice**: buckets with more than one final row that was read. None are allowed.
@@ -14,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
+from statistics import median
 from typing import Any
 
 from bench.dpc.history import TENTATIVE
@@ -84,7 +86,7 @@ def measure_switch(
     return Switch(
         lost=tuple(lost),
         switch_s=None if first is None else (first.committed_ms - from_ms) / 1e3,
-        taken_s=None if first is None else _taken_s(first, from_ms),
+        taken_s=None if first is None else _taken_s(first, from_ms, choices),
         again_s=None if others else _seconds(to_ms, again),
         silence_s=max((b - a for a, b in pairwise(times)), default=0.0) / 1e3,
         whole_s=(settled_ms - to_ms) / 1e3,
@@ -93,8 +95,10 @@ def measure_switch(
     )
 
 
-def _taken_s(first: Choice, from_ms: float) -> float:
-    return (first.committed_ms - max(from_ms, first.to_us / 1e3)) / 1e3
+def _taken_s(first: Choice, from_ms: float, choices: Sequence[Choice]) -> float:
+    before = [c for c in choices if c.committed_ms < from_ms][-RECENT:]
+    usual_ms = median(c.committed_ms - c.to_us / 1e3 for c in before) if before else 0.0
+    return max(0.0, first.committed_ms - max(from_ms, first.to_us / 1e3 + usual_ms)) / 1e3
 
 
 def _seconds(from_ms: float, times: Sequence[float]) -> float | None:

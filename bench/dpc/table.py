@@ -64,9 +64,10 @@ def replica_lines(cells: Cells, *, delay_ms: float = 0.0) -> Iterator[str]:
     yield (
         f"Switch: from the loss of the replica that was read to the first bucket of the other; "
         f"theirs is below {POLLS_MAX} polls, {POLLS_MAX * POLL_S:g} s. Taken: the same, but from "
-        f"the end of that bucket if it ends after the loss; at most {TAKEN_S_MAX:g} s. Read again: "
-        "from the heal, where both were lost. Silence: the longest time without a bucket that was "
-        "read. Whole: from the heal or new start until the one that was lost has everything, too."
+        "the time at which that bucket would usually have been read, if that is later; at most "
+        f"{TAKEN_S_MAX:g} s. Read again: from the heal, where both were lost. Silence: the longest "
+        "time without a bucket that was read. Whole: from the heal or new start until the one that "
+        "was lost has everything, too."
     )
 
 
