@@ -27,7 +27,8 @@ RECALLS_PER_NEWS_MAX = 1_000
 
 HOLD_PURPOSE = "recall"
 HOLDERS = ("recall", "recall-2")
-"""Under which what has to be read again is held: for a day by one, then by the other."""
+"""The holders of what has to be read again. A hold of one takes up more for a day; the next one is
+then placed by the other, while the first runs out."""
 
 HOLD_MS = 24 * 3_600_000
 """For how long at least: until then the fragments concerned have placed holds of their own."""

@@ -13,8 +13,12 @@ from pipelines.base.text_table import table
 from pipelines.base.time_text import duration
 from pipelines.language.check import check_network, fallible_boxes, fragments_for
 from pipelines.language.load import load_network
-from pipelines.spark.execution_mode import KERNEL_RECORDS_MIN
-from pipelines.spark.prepared_form import reason_against_kernel
+from pipelines.spark.execution_mode import (
+    KERNEL_RECORDS_MIN,
+    PREPARED_RECORDS_MAX,
+    RESULT_ROWS_IN_DRIVER_MAX,
+)
+from pipelines.spark.prepared_form import reasons_against_kernels
 
 _RANGES = (
     "A row at time t of a stream is computed from the records of its inputs in that range.\n"
@@ -27,7 +31,7 @@ def explain_network(reference: str, *, as_json: bool) -> int:
     checked = check_network(load_network(reference))
     fragments = fragments_for(checked)
     explained = explain(checked.network, fragments, fallible_boxes(checked))
-    reasons = {f.name: reason_against_kernel(f, checked) for f in fragments}
+    reasons = reasons_against_kernels(fragments, checked)
     document, text = _document(explained, reasons), _text(explained, reasons)
     print(json.dumps(document, indent=1) if as_json else text)
     return 0
@@ -74,8 +78,9 @@ def _engine_text(name: FragmentName, reason: str | None) -> str:
     if reason is not None:
         return f"Fragment {name}: Spark SQL computes all steps, since {reason}."
     return (
-        f"Fragment {name}: DuckDB in a task of Spark computes steps of {KERNEL_RECORDS_MIN:,} "
-        "records or more, Spark SQL shorter ones."
+        f"Fragment {name}: DuckDB in a task of Spark computes steps of {KERNEL_RECORDS_MIN:,} to "
+        f"{PREPARED_RECORDS_MAX:,} records that give up to {RESULT_ROWS_IN_DRIVER_MAX:,} rows, "
+        "Spark SQL all others."
     )
 
 

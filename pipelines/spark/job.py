@@ -217,12 +217,14 @@ class FragmentJobs:
         """Prepare what computes a step over so many records, unless that was done.
 
         Returns the form in which it is given them; None if the step must be planned by itself. An
-        answer does not wait for the verification of a kernel.
+        answer waits neither for a preparation nor for a comparison with an ordinary plan.
         """
         phases = phases or Phases()
         may_answer = self.verification(IN_KERNEL).may_answer
         if (may_answer or not is_answer) and self._is_for_kernel(columns, records, phases):
             return IN_KERNEL
+        if is_answer and not self.verification().may_answer:
+            return None
         if self._prepared is None and self.is_preparable:
             with phases.phase("plan"):
                 try:
@@ -234,9 +236,13 @@ class FragmentJobs:
     def _is_for_kernel(
         self, columns: Mapping[StreamName, Sequence[Column]], records: int, phases: Phases
     ) -> bool:
-        """Whether a step over so many records is computed by the kernel, which is made then."""
+        """Whether a step over so many records is computed by the kernel, which is made then.
+
+        Generated records, of which there are none in a step, are for the prepared job.
+        """
         engine = self.session.conf.get("spark.medusa.engine")
-        if engine == Engine.SPARK or (engine == Engine.AUTO and records < KERNEL_RECORDS_MIN):
+        records_min = 1 if engine == Engine.KERNEL else KERNEL_RECORDS_MIN
+        if engine == Engine.SPARK or records < records_min:
             return False
         if self._kernel is None and self.not_in_kernel is None:
             with phases.phase("plan"):
@@ -325,8 +331,8 @@ class FragmentJobs:
         assert self._prepared is not None, "a job is prepared before a step is sent to it"
         return self._prepared.run(given, (saved or self.panes.nothing()).given)
 
-    def computed(self) -> None:
-        """A step was computed in the form that was chosen for it."""
+    def computed_in_kernel(self) -> None:
+        """The kernel has computed a step."""
         self._kernel_failures = 0
 
     def without_kernel(self, inputs: Sequence[InputRecords], failure: KernelFailed) -> pa.Table:

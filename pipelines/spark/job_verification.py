@@ -27,13 +27,14 @@ from typing import Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from medusa_core.columns import Column
 from medusa_core.commits import QuarantinedRecord
 from medusa_core.digest import Digest, sum_of
 from medusa_core.names import StreamName
 from pipelines.spark.compiled_fragment import CarriedShape
 from pipelines.spark.results import Target, failed_records, rows_left, rows_of_output
 from pipelines.storage.arrow_digests import digests_by_bucket
-from pipelines.storage.arrow_schema import BUCKET
+from pipelines.storage.arrow_schema import BUCKET, STIME
 
 STEPS_PER_VERIFICATION = 1_000
 
@@ -141,10 +142,8 @@ class Tagged:
 
 
 def _digest(shape: CarriedShape, tagged: pa.Table) -> Digest:
-    rows = rows_left(shape, tagged)
-    return sum_of(
-        digests_by_bucket(rows, shape.columns, np.zeros(rows.num_rows, np.int64)).values()
-    )
+    rows, columns = rows_left(shape, tagged), (*shape.columns, Column(STIME, "bigint"))
+    return sum_of(digests_by_bucket(rows, columns, np.zeros(rows.num_rows, np.int64)).values())
 
 
 R = TypeVar("R", bound=Result)
@@ -163,6 +162,11 @@ class Verification:
     def may_answer(self) -> bool:
         """Whether the job may give a tentative answer: it was compared with an ordinary plan."""
         return self._is_tried or self._steps_since is not None
+
+    @property
+    def has_compared(self) -> bool:
+        """Whether a step was compared."""
+        return self._steps_since is not None
 
     @property
     def is_due(self) -> bool:

@@ -43,8 +43,10 @@ def kernel_sql(
     compiled: CompiledFragment, inputs: Mapping[StreamName, Sequence[Column]]
 ) -> KernelSql:
     """The fragment's statements as one query. Raises NotInKernel."""
-    if compiled.panes or compiled.carried or compiled.aggregates:
+    if compiled.panes or compiled.carried:
         raise NotInKernel("it takes rows that an earlier step has left")
+    if compiled.aggregates:
+        raise NotInKernel("it calls an aggregate function of the user")
     relations: dict[str, Columns] = {}
     for stream, columns in inputs.items():
         for column in columns:

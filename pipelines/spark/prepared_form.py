@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from medusa_core.columns import Column
 from medusa_core.failure_rules import failure_rules
 from medusa_core.fragments import Fragment, fragments_of
+from medusa_core.names import FragmentName, StreamName
 from pipelines.language.check import CheckedNetwork
 from pipelines.language.panes import over_panes
 from pipelines.spark.compiled_fragment import CompiledFragment
@@ -19,9 +21,9 @@ from pipelines.spark.step_panes import carried_boxes, leaving
 def prepared_form(
     fragment: Fragment, checked: CheckedNetwork, folded: Collection[str], plain: CompiledFragment
 ) -> CompiledFragment:
-    """A fragment over panes in the form in which it leaves to the next step what it can.
+    """The form of a fragment over panes whose steps leave rows to the next step.
 
-    `plain` is its other form, which is returned where there is nothing to leave.
+    `plain` is the form that leaves none; it is returned where no box can leave rows.
     """
     partials = carried_boxes(fragment, checked)
     found = leaving(fragment, folded, partials)
@@ -40,15 +42,34 @@ def prepared_form(
     return compiled
 
 
-def reason_against_kernel(fragment: Fragment, checked: CheckedNetwork) -> str | None:
-    """Why no step of a fragment is computed by a kernel; None if it has one."""
+def reasons_against_kernels(
+    fragments: Iterable[Fragment], checked: CheckedNetwork
+) -> Mapping[FragmentName, str | None]:
+    """For each fragment of a network why no step is computed by a kernel; None if it has one."""
     paned, folded = over_panes(checked)
-    over = {f.id: f for f in fragments_of(paned.network)}[fragment.id] if folded else fragment
-    compiled = prepared_form(over, paned, folded, compile_fragment(over, paned))
-    columns = {stream: checked.columns[port] for port, stream in fragment.inputs.items()}
-    columns |= emitted_columns(fragment, checked)
+    over = {f.id: f for f in fragments_of(paned.network)} if folded else {}
+    return {
+        f.name: _reason(over.get(f.id, f), paned, folded, columns_of(f, checked)) for f in fragments
+    }
+
+
+def _reason(
+    fragment: Fragment,
+    checked: CheckedNetwork,
+    folded: Collection[str],
+    columns: Mapping[StreamName, Sequence[Column]],
+) -> str | None:
+    plain = compile_fragment(fragment, checked)
     try:
-        kernel_sql(compiled, columns)
+        kernel_sql(prepared_form(fragment, checked, folded, plain), columns)
     except NotInKernel as reason:
         return str(reason)
     return None
+
+
+def columns_of(
+    fragment: Fragment, checked: CheckedNetwork
+) -> Mapping[StreamName, Sequence[Column]]:
+    """The columns of each relation that the fragment's job reads."""
+    columns = {stream: checked.columns[port] for port, stream in fragment.inputs.items()}
+    return columns | emitted_columns(fragment, checked)

@@ -2,7 +2,7 @@
 
 The job may read its records in another form than the fragment does: panes of an earlier step stand
 for some of them, or they come under other names (`pipelines.spark.pane_cache`). The ordinary plan
-always reads every record of the step.
+reads every record of the step, unless carried rows stand for too many.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from medusa_core.names import StreamName
 from pipelines.base.phase_times import Phases
 from pipelines.spark.inputs import InputRecords, read_table
 from pipelines.spark.job import (
+    IN_KERNEL,
     FragmentJobs,
     jobs_of_verification,
     verification_jobs,
@@ -30,10 +31,11 @@ from pipelines.spark.results import Target, Verified
 from pipelines.spark.step_panes import Saved
 from pipelines.storage.arrow_schema import record_schema
 
-RECORDS_REREAD_MAX = 250_000
+RECORDS_REREAD_MAX, RECORDS_REREAD_FIRST_MAX = 250_000, 1_000_000
 """Up to how many records the ordinary plan reads all records of a step over carried rows again,
-into memory; of more it is given the same carried rows as the job, and those that both leave are
-compared too."""
+into memory, and up to how many in the first comparison. Of more it is given the same carried rows
+as the job, and those that both leave are compared too: that finds what a prepared job does wrong,
+not what is wrong in the form of the fragment that takes and leaves rows."""
 
 
 OVER_CARRIED_ROWS = "over carried rows"
@@ -97,7 +99,8 @@ class PreparedStep:
             with self.phases.phase("spark"):
                 table = self.jobs.without_kernel(self.inputs, failure)
             return Tagged(self.target, table, self._streams), None
-        self.jobs.computed()
+        if form == IN_KERNEL:
+            self.jobs.computed_in_kernel()
         if not is_compared:
             return result, None
         return result, Verified(
@@ -160,7 +163,9 @@ class PreparedStep:
         """Whether carried rows stand for more records than are read again for a comparison."""
         if self.saved is None or not self.saved.carried or not self.saved.rows:
             return False
-        return sum(i.rows for i in self.ordinary.inputs) > RECORDS_REREAD_MAX
+        has_compared = self.jobs.verification(OVER_CARRIED_ROWS).has_compared
+        records_max = RECORDS_REREAD_MAX if has_compared else RECORDS_REREAD_FIRST_MAX
+        return sum(i.rows for i in self.ordinary.inputs) > records_max
 
     @property
     def _compared(self) -> Records:

@@ -34,7 +34,7 @@ from pipelines.base.phase_times import Phases
 from pipelines.language.check import CheckedNetwork
 from pipelines.language.fragment_shapes import Shape, Shaped, shaped
 from pipelines.language.panes import over_panes
-from pipelines.spark.emitted_rows import emitted_columns, emitted_count, emitted_records
+from pipelines.spark.emitted_rows import emitted_count, emitted_records
 from pipelines.spark.execution_mode import (
     PREPARED_RECORDS_MAX,
     RESULT_ROWS_IN_DRIVER_MAX,
@@ -50,6 +50,7 @@ from pipelines.spark.job import FragmentJobs
 from pipelines.spark.job_verification import Tagged
 from pipelines.spark.pane_cache import PaneCache, PaneStep
 from pipelines.spark.prepared import NotPreparable
+from pipelines.spark.prepared_form import columns_of
 from pipelines.spark.prepared_steps import Ordinary, PreparedStep
 from pipelines.spark.results import (
     StepResult,
@@ -266,7 +267,7 @@ class StepEngine:
         if fragment.id not in self._planned_anew:
             columns = {i.stream: i.columns for i in inputs}
             form = jobs.prepare(columns, records, is_answer=is_answer, phases=phases)
-        if form is None or (is_answer and not jobs.verification(form).may_answer):
+        if form is None:
             return unprepared_mode(records), None
         return mode, form
 
@@ -445,12 +446,9 @@ class StepEngine:
 
         A fragment that is planned anew at every step is left alone: there is nothing to keep.
         """
-        by_stream = {stream: port for port, stream in fragment.inputs.items()}
-        columns = {stream: self.checked.columns[port] for stream, port in by_stream.items()}
-        columns |= emitted_columns(fragment, self.checked)
         if mode_of(fragment, 0, 0) is not ExecutionMode.PREPARED:
             return
-        jobs = self._jobs_of(fragment)
+        jobs, columns = self._jobs_of(fragment), columns_of(fragment, self.checked)
         self._note(jobs.warm_up(columns))
         self._note(self._pane_cache_of(fragment).warm_up(jobs))
 

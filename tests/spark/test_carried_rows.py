@@ -7,7 +7,7 @@ that knows of nothing.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
@@ -43,6 +43,7 @@ from pipelines.spark.compiled_fragment import TAG
 from pipelines.spark.execution_mode import ExecutionMode
 from pipelines.spark.prepared import PreparedFragment
 from pipelines.spark.results import StepResult
+from pipelines.storage.arrow_schema import STIME
 from tests.sweeps import IS_LONG, examples, long_but
 
 if TYPE_CHECKING:
@@ -392,7 +393,7 @@ def test_a_job_is_compared_also_where_carried_rows_stand_for_many_records(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The ordinary plan is given the same carried rows, and what both leave is compared too."""
-    monkeypatch.setattr(prepared_steps, "RECORDS_REREAD_MAX", 1)
+    monkeypatch.setattr(prepared_steps, "RECORDS_REREAD_FIRST_MAX", 1)
     for box in (TOTALS, FIRST, VISITS)[: 3 if IS_LONG else 1]:
         steps = Steps(spark, tmp_path / box.name, a_network(box))
         made = [steps.step(at, at + 1) for at in range(3)]
@@ -402,21 +403,41 @@ def test_a_job_is_compared_also_where_carried_rows_stand_for_many_records(
         steps.check(3)
 
 
+def without_one(left: pa.Table) -> pa.Table:
+    return left.slice(1)
+
+
+def at_another_time(left: pa.Table) -> pa.Table:
+    at = left.schema.get_field_index(STIME)
+    return left.set_column(at, STIME, pc.add(left[STIME], 1))
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "says"),
+    [
+        (without_one, "leaves 3 carried rows where the ordinary plan leaves 4"),
+        (at_another_time, "leaves 4 carried rows where the ordinary plan leaves 4 others"),
+    ],
+)
 def test_a_job_that_leaves_other_rows_is_found_and_the_fragment_planned_anew(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    spoilt: Callable[[pa.Table], pa.Table],
+    says: str,
 ) -> None:
-    monkeypatch.setattr(prepared_steps, "RECORDS_REREAD_MAX", 1)
+    monkeypatch.setattr(prepared_steps, "RECORDS_REREAD_FIRST_MAX", 1)
     steps = Steps(spark, tmp_path, a_network(TOTALS))
     steps.step(0, 1)
     run = PreparedFragment.run
 
-    def without_one(self: PreparedFragment, *given: object) -> pa.Table:
+    def leaving_others(self: PreparedFragment, *given: object) -> pa.Table:
         tagged = run(self, *given)  # type: ignore[arg-type]
         left = pc.equal(tagged[TAG], 1)
-        return pa.concat_tables([tagged.filter(pc.invert(left)), tagged.filter(left).slice(1)])
+        return pa.concat_tables([tagged.filter(pc.invert(left)), spoilt(tagged.filter(left))])
 
-    monkeypatch.setattr(PreparedFragment, "run", without_one)
-    steps.step(1, 2, is_wrong="box totals leaves 3 carried rows where the ordinary plan leaves 4")
+    monkeypatch.setattr(PreparedFragment, "run", leaving_others)
+    steps.step(1, 2, is_wrong=f"box totals {says}")
     monkeypatch.setattr(PreparedFragment, "run", run)
     steps.step(2, 3)
     steps.check(3)

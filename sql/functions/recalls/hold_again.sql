@@ -10,8 +10,8 @@ BEGIN
             jsonb_each_text(f.inputs) AS i (stream, at_us)
         GROUP BY i.stream ORDER BY i.stream
     LOOP
-        -- For a day a hold also keeps what later ones need, and is not renewed. Then the other one does,
-        -- which has expired: with one that is renewed, revisions without end would hold everything.
+        -- A hold that is less than a day old takes up what is needed now and is not renewed: revisions
+        -- without end would keep it for ever. Later the other holder places a hold, and this one expires.
         UPDATE medusa.hold AS h SET from_us = least(h.from_us, one.from_us), limit_ms = 172800000
         WHERE h.stream = one.stream AND h.holder IN ('recall', 'recall-2') AND h.purpose = 'recall'
             AND h.placed_at > clock_timestamp() - interval '1 day';
