@@ -20,12 +20,17 @@ from tests.catalog import building as a
 from tests.sql.conftest import LogIn
 from tests.sql.test_laws_in_the_database import a_row, refusal
 from tests.sweeps import long_but
+from tests.waiting import until
 
 NO_RIGHT, TIMED_OUT = "42501", "55P03"
 SUMS_LINE = "WHERE stream = 'sums'"
 FORGET = f"UPDATE medusa.stream_producer SET trimmed_us = NULL {SUMS_LINE}"
 SUPERSEDE = "UPDATE medusa.segment SET end_version = 9 WHERE stability = 'tentative'"
 PLACE = "INSERT INTO medusa.hold (stream, holder, purpose, from_us) VALUES ('sums', 'x', 'y', 0)"
+WAITING = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+    "AND wait_event_type = 'Lock'"
+)
 PLACE_BACK = "UPDATE medusa.hold SET from_us = 0"
 
 
@@ -191,6 +196,21 @@ def test_a_reader_that_never_ends_its_transaction_delays_only_trims_and_those_no
         errors = [error_of(future.result(timeout=60)) for future in refused]
     assert list(map(type, errors)) == [Conflict, Unavailable]
     assert str(errors[0]) == ("a hold on sums is being placed: trim again when that has ended")
+
+
+def test_what_two_revisions_need_at_once_is_held_for_both(
+    log_in: LogIn, attacked: PostgresCatalog
+) -> None:
+    first, second = log_in("owner"), log_in("owner")
+    needs = 'SELECT medusa.hold_again(\'{{"net/{}": {{"sums": {}}}}}\')'
+    run(first, "BEGIN", needs.format("one", a.WIDTH_US))
+    with ThreadPoolExecutor() as threads:
+        waiting = threads.submit(run, second, needs.format("other", 3 * a.WIDTH_US))
+        until(lambda: rows_of(first, WAITING) == [(1,)], "the second one waits for the first")
+        run(first, "COMMIT")
+        waiting.result(timeout=60)
+    held = rows_of(first, "SELECT min(from_us) FROM medusa.hold WHERE purpose = 'recall'")
+    assert held == [(a.WIDTH_US,)]
 
 
 def test_a_stream_keeps_its_place_in_the_order(log_in: LogIn) -> None:

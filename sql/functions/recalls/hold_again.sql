@@ -10,6 +10,8 @@ BEGIN
             jsonb_each_text(f.inputs) AS i (stream, at_us)
         GROUP BY i.stream ORDER BY i.stream
     LOOP
+        -- Two at once would choose the same holder, and the later one would move the hold of the first.
+        PERFORM FROM medusa.stream AS s WHERE s.name = one.stream FOR NO KEY UPDATE;
         -- A hold that is less than a day old takes up what is needed now and is not renewed: revisions
         -- without end would keep it for ever. Later the other holder places a hold, and this one expires.
         UPDATE medusa.hold AS h SET from_us = least(h.from_us, one.from_us), limit_ms = 172800000
