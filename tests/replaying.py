@@ -76,17 +76,18 @@ class Replayer:
 
 
 def part_of(network: Network, *outputs: str) -> Network:
-    """Some outputs of a network and the boxes that they are computed by; all of its sources."""
+    """Some outputs of a network, and the boxes and sources that they are computed from."""
     kept = tuple(network.output(name) for name in outputs)
     needed: set[str] = set()
     unread = [output.input for output in kept]
     while unread:
         owner = unread.pop().partition(".")[0]
-        if owner not in needed and not network.is_source(owner):
+        if owner not in needed:
             needed.add(owner)
-            unread += inputs_of(network.box(owner))
+            unread += () if network.is_source(owner) else inputs_of(network.box(owner))
     boxes = tuple(box for box in network.boxes if box.name in needed)
-    return replace(network, boxes=boxes, outputs=kept)
+    sources = tuple(source for source in network.sources if source.name in needed)
+    return replace(network, sources=sources, boxes=boxes, outputs=kept)
 
 
 def digests(home: Home, network: Network) -> Digests:

@@ -81,7 +81,10 @@ class Case:
         )
 
     def records(self, stream: str, window: int, number: int, keys: int) -> pa.Table:
-        """A stream's records of a window, in order of time; no two have the same time."""
+        """A stream's records of a window, in order of time; no two have the same time.
+
+        None has time 0: before its first batch the watermark of Structured Streaming is there.
+        """
         random = np.random.default_rng([window, self.streams.index(stream)])
         if not self.once or (window > 0 and stream == "left"):
             keyed = random.integers(0, keys, number)
@@ -91,7 +94,7 @@ class Case:
         at_us = window * WIDTH_US + np.arange(len(keyed)) * apart_us
         return pa.table(
             {
-                "at_us": pa.array(at_us + random.integers(0, min(apart_us, 5), len(keyed))),
+                "at_us": pa.array(at_us + random.integers(1, min(apart_us, 5), len(keyed))),
                 "key": pa.array(np.char.add("key-", keyed.astype("U8"))),
                 "port": pa.array(random.integers(0, 65_536, len(keyed)).astype(np.int32)),
             }

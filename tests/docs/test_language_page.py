@@ -165,9 +165,10 @@ def exported(example: Network, replayer: Replayer, *outputs: str) -> dict[str, l
         path = replayer.folder / f"{name}.csv"
         path.write_text("\n".join(lines) + "\n")
         inputs[name] = [path]
-    export = replayer.folder / "export"
+    export, part = replayer.folder / "export", part_of(example, *outputs)
+    inputs = {source.name: inputs[source.name] for source in part.sources}
     with replayer.home() as home:
-        replayer.run(home, part_of(example, *outputs), inputs, width_s=600, export=export)
+        replayer.run(home, part, inputs, width_s=600, export=export)
     return {name: (export / f"{name}.csv").read_text().splitlines() for name in outputs}
 
 
