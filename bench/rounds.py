@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.contender import Milliseconds
-from bench.processes import ContenderFailed, started
+from bench.processes import ContenderFailed, Worker, started
 from bench.workload import CLOSING_WINDOWS, QUERIES, Workload, judged_rows, rows_of
 
 CONTENDERS = ("bare", "streaming", "medusa")
@@ -30,25 +30,32 @@ def measure(
 
     Raises ContenderFailed if any result differs from the judge's.
     """
-    steps: dict[str, list[Milliseconds]] = {name: [] for name in contenders}
     with started(contenders, workload, folder) as workers:
         files = workers["medusa"].prepare([])
-        for name in contenders:
-            if name != "medusa":
-                workers[name].prepare(files)
-        for window in range(workload.warm_up + workload.steps):
-            first = window % len(contenders)
-            for name in (*contenders[first:], *contenders[:first]):
-                ms = workers[name].step(window)
-                if window >= workload.warm_up:
-                    steps[name].append(ms)
-            say(f"  window {window + 1} of {workload.warm_up + workload.steps}")
+        steps = steps_in_turn(workers, workload, files, say)
         rows = check_results(
             workload, files, {name: worker.finish() for name, worker in workers.items()}
         )
-    return Measured(
-        workload=workload, steps={name: tuple(ms) for name, ms in steps.items()}, rows=rows
-    )
+    return Measured(workload=workload, steps=steps, rows=rows)
+
+
+def steps_in_turn(
+    workers: Mapping[str, Worker], workload: Workload, files: list[Path], say: Say
+) -> Mapping[str, tuple[Milliseconds, ...]]:
+    """The counted windows of each contender over the files that Medusa has made."""
+    names = list(workers)
+    steps: dict[str, list[Milliseconds]] = {name: [] for name in names}
+    for name in names:
+        if name != "medusa":
+            workers[name].prepare(files)
+    for window in range(workload.warm_up + workload.steps):
+        first = window % len(names)
+        for name in (*names[first:], *names[:first]):
+            ms = workers[name].step(window)
+            if window >= workload.warm_up:
+                steps[name].append(ms)
+        say(f"  window {window + 1} of {workload.warm_up + workload.steps}")
+    return {name: tuple(ms) for name, ms in steps.items()}
 
 
 def check_results(

@@ -27,8 +27,8 @@ RECALLS_PER_NEWS_MAX = 1_000
 
 HOLD_PURPOSE = "recall"
 HOLDERS = ("recall", "recall-2")
-"""The holders of what has to be read again. A hold of one takes up more for a day; the next one is
-then placed by the other, while the first runs out."""
+"""Who holds what has to be read again, in turn: later recalls and revisions extend the range of a
+hold for a day, then the other holder places one, and the first expires after its second day."""
 
 HOLD_MS = 24 * 3_600_000
 """For how long at least: until then the fragments concerned have placed holds of their own."""

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from bench.answering import WIDTH_US
+from bench.boxes import COLUMNS
 from bench.language.batch_rows import (
     Batches,
     first_rows,
@@ -35,7 +36,6 @@ from medusa_core.network import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-COLUMNS = {"at_us": "bigint", "key": "string", "port": "int"}
 ROCKSDB = {**FASTEST_LARGE, **ROCKSDB_STATE, **CHANGELOG}
 
 
@@ -90,11 +90,11 @@ class Case:
             keyed = random.integers(0, keys, number)
         else:
             keyed = random.permutation(keys if window == 0 and stream == self.once else 0)
-        apart_us = WIDTH_US // max(len(keyed), 1)
-        at_us = window * WIDTH_US + np.arange(len(keyed)) * apart_us
+        apart_us = (WIDTH_US - 1) // max(len(keyed), 1)
+        at_us = 1 + window * WIDTH_US + np.arange(len(keyed)) * apart_us
         return pa.table(
             {
-                "at_us": pa.array(at_us + random.integers(1, min(apart_us, 5), len(keyed))),
+                "at_us": pa.array(at_us + random.integers(0, min(apart_us, 5), len(keyed))),
                 "key": pa.array(np.char.add("key-", keyed.astype("U8"))),
                 "port": pa.array(random.integers(0, 65_536, len(keyed)).astype(np.int32)),
             }

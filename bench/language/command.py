@@ -15,6 +15,7 @@ from bench.answering import WIDTH_US
 from bench.contender import Milliseconds
 from bench.language.cases import CASES, Case
 from bench.processes import ContenderFailed, started
+from bench.rounds import steps_in_turn
 from bench.sliding import scratch
 from bench.workload import Workload
 
@@ -37,23 +38,13 @@ class Measured:
 
 def measure(case: Case, workload: Workload, folder: Path) -> Measured:
     """Each window by each contender in turn; ContenderFailed where their rows differ."""
-    names = case.contenders
-    steps: dict[str, list[Milliseconds]] = {name: [] for name in names}
-    with started(names, workload, folder) as workers:
+    with started(case.contenders, workload, folder) as workers:
         files = workers["medusa"].prepare([])
-        for name in names:
-            if name != "medusa":
-                workers[name].prepare(files)
-        for window in range(workload.warm_up + workload.steps):
-            turn = window % len(names)
-            for name in (*names[turn:], *names[:turn]):
-                ms = workers[name].step(window)
-                if window >= workload.warm_up:
-                    steps[name].append(ms)
+        steps = steps_in_turn(workers, workload, files, lambda _: None)
         rows = {name: worker.finish()["rows"] for name, worker in workers.items()}
         end_us = (workload.warm_up + workload.steps) * WIDTH_US
         counted = compare(case, rows, end_us)
-    return Measured(case=case, steps={n: tuple(ms) for n, ms in steps.items()}, rows=counted)
+    return Measured(case=case, steps=steps, rows=counted)
 
 
 def compare(case: Case, files: Mapping[str, Sequence[Path]], end_us: int) -> int:

@@ -174,7 +174,7 @@ class SparkSettings:
             )
         engine = environ.get(ENGINE, "").strip() or Engine.AUTO
         if engine not in list(Engine):
-            raise Refused(f"{ENGINE} is {engine!r}: write {', '.join(Engine)}")
+            raise Refused(f"{ENGINE} is {engine!r}: write auto, spark or kernel")
         return cls(
             master=master or None,
             driver_memory=environ.get(DRIVER_MEMORY) or "2g",

@@ -32,8 +32,10 @@ def explain_network(reference: str, *, as_json: bool) -> int:
     fragments = fragments_for(checked)
     explained = explain(checked.network, fragments, fallible_boxes(checked))
     reasons = reasons_against_kernels(fragments, checked)
-    document, text = _document(explained, reasons), _text(explained, reasons)
-    print(json.dumps(document, indent=1) if as_json else text)
+    if as_json:
+        print(json.dumps(_document(explained, reasons), indent=1))
+    else:
+        print(_text(explained, reasons))
     return 0
 
 

@@ -30,6 +30,15 @@ RESULT_ROWS_IN_DRIVER_MAX = 100_000
 ROWS_OUT_PER_AGGREGATED_RECORD = 0.25
 
 
+class JobForm(Enum):
+    """The form in which a job that was made before is given its records; each is verified alone."""
+
+    OVER_RECORDS = "the prepared job over records"
+    OVER_PANES = "the prepared job over panes"
+    OVER_CARRIED_ROWS = "the prepared job over carried rows"
+    IN_KERNEL = "the prepared job in a kernel"
+
+
 class ExecutionMode(Enum):
     """How a step reads its input and is planned."""
 

@@ -7,11 +7,10 @@ is read, which landed files, windows that reach back and splits of segments brin
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -91,41 +90,15 @@ def input_records(
     reads: Iterable[Read],
 ) -> InputRecords:
     """The parts of live segments that lineage names of one input, each once."""
-    hulls = {key: (functools.reduce(Range.hull, parts),) for key, parts in _read_of(stream, reads)}
-    return _input_of(stream, columns, segments, hulls)
-
-
-def input_records_of_all(
-    stream: StreamName,
-    columns: tuple[Column, ...],
-    segments: Iterable[Segment],
-    reads: Iterable[Read],
-) -> InputRecords:
-    """`input_records` of the reads of several steps, without what lies between their ranges."""
-    unions = {key: merged_ranges(parts) for key, parts in _read_of(stream, reads)}
-    return _input_of(stream, columns, segments, unions)
-
-
-_Line: TypeAlias = tuple[Producer, int]
-"""A producer and a version of its line."""
-
-
-def _read_of(stream: StreamName, reads: Iterable[Read]) -> Iterable[tuple[_Line, list[Range]]]:
-    ranges: dict[_Line, list[Range]] = {}
+    ranges: dict[tuple[Producer, int], list[Range]] = {}
     for read in reads:
         if read.input == stream:
             ranges.setdefault((read.producer, read.version), []).append(read.range)
-    return ranges.items()
-
-
-def _input_of(
-    stream: StreamName, columns: tuple[Column, ...], segments: Iterable[Segment],
-    ranges: Mapping[_Line, Sequence[Range]],
-) -> InputRecords:  # fmt: skip
+    merged = {line: merged_ranges(of_line) for line, of_line in ranges.items()}
     parts = []
     for segment in segments:
-        for part in ranges.get((segment.producer, segment.version), ()):
-            overlap = part.intersection(segment.range)
+        for range_ in merged.get((segment.producer, segment.version), ()):
+            overlap = range_.intersection(segment.range)
             rows = sum(d.rows for d in segment.within(overlap).values()) if overlap else 0
             if overlap and rows:
                 parts.append(Part(segment.files, overlap, rows))

@@ -41,6 +41,7 @@ from pipelines.spark.execution_mode import (
     KERNEL_RECORDS_MIN,
     RESULT_ROWS_IN_DRIVER_MAX,
     ExecutionMode,
+    JobForm,
 )
 from pipelines.spark.failures import spark_errors
 from pipelines.spark.inputs import (
@@ -51,7 +52,7 @@ from pipelines.spark.inputs import (
     read_table,
 )
 from pipelines.spark.job_verification import Contents, Records, Tagged, Verification
-from pipelines.spark.kernel import Kernel, KernelFailed
+from pipelines.spark.kernel import Kernel
 from pipelines.spark.kernel_expressions import NotInKernel
 from pipelines.spark.made_up_rows import APART_US, ROWS, made_up_rows
 from pipelines.spark.prepared import (
@@ -86,8 +87,6 @@ EVENT_TIME = "stime"
 _VERIFICATION = "-verification"
 _GENERATED = Range(0, ROWS * APART_US)
 _WIDTH_US = 1_000_000
-
-OVER_RECORDS, IN_KERNEL = "over records", "in a kernel"
 
 KERNEL_FAILURES_MAX = 3
 """After so many failures in a row a fragment's steps are computed by Spark SQL."""
@@ -129,7 +128,7 @@ class FragmentJobs:
         self._prepared: PreparedFragment | None = None
         self._kernel: Kernel | None = None
         self._kernel_failures = 0
-        self.not_in_kernel: str | None = None
+        self._may_have_kernel = True
         self.is_preparable = True
         self._to_prepare = prepared_form(fragment, checked, folded, self.compiled)
         self._carrying = in_any_partitions(self._to_prepare)
@@ -138,7 +137,7 @@ class FragmentJobs:
         self.panes = StepPanes(
             self._to_prepare.panes, self._to_prepare.carried, Path(scratch), self._rules
         )
-        self._verifications: dict[str, Verification] = {}
+        self._verifications: dict[JobForm, Verification] = {}
 
     def run_anew(
         self,
@@ -213,16 +212,18 @@ class FragmentJobs:
         *,
         is_answer: bool = False,
         phases: Phases | None = None,
-    ) -> str | None:
+    ) -> JobForm | None:
         """Prepare what computes a step over so many records, unless that was done.
+
+        With 0 records, before a step, that is Spark's prepared job.
 
         Returns the form in which it is given them; None if the step must be planned by itself. An
         answer waits neither for a preparation nor for a comparison with an ordinary plan.
         """
         phases = phases or Phases()
-        may_answer = self.verification(IN_KERNEL).may_answer
+        may_answer = self.verification(JobForm.IN_KERNEL).may_answer
         if (may_answer or not is_answer) and self._is_for_kernel(columns, records, phases):
-            return IN_KERNEL
+            return JobForm.IN_KERNEL
         if is_answer and not self.verification().may_answer:
             return None
         if self._prepared is None and self.is_preparable:
@@ -231,28 +232,25 @@ class FragmentJobs:
                     self._prepared = PreparedFragment(self.session, self._to_prepare, columns)
                 except NotPreparable:
                     self.is_preparable = False
-        return None if self._prepared is None else OVER_RECORDS
+        return None if self._prepared is None else JobForm.OVER_RECORDS
 
     def _is_for_kernel(
         self, columns: Mapping[StreamName, Sequence[Column]], records: int, phases: Phases
     ) -> bool:
-        """Whether a step over so many records is computed by the kernel, which is made then.
-
-        Generated records, of which there are none in a step, are for the prepared job.
-        """
+        """Whether a step over so many records is computed by the kernel, which is made then."""
         engine = self.session.conf.get("spark.medusa.engine")
         records_min = 1 if engine == Engine.KERNEL else KERNEL_RECORDS_MIN
         if engine == Engine.SPARK or records < records_min:
             return False
-        if self._kernel is None and self.not_in_kernel is None:
+        if self._kernel is None and self._may_have_kernel:
             with phases.phase("plan"):
                 try:
                     self._kernel = Kernel(self.session, self._to_prepare, columns)
-                except NotInKernel as reason:
-                    self.not_in_kernel = str(reason)
+                except NotInKernel:
+                    self._may_have_kernel = False
         return self._kernel is not None
 
-    def verification(self, form: str = OVER_RECORDS) -> Verification:
+    def verification(self, form: JobForm = JobForm.OVER_RECORDS) -> Verification:
         """The verification of the job in the form in which it is given its records."""
         return self._verifications.setdefault(form, Verification())
 
@@ -307,7 +305,7 @@ class FragmentJobs:
         self,
         inputs: Sequence[InputRecords],
         phases: Phases,
-        form: str,
+        form: JobForm,
         saved: Saved | None = None,
     ) -> pa.Table:
         """The tagged relation of the prepared job, which is given the panes that are saved.
@@ -322,10 +320,10 @@ class FragmentJobs:
         return table
 
     def prepared_over(
-        self, given: Mapping[StreamName, GivenInput], form: str, saved: Saved | None = None
+        self, given: Mapping[StreamName, GivenInput], form: JobForm, saved: Saved | None = None
     ) -> pa.Table:
         """The tagged relation of the prepared job over these records. Raises KernelFailed."""
-        if form == IN_KERNEL:
+        if form is JobForm.IN_KERNEL:
             assert self._kernel is not None, "a kernel is made before a step is sent to it"
             return self._kernel.run(given)
         assert self._prepared is not None, "a job is prepared before a step is sent to it"
@@ -335,14 +333,14 @@ class FragmentJobs:
         """The kernel has computed a step."""
         self._kernel_failures = 0
 
-    def without_kernel(self, inputs: Sequence[InputRecords], failure: KernelFailed) -> pa.Table:
+    def without_kernel(self, inputs: Sequence[InputRecords]) -> pa.Table:
         """The tagged relation by the ordinary plan, after the kernel failed on the step.
 
         After KERNEL_FAILURES_MAX steps in a row there is no kernel any more.
         """
         self._kernel_failures += 1
         if self._kernel_failures >= KERNEL_FAILURES_MAX:
-            self._kernel, self.not_in_kernel = None, str(failure)
+            self._kernel, self._may_have_kernel = None, False
         return self.ordinary_table({i.stream: read_table(self._root, i) for i in inputs})
 
     def _given(self, records: InputRecords) -> GivenInput:

@@ -161,7 +161,7 @@ class Verification:
     @property
     def may_answer(self) -> bool:
         """Whether the job may give a tentative answer: it was compared with an ordinary plan."""
-        return self._is_tried or self._steps_since is not None
+        return self._is_tried or self.has_compared
 
     @property
     def has_compared(self) -> bool:

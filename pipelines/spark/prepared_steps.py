@@ -18,9 +18,9 @@ from medusa_core.commits import VERIFY, Cause
 from medusa_core.decide import ComputeStep
 from medusa_core.names import StreamName
 from pipelines.base.phase_times import Phases
+from pipelines.spark.execution_mode import JobForm
 from pipelines.spark.inputs import InputRecords, read_table
 from pipelines.spark.job import (
-    IN_KERNEL,
     FragmentJobs,
     jobs_of_verification,
     verification_jobs,
@@ -36,9 +36,6 @@ RECORDS_REREAD_MAX, RECORDS_REREAD_FIRST_MAX = 250_000, 1_000_000
 into memory, and up to how many in the first comparison. Of more it is given the same carried rows
 as the job, and those that both leave are compared too: that finds what a prepared job does wrong,
 not what is wrong in the form of the fragment that takes and leaves rows."""
-
-
-OVER_CARRIED_ROWS = "over carried rows"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +66,7 @@ class PreparedStep:
     root: Path
     step: ComputeStep
     jobs: FragmentJobs
-    form: str
+    form: JobForm
     inputs: Sequence[InputRecords]
     target: Target
     ordinary: Ordinary
@@ -86,7 +83,8 @@ class PreparedStep:
         """
         form = self.form
         if self.saved is not None and self.saved.rows:
-            form = OVER_CARRIED_ROWS if self.saved.carried else "over panes"
+            carried = self.saved.carried
+            form = JobForm.OVER_CARRIED_ROWS if carried else JobForm.OVER_PANES
         verification = self.jobs.verification(form)
         try:
             result, is_compared, difference = verification.run(
@@ -95,17 +93,17 @@ class PreparedStep:
                 self._compared,
                 is_answer=self.step.cause is Cause.TENTATIVE,
             )
-        except KernelFailed as failure:
+        except KernelFailed:
             with self.phases.phase("spark"):
-                table = self.jobs.without_kernel(self.inputs, failure)
+                table = self.jobs.without_kernel(self.inputs)
             return Tagged(self.target, table, self._streams), None
-        if form == IN_KERNEL:
+        if form is JobForm.IN_KERNEL:
             self.jobs.computed_in_kernel()
         if not is_compared:
             return result, None
         return result, Verified(
             fragment=self.step.fragment.fragment.id,
-            job=f"the prepared job {form}",
+            job=form.value,
             range=self.step.range,
             difference=difference,
             spark_jobs=verification_jobs(self.jobs.session),
@@ -163,7 +161,7 @@ class PreparedStep:
         """Whether carried rows stand for more records than are read again for a comparison."""
         if self.saved is None or not self.saved.carried or not self.saved.rows:
             return False
-        has_compared = self.jobs.verification(OVER_CARRIED_ROWS).has_compared
+        has_compared = self.jobs.verification(JobForm.OVER_CARRIED_ROWS).has_compared
         records_max = RECORDS_REREAD_MAX if has_compared else RECORDS_REREAD_FIRST_MAX
         return sum(i.rows for i in self.ordinary.inputs) > records_max
 

@@ -39,13 +39,14 @@ from pipelines.spark.execution_mode import (
     PREPARED_RECORDS_MAX,
     RESULT_ROWS_IN_DRIVER_MAX,
     ExecutionMode,
+    JobForm,
     mode_of,
     rows_out_guess,
     unprepared_mode,
 )
 from pipelines.spark.failures import spark_errors
 from pipelines.spark.function_checks import FunctionChecks
-from pipelines.spark.inputs import InputRecords, input_records, input_records_of_all
+from pipelines.spark.inputs import InputRecords, input_records
 from pipelines.spark.job import FragmentJobs
 from pipelines.spark.job_verification import Tagged
 from pipelines.spark.pane_cache import PaneCache, PaneStep
@@ -252,7 +253,7 @@ class StepEngine:
     def _mode_of(
         self, jobs: FragmentJobs, step: ComputeStep, inputs: Sequence[InputRecords],
         rows_out: float, phases: Phases,
-    ) -> tuple[ExecutionMode, str | None]:  # fmt: skip
+    ) -> tuple[ExecutionMode, JobForm | None]:  # fmt: skip
         """The mode for a step over these inputs, and in which form a prepared job is given them.
 
         A job that cannot be prepared is planned anew, and so is an answer whose job was not
@@ -368,12 +369,7 @@ class StepEngine:
             range=reduce(Range.hull, (step.range for step in steps)),
             reads=tuple(read for step in steps for read in step.reads),
         )
-        inputs = [
-            input_records_of_all(
-                i.stream, i.columns, whole.fragment.inputs[i.stream].segments, whole.reads
-            )
-            for i in members[0].inputs
-        ]
+        inputs = self._inputs(whole)
         records = sum(i.rows for i in inputs)
         rows = self._ratio_of(fragment) * records
         _, form = self._mode_of(jobs, whole, inputs, rows, phases)

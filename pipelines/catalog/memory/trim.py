@@ -52,23 +52,26 @@ def note_version(transaction: Transaction, hold: Hold, replica: int, version: Ve
 def hold_again(transaction: Transaction, stream: StreamName, from_us: int) -> None:
     """Hold what is to be computed again.
 
-    A hold that is not a day old takes it up and is not renewed; else the older of the two is placed
-    again, which has expired.
+    A hold that is less than a day old is extended to it, and not renewed. Otherwise the holder that
+    has none, or the older one, places a new hold; the older one has expired by then.
     """
-    now_ms = transaction.store.clock.now_ms
     transaction.share_name(tables.ORDERS, stream)
-    placed_ms: dict[str, int] = {}
+    began_ms = transaction.store.clock.now_ms - HOLD_MS
+    rows = {}
     for holder in HOLDERS:
         key = (stream, holder, HOLD_PURPOSE)
         transaction.lock_name(tables.HOLDS, key)
         row = transaction.get(tables.HOLDS, key)
-        placed_ms[holder] = -1 if row is None else row.placed_at_ms
-        if row is not None and row.placed_at_ms > now_ms - HOLD_MS:
-            first_us = min(from_us, row.hold.from_us)
-            hold = replace(row.hold, from_us=first_us, limit_ms=2 * HOLD_MS)
-            transaction.put(tables.HOLDS, key, replace(row, hold=hold))
-            return
-    holder = min(HOLDERS, key=lambda name: placed_ms[name])
+        if row is not None:
+            rows[holder] = row
+            if row.placed_at_ms > began_ms:
+                hold = replace(
+                    row.hold, from_us=min(from_us, row.hold.from_us), limit_ms=2 * HOLD_MS
+                )
+                transaction.put(tables.HOLDS, key, replace(row, hold=hold))
+                return
+    unused = [holder for holder in HOLDERS if holder not in rows]
+    holder = unused[0] if unused else min(rows, key=lambda name: rows[name].placed_at_ms)
     hold = Hold(
         stream=stream, holder=holder, purpose=HOLD_PURPOSE, from_us=from_us, limit_ms=2 * HOLD_MS
     )

@@ -12,8 +12,8 @@ BEGIN
     LOOP
         -- Two at once would choose the same holder, and the later one would move the hold of the first.
         PERFORM FROM medusa.stream AS s WHERE s.name = one.stream FOR NO KEY UPDATE;
-        -- A hold that is less than a day old takes up what is needed now and is not renewed: revisions
-        -- without end would keep it for ever. Later the other holder places a hold, and this one expires.
+        -- A hold that is less than a day old is extended to what is needed now, and not renewed: with
+        -- revisions without end it would never expire. After that day the other holder places one.
         UPDATE medusa.hold AS h SET from_us = least(h.from_us, one.from_us), limit_ms = 172800000
         WHERE h.stream = one.stream AND h.holder IN ('recall', 'recall-2') AND h.purpose = 'recall'
             AND h.placed_at > clock_timestamp() - interval '1 day';
