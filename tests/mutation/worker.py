@@ -88,7 +88,7 @@ class Run:
         self._homes: MutatedHomes | None = None
         self._cached: dict[str, Any] = {}
         self._order_in_sql: Callable[[Mutant], list[str]] | None = None
-        self._tracing_s = 0.0
+        self._tracing_s, self._is_tracing = 0.0, False
 
     def pytest_collection(self) -> None:
         from hypothesis import HealthCheck, settings
@@ -114,6 +114,7 @@ class Run:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         if self._job.simulates:
             import pipelines.simulation.faults.schedule_runs  # noqa: F401 - before children are forked
+        _characters_are_known()
         self._functions = _loaded_functions(self._root / self._job.room)
         items = {item.nodeid: item for item in session.items}
         with _homes(session.config, self._root, self._job.room) as homes:
@@ -185,7 +186,10 @@ class Run:
             digest = _hash_of(self._root / name)
             if self._cached.get(name, {}).get("hash") != digest:
                 traced = path.with_suffix(".new")
-                self._in_child(partial(self._trace, those, traced), TRACE_S_MAX)
+                traced.unlink(missing_ok=True)
+                verdict, how = self._in_child(partial(self._trace, those, traced), TRACE_S_MAX)
+                if verdict != "survived":
+                    raise RuntimeError(f"what the tests of {name} reach is not known: {how}")
                 self._cached[name] = {"hash": digest, "tests": json.loads(traced.read_text())}
                 path.write_text(json.dumps(self._cached))
         self._tracing_s += time.monotonic() - began_s
@@ -196,20 +200,32 @@ class Run:
     def _trace(self, items: list[pytest.Item], path: Path) -> bool:
         """What the tests of one file reach; none that fails, or takes too long, is run later."""
         signal.signal(signal.SIGPROF, _too_long)
+        self._is_tracing = True
         found = {}
         for item, next_ in zip(items, [*items[1:], None], strict=True):
             _with_few_examples(item)
             self._failed = None
             began = time.process_time()
             with reach.traced_functions(self._root / self._job.room) as touched:
-                signal.setitimer(signal.ITIMER_PROF, self._job.test_s_max)
                 self._one(item, next_)
-                signal.setitimer(signal.ITIMER_PROF, 0)
             if self._failed is None:
                 seconds = round(time.process_time() - began, 3)
                 found[item.nodeid] = {"s": seconds, "reaches": sorted(touched)}
         path.write_text(json.dumps(found))
         return True
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self) -> Iterator[None]:
+        """End a test that takes too long to trace here, where pytest takes it for one that fails.
+
+        Ended between its phases it would not be torn down, and each test after it would fail.
+        """
+        if self._is_tracing:
+            signal.setitimer(signal.ITIMER_PROF, self._job.test_s_max)
+        try:
+            return (yield)
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
 
     def _one(self, item: pytest.Item, next_: pytest.Item | None) -> None:
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=next_)
@@ -382,6 +398,14 @@ def _violation() -> str | None:
             seed, law = figures.violations[0]
             return f"schedule {seed}: {law}"
     return None
+
+
+def _characters_are_known() -> None:
+    """Hypothesis lists all characters when a text is first drawn: no test is to pay for it."""
+    from hypothesis import find
+    from hypothesis import strategies as st
+
+    find(st.text(), lambda _: True)
 
 
 def _too_long(*_: object) -> None:
