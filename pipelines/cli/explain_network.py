@@ -15,8 +15,8 @@ from pipelines.language.check import check_network, fallible_boxes, fragments_fo
 from pipelines.language.load import load_network
 from pipelines.spark.execution_mode import (
     KERNEL_RECORDS_MIN,
+    KERNEL_ROWS_MAX,
     PREPARED_RECORDS_MAX,
-    RESULT_ROWS_IN_DRIVER_MAX,
 )
 from pipelines.spark.prepared_form import reasons_against_kernels
 
@@ -81,7 +81,7 @@ def _engine_text(name: FragmentName, reason: str | None) -> str:
         return f"Fragment {name}: Spark SQL computes all steps, since {reason}."
     return (
         f"Fragment {name}: DuckDB in a task of Spark computes steps of {KERNEL_RECORDS_MIN:,} to "
-        f"{PREPARED_RECORDS_MAX:,} records that give up to {RESULT_ROWS_IN_DRIVER_MAX:,} rows, "
+        f"{PREPARED_RECORDS_MAX:,} records that give up to {KERNEL_ROWS_MAX:,} rows, "
         "Spark SQL all others."
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,6 +111,16 @@ class CompiledFragment:
     panes: tuple[PaneShape, ...] = ()
     aggregates: tuple[UserAggregate, ...] = ()
     carried: tuple[CarriedShape, ...] = ()
+
+    @property
+    def left_views(self) -> Mapping[str, tuple[Column, ...]]:
+        """What the steps before have left, by view, and the step's bounds if a box needs them."""
+        views = {pane_view(pane.box): pane.columns for pane in self.panes}
+        for carried in self.carried:
+            views |= dict.fromkeys(carried_views(carried.box), carried.columns)
+            if carried.is_open:
+                views[STEP_VIEW] = STEP_COLUMNS
+        return views
 
 
 def input_view(stream: StreamName) -> str:

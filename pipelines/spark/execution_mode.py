@@ -24,6 +24,9 @@ over 250,000 102 ms and 188.
 HANDED_OVER_RECORDS_MAX = 20_000
 """Up to how many records a step that is planned anew gets its inputs as Arrow tables."""
 
+KERNEL_ROWS_MAX = 500_000
+"""Up to how many rows a kernel gives: they come to the driver."""
+
 RESULT_ROWS_IN_DRIVER_MAX = 100_000
 """Up to how many rows a step's results come to the driver; more are written by the Spark tasks."""
 
@@ -37,6 +40,19 @@ class JobForm(Enum):
     OVER_PANES = "the prepared job over panes"
     OVER_CARRIED_ROWS = "the prepared job over carried rows"
     IN_KERNEL = "the prepared job in a kernel"
+    IN_KERNEL_OVER_PANES = "the prepared job over panes in a kernel"
+    IN_KERNEL_OVER_CARRIED_ROWS = "the prepared job over carried rows in a kernel"
+
+    @property
+    def is_in_kernel(self) -> bool:
+        """Whether DuckDB computes it."""
+        return self.name.startswith(JobForm.IN_KERNEL.name)
+
+    def over(self, *, carried: bool) -> JobForm:
+        """The form in which the job is given rows of an earlier step as well."""
+        if self.is_in_kernel:
+            return self.IN_KERNEL_OVER_CARRIED_ROWS if carried else self.IN_KERNEL_OVER_PANES
+        return self.OVER_CARRIED_ROWS if carried else self.OVER_PANES
 
 
 class ExecutionMode(Enum):
@@ -50,11 +66,12 @@ class ExecutionMode(Enum):
 def mode_of(fragment: Fragment, records: int, rows_out: float) -> ExecutionMode:
     """The mode for a step over so many records, of which about so many rows come out.
 
+    Of more than RESULT_ROWS_IN_DRIVER_MAX rows only a kernel is prepared.
+
     Only plans made anew can call Functions or leave writing to their tasks.
     """
     has_function = any(isinstance(box, Function) for box in fragment.boxes)
-    comes_to_driver = rows_out <= RESULT_ROWS_IN_DRIVER_MAX
-    if comes_to_driver and records <= PREPARED_RECORDS_MAX and not has_function:
+    if rows_out <= KERNEL_ROWS_MAX and records <= PREPARED_RECORDS_MAX and not has_function:
         return ExecutionMode.PREPARED
     return unprepared_mode(records)
 

@@ -211,11 +211,13 @@ class FragmentJobs:
         records: int = 0,
         *,
         is_answer: bool = False,
+        has_many_rows: bool = False,
         phases: Phases | None = None,
     ) -> JobForm | None:
         """Prepare what computes a step over so many records, unless that was done.
 
-        With 0 records, before a step, that is Spark's prepared job.
+        With 0 records, before a step, that is Spark's prepared job. Where so many rows come out
+        that it would be planned anew (`has_many_rows`), a kernel alone is prepared.
 
         Returns the form in which it is given them; None if the step must be planned by itself. An
         answer waits neither for a preparation nor for a comparison with an ordinary plan.
@@ -224,6 +226,8 @@ class FragmentJobs:
         may_answer = self.verification(JobForm.IN_KERNEL).may_answer
         if (may_answer or not is_answer) and self._is_for_kernel(columns, records, phases):
             return JobForm.IN_KERNEL
+        if has_many_rows:
+            return None
         if is_answer and not self.verification().may_answer:
             return None
         if self._prepared is None and self.is_preparable:
@@ -323,25 +327,28 @@ class FragmentJobs:
         self, given: Mapping[StreamName, GivenInput], form: JobForm, saved: Saved | None = None
     ) -> pa.Table:
         """The tagged relation of the prepared job over these records. Raises KernelFailed."""
+        left = (saved or self.panes.nothing()).given
         if form is JobForm.IN_KERNEL:
             assert self._kernel is not None, "a kernel is made before a step is sent to it"
-            return self._kernel.run(given)
+            return self._kernel.run(given, left)
         assert self._prepared is not None, "a job is prepared before a step is sent to it"
-        return self._prepared.run(given, (saved or self.panes.nothing()).given)
+        return self._prepared.run(given, left)
 
     def computed_in_kernel(self) -> None:
         """The kernel has computed a step."""
         self._kernel_failures = 0
 
-    def without_kernel(self, inputs: Sequence[InputRecords]) -> pa.Table:
+    def without_kernel(self, inputs: Sequence[InputRecords], saved: Saved | None) -> pa.Table:
         """The tagged relation by the ordinary plan, after the kernel failed on the step.
 
+        It is given the same rows of an earlier step as the kernel, and gives those that are left.
         After KERNEL_FAILURES_MAX steps in a row there is no kernel any more.
         """
         self._kernel_failures += 1
         if self._kernel_failures >= KERNEL_FAILURES_MAX:
             self._kernel, self._may_have_kernel = None, False
-        return self.ordinary_table({i.stream: read_table(self._root, i) for i in inputs})
+        given = {i.stream: read_table(self._root, i) for i in inputs}
+        return self.ordinary_table(given, saved)
 
     def _given(self, records: InputRecords) -> GivenInput:
         """The one file that holds the records and no others; many records where they are."""

@@ -24,7 +24,7 @@ from pipelines.spark.compiled_fragment import TAG, CompiledFragment, input_view
 from pipelines.spark.failures import spark_errors
 from pipelines.spark.kernel_sql import kernel_sql
 from pipelines.spark.kernel_task import PROPERTY, rows_of_task, task_of
-from pipelines.spark.prepared import GivenInput, RepeatedJob, folder_of, writing
+from pipelines.spark.prepared import Given, GivenInput, RepeatedJob, folder_of, writing
 from pipelines.storage.arrow_schema import STIME, arrow_type
 
 if TYPE_CHECKING:
@@ -48,15 +48,20 @@ class Kernel:
         self._folder = folder_of(session, self)
         self._context = session.sparkContext
         schema = pa.schema([pa.field(n, arrow_type(type_)) for n, type_ in self._query.columns])
-        names = {input_view(s): (*(c.name for c in of), STIME) for s, of in inputs.items()}
+        views = {**{input_view(s): of for s, of in inputs.items()}, **compiled.left_views}
+        names = {view: (*(c.name for c in of), STIME) for view, of in views.items()}
         fields = ", ".join(f"`{name}` {type_}" for name, type_ in self._query.columns)
-        doubles = [input_view(s) for s, of in inputs.items() if any(c.type == "double" for c in of)]
+        doubles = [view for view, of in views.items() if any(c.type == "double" for c in of)]
         task = partial(rows_of_task, schema=schema, names=names, with_doubles=doubles)
         self._job = RepeatedJob(session.newSession().range(0, 1, 1, 1).mapInArrow(task, fields))
 
-    def run(self, given: Mapping[StreamName, GivenInput]) -> pa.Table:
-        """The tagged relation over these inputs. Raises KernelFailed."""
-        inputs = {input_view(s): self._files(input_view(s), rows) for s, rows in given.items()}
+    def run(self, given: Mapping[StreamName, GivenInput], left: Mapping[str, Given]) -> pa.Table:
+        """The tagged relation over these inputs, and over what an earlier step left, by view.
+
+        Raises KernelFailed.
+        """
+        rows_of = {**{input_view(s): rows for s, rows in given.items()}, **left}
+        inputs = {view: self._files(view, rows) for view, rows in rows_of.items()}
         threads = self._context.defaultParallelism
         task = task_of(self._query.sql, inputs, threads=threads, folder=str(self._folder))
         self._context.setLocalProperty(PROPERTY, task)

@@ -34,8 +34,35 @@ Columns = Mapping[str, str]
 """The types of a relation's columns, in order."""
 
 
+class Record(str):
+    """The type of a record of fields: their types by name.
+
+    Records are compared field by field. A NULL is the least value to Spark and the greatest to
+    DuckDB, in which a record therefore has, before each field, whether that is not NULL.
+    """
+
+    __slots__ = ("fields",)
+
+    fields: Mapping[str, str]
+
+    @classmethod
+    def of(cls, fields: Mapping[str, str]) -> Record:
+        """The type of records with these fields."""
+        type_ = cls(f"struct<{', '.join(f'{name} {of}' for name, of in fields.items())}>")
+        type_.fields = fields
+        return type_
+
+
+def _has(field: str) -> str:
+    return quoted(f"has_{field}")
+
+
 def duckdb_type(type_: str) -> str | None:
     """The type as DuckDB names it; decimals and bytes are compared with their like, and no more."""
+    if isinstance(type_, Record):
+        fields = (f"{_has(n)} BOOLEAN, {quoted(n)} {duckdb_type(of)}"
+                  for n, of in type_.fields.items())  # fmt: skip
+        return f"STRUCT({', '.join(fields)})"
     if type_ == "binary":
         return "BLOB"
     return type_.upper() if type_.startswith("decimal(") else TYPES.get(type_)
@@ -68,6 +95,22 @@ class Scope:
 
     columns: Columns
     windows: Mapping[str, exp.Expr] = field(default_factory=dict)
+    relations: dict[str, Columns] = field(default_factory=dict)
+    """Those that a column can be of, where it says so."""
+
+    def joined(self, name: str, columns: Columns) -> None:
+        """The scope over one relation more; a column of both has to say whose it is."""
+        both = set(self.columns) & set(columns)
+        everything = {**self.columns, **columns}
+        self.columns = {c: type_ for c, type_ in everything.items() if c not in both}
+        self.relations[name] = columns
+
+    def all_of(self, node: exp.Expr) -> Columns:
+        """The columns of `name.*`."""
+        name = node.args["table"].name.lower()
+        if name not in self.relations:
+            raise NotInKernel(f"it has {_text(node)}")
+        return self.relations[name]
 
     def window(self, node: exp.Expr) -> str:
         """The rows of a window function, in order, as in both engines if none is said."""
@@ -103,7 +146,7 @@ class Scope:
     def key(self, node: exp.Expr) -> str:
         """What rows are grouped by. Engines differ in which double of two equal ones is the key."""
         value = self.value(node)
-        if value.type in ("double", NULL):
+        if value.type in ("double", NULL) or isinstance(value.type, Record):
             raise NotInKernel(f"it groups by {_text(node)}, a {value.type}")
         return value.sql
 
@@ -141,6 +184,8 @@ def _text(node: exp.Expr) -> str:
 def _common(node: exp.Expr, *types: str) -> str:
     """The type in which values are compared, or that branches have."""
     known = {t for t in types if t != NULL}
+    if any(isinstance(t, Record) for t in known):
+        raise NotInKernel(f"it compares records: {_text(node)}")
     if not known:
         raise NotInKernel(f"it has {_text(node)} without a type")
     if len(known) == 1:
@@ -153,8 +198,14 @@ def _common(node: exp.Expr, *types: str) -> str:
 
 
 def _column(scope: Scope, node: exp.Expr) -> Value:
-    name = node.name.lower()
-    if name not in scope.columns:
+    name, of = node.name.lower(), node.args.get("table")
+    relation = of.name.lower() if of is not None else ""
+    if name in (columns := scope.relations.get(relation, {})):
+        return Value(f"{quoted(relation)}.{quoted(name)}", columns[name])
+    record = scope.columns.get(relation)
+    if isinstance(record, Record) and name in record.fields:
+        return Value(f"struct_extract({quoted(relation)}, '{name}')", record.fields[name])
+    if of is not None or name not in scope.columns:
         raise NotInKernel(f"it has {_text(node)}")
     return Value(quoted(name), scope.columns[name])
 
@@ -167,6 +218,8 @@ def _literal(scope: Scope, node: exp.Expr) -> Value:
         return Value("'" + text.replace("'", "''") + "'", "string")
     if text.isdigit() and int(text) < 1 << 31:
         return Value(f"CAST({text} AS INTEGER)", "int")
+    if text.isdigit() and int(text) < 1 << 63:
+        return Value(f"CAST({text} AS BIGINT)", "bigint")
     raise NotInKernel(f"it has the number {text}")
 
 
@@ -417,6 +470,11 @@ def _aggregate(scope: Scope, node: exp.Expr, behind: str = "") -> Value:
             # Of whole numbers. That of doubles depends on their order.
             summed = f"sum({scope.of_type(inner, *_INTEGRAL)}){behind}"
             return Value(f"CAST({summed} AS BIGINT)", "bigint")
+        case exp.Min() | exp.Max() if isinstance(inner, exp.Struct) and not behind:
+            # The record that is least or greatest, without a comparison of records.
+            record, order = scope.value(inner), _order_of(node)
+            keys = (f"{scope.value(f.expression).sql} {order}" for f in inner.expressions)
+            return Value(f"first({record.sql} ORDER BY {', '.join(keys)})", record.type)
         case exp.Min() | exp.Max() | exp.First():
             value = scope.value(inner)
             if value.type == NULL:
@@ -455,6 +513,42 @@ def _over(scope: Scope, node: exp.Expr) -> Value:
     return _aggregate(scope, call, f"{behind} OVER ({scope.window(window)})")
 
 
+def _order_of(call: exp.Expr) -> str:
+    """The order in which what a minimum or maximum gives is the first."""
+    return "ASC NULLS FIRST" if isinstance(call, exp.Min) else "DESC NULLS LAST"
+
+
+def _record(scope: Scope, node: exp.Expr) -> Value:
+    """`named_struct('name', value, …)`."""
+    values = {part.name.lower(): scope.value(part.expression) for part in node.expressions}
+    if NULL in (value.type for value in values.values()):
+        raise NotInKernel(f"it has {_text(node)}")
+    fields = ", ".join(
+        f"{_has(name)} := ({value.sql} IS NOT NULL), {quoted(name)} := {value.sql}"
+        for name, value in values.items()
+    )
+    return Value(f"struct_pack({fields})", Record.of({n: v.type for n, v in values.items()}))
+
+
+def _extreme(name: str) -> Callable[[Scope, exp.Expr], Value]:
+    """The least or greatest of values of one type, NULLs left out."""
+
+    def rule(scope: Scope, node: exp.Expr) -> Value:
+        values = [scope.value(v) for v in (node.this, *node.expressions)]
+        type_ = _common(node, *(value.type for value in values))
+        if type_ not in (*_INTEGRAL, "string", "date", "timestamp"):
+            raise NotInKernel(f"it has {_text(node)}")
+        return Value(f"{name}({', '.join(value.as_(type_) for value in values)})", type_)
+
+    return rule
+
+
+def _between(scope: Scope, node: exp.Expr) -> Value:
+    first = exp.GTE(this=node.this.copy(), expression=node.args["low"].copy())
+    last = exp.LTE(this=node.this.copy(), expression=node.args["high"].copy())
+    return Value(f"({scope.condition(first)} AND {scope.condition(last)})", "boolean")
+
+
 def _field(scope: Scope, node: exp.Expr) -> Value:
     """`min(named_struct(…, 'v', x)).v`: x of the least row, by the other fields in turn."""
     call, only = node.this.unnest(), ""
@@ -466,7 +560,7 @@ def _field(scope: Scope, node: exp.Expr) -> Value:
     if not isinstance(call, exp.Min | exp.Max) or not isinstance(call.this, exp.Struct):
         raise NotInKernel(f"it has {_text(node)}")
     *fields, last = (part.expression for part in call.this.expressions)
-    order = "ASC NULLS FIRST" if isinstance(call, exp.Min) else "DESC NULLS LAST"
+    order = _order_of(call)
     keys = ", ".join(f"{scope.value(each).sql} {order}" for each in (*fields, last))
     value = scope.value(last)
     return Value(f"first({value.sql} ORDER BY {keys}){only}", value.type)
@@ -538,6 +632,10 @@ _RULES: Mapping[type[exp.Expr], Callable[[Scope, exp.Expr], Value]] = {
     exp.BitwiseXor: _bits("^"),
     exp.BitwiseLeftShift: _shift("<<"),
     exp.BitwiseRightShift: _shift(">>"),
+    exp.Between: _between,
+    exp.Greatest: _extreme("greatest"),
+    exp.Least: _extreme("least"),
+    exp.Struct: _record,
     exp.Coalesce: _coalesce,
     exp.Concat: _concat,
     exp.SubstringIndex: _substring_index,

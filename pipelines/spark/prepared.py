@@ -36,14 +36,7 @@ from medusa_core.columns import Column
 from medusa_core.errors import Unavailable
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
-from pipelines.spark.compiled_fragment import (
-    STEP_COLUMNS,
-    STEP_VIEW,
-    CompiledFragment,
-    carried_views,
-    input_view,
-    pane_view,
-)
+from pipelines.spark.compiled_fragment import CompiledFragment, input_view
 from pipelines.spark.user_functions import register
 from pipelines.storage.arrow_schema import BUCKET, STIME, record_schema
 
@@ -125,12 +118,7 @@ class PreparedFragment:
         java.org.apache.spark.sql.classic.SparkSession.setActiveSession(own._jsparkSession)
         self._slots: dict[str, _Slot] = {}
         views = {input_view(stream): columns for stream, columns in inputs.items()}
-        views |= {pane_view(pane.box): pane.columns for pane in compiled.panes}
-        for carried in compiled.carried:
-            views |= dict.fromkeys(carried_views(carried.box), carried.columns)
-            if carried.is_open:
-                views[STEP_VIEW] = STEP_COLUMNS
-        for view, columns in views.items():
+        for view, columns in {**views, **compiled.left_views}.items():
             fields = ", ".join(f"`{c.name}` {c.type}" for c in columns)
             self._slots[view] = _Slot(folder / view, record_schema(columns))
             self._slots[view].offer(own, view, f"{fields}, {STIME} bigint, {BUCKET} bigint")

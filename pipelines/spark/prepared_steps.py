@@ -81,10 +81,7 @@ class PreparedStep:
 
         Each form in which the job is given its records is verified by itself.
         """
-        form = self.form
-        if self.saved is not None and self.saved.rows:
-            carried = self.saved.carried
-            form = JobForm.OVER_CARRIED_ROWS if carried else JobForm.OVER_PANES
+        form = self._verified_form
         verification = self.jobs.verification(form)
         try:
             result, is_compared, difference = verification.run(
@@ -95,9 +92,9 @@ class PreparedStep:
             )
         except KernelFailed:
             with self.phases.phase("spark"):
-                table = self.jobs.without_kernel(self.inputs)
+                table = self.jobs.without_kernel(self.inputs, self.saved)
             return Tagged(self.target, table, self._streams), None
-        if form is JobForm.IN_KERNEL:
+        if form.is_in_kernel:
             self.jobs.computed_in_kernel()
         if not is_compared:
             return result, None
@@ -157,11 +154,18 @@ class PreparedStep:
         return self.tables[records]
 
     @property
+    def _verified_form(self) -> JobForm:
+        """The form as which the job is verified: with rows of an earlier step another one."""
+        if self.saved is None or not self.saved.rows:
+            return self.form
+        return self.form.over(carried=bool(self.saved.carried))
+
+    @property
     def _is_long(self) -> bool:
         """Whether carried rows stand for more records than are read again for a comparison."""
         if self.saved is None or not self.saved.carried or not self.saved.rows:
             return False
-        has_compared = self.jobs.verification(JobForm.OVER_CARRIED_ROWS).has_compared
+        has_compared = self.jobs.verification(self._verified_form).has_compared
         records_max = RECORDS_REREAD_MAX if has_compared else RECORDS_REREAD_FIRST_MAX
         return sum(i.rows for i in self.ordinary.inputs) > records_max
 

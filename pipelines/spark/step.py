@@ -267,7 +267,10 @@ class StepEngine:
         is_answer, form = step.cause is Cause.TENTATIVE, None
         if fragment.id not in self._planned_anew:
             columns = {i.stream: i.columns for i in inputs}
-            form = jobs.prepare(columns, records, is_answer=is_answer, phases=phases)
+            form = jobs.prepare(
+                columns, records, is_answer=is_answer, phases=phases,
+                has_many_rows=rows_out > RESULT_ROWS_IN_DRIVER_MAX,
+            )  # fmt: skip
         if form is None:
             return unprepared_mode(records), None
         return mode, form

@@ -49,7 +49,7 @@ def test_each_fragment_has_an_engine_or_the_reason_against_a_kernel(
     text = capsys.readouterr().out
     assert (
         "Fragment counted: DuckDB in a task of Spark computes steps of 100,000 to 1,000,000 "
-        "records that give up to 100,000 rows, Spark SQL all others.\n"
+        "records that give up to 500,000 rows, Spark SQL all others.\n"
         "Fragment rounded: Spark SQL computes all steps, since it has ROUND("
     ) in text
     assert main(["explain", network, "--json"]) == 0

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pytest
 
+from pipelines.base.settings import Engine
 from pipelines.spark.job_verification import Records, Verification
+from pipelines.spark.kernel import Kernel
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+_RUN = Kernel.run
 
 
 def never_verified(patch: pytest.MonkeyPatch) -> None:
@@ -25,3 +36,25 @@ def prepared_jobs_alone(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
     """A test is about the job itself, unless its module has `VERIFIES`; that costs half as much."""
     if not getattr(request.module, "VERIFIES", False):
         never_verified(monkeypatch)
+
+
+@pytest.fixture
+def with_kernels(spark: SparkSession) -> Iterator[None]:
+    """Steps of any length are computed by kernels where there are some."""
+    before = spark.conf.get("spark.medusa.engine")
+    spark.conf.set("spark.medusa.engine", Engine.KERNEL)
+    yield
+    spark.conf.set("spark.medusa.engine", str(before))
+
+
+@contextmanager
+def counted_runs() -> Iterator[list[None]]:
+    """An entry for each run of a kernel meanwhile."""
+    runs: list[None] = []
+
+    def noted(kernel: Kernel, *given: Any) -> pa.Table:
+        runs.append(None)
+        return _RUN(kernel, *given)
+
+    with mock.patch.object(Kernel, "run", noted):
+        yield runs

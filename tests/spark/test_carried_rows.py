@@ -38,12 +38,15 @@ from medusa_core.network import (
     Source,
     Union,
 )
+from pipelines.base.settings import Engine
 from pipelines.spark import carried_rows, prepared_steps
 from pipelines.spark.compiled_fragment import TAG
 from pipelines.spark.execution_mode import ExecutionMode
+from pipelines.spark.kernel import Kernel, KernelFailed
 from pipelines.spark.prepared import PreparedFragment
 from pipelines.spark.results import StepResult
 from pipelines.storage.arrow_schema import STIME
+from tests.spark.conftest import counted_runs
 from tests.sweeps import IS_LONG, examples, long_but
 
 if TYPE_CHECKING:
@@ -75,6 +78,9 @@ FOLDED = {
     "named": "if(key is null, 'nobody', key)",
     "fails": "1000 div (max(value) - 94)",
 }
+FEW = {name: FOLDED[name] for name in ("records", "total", "fails")}
+"""Each aggregate makes a plan dearer."""
+
 BUCKETS = 14
 CUTS = tuple(range(1, BUCKETS)) if IS_LONG else (1, 6, 7)
 """Where steps end: in `make test` some are of one bucket, one is of five, as long as a span."""
@@ -185,6 +191,8 @@ RATED = Lookup(
 def test_rows_in_place_of_earlier_records_give_the_same_and_each_record_is_read_once(
     spark: SparkSession, tmp_path: Path, box: Box
 ) -> None:
+    if not IS_LONG and box is VISITS:
+        box = replace(VISITS, columns=FEW)
     steps = Steps(spark, tmp_path, a_network(box))
     steps.all()
     steps.check()
@@ -321,6 +329,61 @@ def test_plans_that_are_made_for_one_step_take_and_leave_rows_too(
     )
 
 
+IN_KERNEL = {name: FOLDED[name] for name in ("records", "big", "total", "least",
+                                             "flagged", "bits", "doubled", "named")}  # fmt: skip
+FEW_IN_KERNEL = {name: FOLDED[name] for name in ("records", "total")}
+
+
+@pytest.mark.sweep
+@pytest.mark.usefixtures("with_kernels")
+@pytest.mark.parametrize(
+    "box", long_but(1, [VISITS, RATED, FIRST, TOTALS, GROUPS]), ids=lambda box: box.name
+)
+def test_kernels_take_and_leave_rows_too(spark: SparkSession, tmp_path: Path, box: Box) -> None:
+    """They continue from what prepared jobs have left, and these from what kernels left."""
+    if not isinstance(box, Lookup | Deduplicate):
+        box = replace(box, columns=IN_KERNEL if IS_LONG else FEW_IN_KERNEL)
+    steps = Steps(spark, tmp_path, a_network(box))
+    for first, end in pairwise([0, *CUTS, BUCKETS]):
+        is_by_kernel = first not in CUTS[1::3]
+        spark.conf.set("spark.medusa.engine", Engine.KERNEL if is_by_kernel else Engine.SPARK)
+        with counted_runs() as runs:
+            steps.step(first, end)
+        assert bool(runs) == is_by_kernel
+    steps.check()
+    assert sum(steps.read) == steps.records
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("with_kernels")
+@pytest.mark.parametrize("name", long_but(0, sorted(CHAINS)))
+def test_boxes_behind_each_other_carry_rows_on_in_kernels_where_they_have_some(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    boxes, outputs = CHAINS[name]
+    steps = Steps(spark, tmp_path, a_network(*boxes, outputs=outputs))
+    steps.all([1, 2, 4, 5, 7, 8, 9, 10, 12, 13])
+    steps.check()
+
+
+@pytest.mark.usefixtures("with_kernels")
+def test_a_kernel_that_fails_on_carried_rows_leaves_what_the_ordinary_plan_leaves(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = Steps(spark, tmp_path, a_network(replace(TOTALS, columns=FEW_IN_KERNEL)))
+
+    def failing(*_: object) -> pa.Table:
+        raise KernelFailed("it is to fail")
+
+    for at in range(5):
+        with monkeypatch.context() as patch:
+            if at == 2:
+                patch.setattr(Kernel, "run", failing)
+            steps.step(at, at + 1)
+    steps.check(5)
+    assert sum(steps.read) == sum(_within(steps.tables["given"], at) for at in range(5))
+
+
 def test_a_corrected_bucket_is_read_again(spark: SparkSession, tmp_path: Path) -> None:
     steps = Steps(spark, tmp_path, a_network(FIRST))
     for at in range(3):
@@ -377,13 +440,13 @@ def test_a_session_that_stays_open_is_read_once_and_ends_without_a_record(
 ) -> None:
     box = replace(VISITS, by=("key",), gap="30s", length_max="1d", columns=SOME)
     steps = Steps(spark, tmp_path, a_network(box))
-    for at in range(BUCKETS):
-        steps.step(at, at + 1)
+    steps.all(CUTS)
     assert sum(steps.read) == steps.records
     assert not any(steps.rows["out"].values()), "all sessions are open"
-    for at in range(BUCKETS, BUCKETS + 5):
-        steps.step(at, at + 1)
-    assert steps.read[BUCKETS:] == [0] * 5
+    steps.read.clear()
+    for end in (1, 2, 5):
+        steps.step(BUCKETS + len(steps.read), BUCKETS + end)
+    assert steps.read == [0] * 3
     steps.check(BUCKETS + 5)
     assert any(steps.rows["out"].values())
 
@@ -395,7 +458,8 @@ def test_a_job_is_compared_also_where_carried_rows_stand_for_many_records(
     """The ordinary plan is given the same carried rows, and what both leave is compared too."""
     monkeypatch.setattr(prepared_steps, "RECORDS_REREAD_FIRST_MAX", 1)
     for box in (TOTALS, FIRST, VISITS)[: 3 if IS_LONG else 1]:
-        steps = Steps(spark, tmp_path / box.name, a_network(box))
+        fewer = {} if IS_LONG else {"columns": FEW}
+        steps = Steps(spark, tmp_path / box.name, a_network(replace(box, **fewer)))
         made = [steps.step(at, at + 1) for at in range(3)]
         assert [m.verified.job for m in made if m.verified] == [
             "the prepared job over records", "the prepared job over carried rows"
@@ -427,7 +491,7 @@ def test_a_job_that_leaves_other_rows_is_found_and_the_fragment_planned_anew(
     says: str,
 ) -> None:
     monkeypatch.setattr(prepared_steps, "RECORDS_REREAD_FIRST_MAX", 1)
-    steps = Steps(spark, tmp_path, a_network(TOTALS))
+    steps = Steps(spark, tmp_path, a_network(replace(TOTALS, columns=FEW)))
     steps.step(0, 1)
     run = PreparedFragment.run
 

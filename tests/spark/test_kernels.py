@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,33 +15,22 @@ import pytest
 from bench.answering import WIDTH_US, Answering
 from medusa_core.commits import Cause
 from medusa_core.grid import Range
-from medusa_core.network import (
-    Aggregate,
-    Deduplicate,
-    Every,
-    Lookup,
-    Map,
-    Network,
-    Output,
-    Running,
-    Session,
-    Source,
-)
-from pipelines.base.settings import Engine
+from medusa_core.network import Aggregate, Map, Network, Output, Source
 from pipelines.language.check import check_network, fragments_for
 from pipelines.spark.compiled_fragment import TAG, CompiledFragment, input_view
 from pipelines.spark.compiler import compile_fragment
 from pipelines.spark.execution_mode import KERNEL_RECORDS_MIN
 from pipelines.spark.job import KERNEL_FAILURES_MAX, ordinary_table
-from pipelines.spark.kernel import Kernel
 from pipelines.spark.kernel_expressions import NotInKernel
 from pipelines.spark.kernel_sql import kernel_sql
 from pipelines.spark.kernel_task import tagged_rows, task_of
+from pipelines.spark.prepared_form import reasons_against_kernels
 from pipelines.spark.results import StepResult
 from pipelines.storage.arrow_schema import arrow_type
+from tests.spark.conftest import counted_runs
 from tests.spark.drawn.records import pieces
 from tests.spark.drawn.spec import drawn, medusa_network
-from tests.spark.drawn.trials import by_prepared_jobs, by_verified_jobs, run
+from tests.spark.drawn.trials import by_prepared_jobs, by_verified_kernels, run
 from tests.sweeps import IS_LONG, examples, long_but
 
 if TYPE_CHECKING:
@@ -57,15 +44,10 @@ WITH_KERNELS = 122
 
 
 def has_kernels_alone(seed: int) -> bool:
-    """Whether all fragments of a drawn network have kernels, and leave nothing to the next step."""
+    """Whether all fragments of a drawn network have kernels."""
     checked = check_network(medusa_network(drawn(seed)))
     fragments = fragments_for(checked)
-    leaves = (
-        isinstance(box, Deduplicate | Every | Lookup | Running | Session)
-        or (isinstance(box, Aggregate) and box.advance not in (None, box.size))
-        for box in checked.network.boxes
-    )
-    return len(kernels_of(seed)) == len(fragments) and not any(leaves)
+    return not any(reasons_against_kernels(fragments, checked).values())
 
 
 def seeds_with_kernels() -> Iterator[int]:
@@ -138,21 +120,12 @@ def test_kernels_give_the_rows_of_ordinary_plans(spark: SparkSession, tmp_path: 
     assert rows >= 100
 
 
-@pytest.fixture
-def with_kernels(spark: SparkSession) -> Iterator[None]:
-    """Steps of any length are computed by kernels where there are some."""
-    before = spark.conf.get("spark.medusa.engine")
-    spark.conf.set("spark.medusa.engine", Engine.KERNEL)
-    yield
-    spark.conf.set("spark.medusa.engine", str(before))
-
-
 @pytest.mark.usefixtures("with_kernels")
 @pytest.mark.parametrize("seed", long_but(1, seeds_with_kernels()))
 def test_steps_of_kernels_give_the_rows_that_duckdb_gives(spark: SparkSession, seed: int) -> None:
     assert has_kernels_alone(seed)
     with counted_runs() as runs:
-        run(spark, seed, 1, by_prepared_jobs, by_verified_jobs)
+        run(spark, seed, 1, by_prepared_jobs, by_verified_kernels)
     assert runs
 
 
@@ -214,22 +187,6 @@ def test_long_steps_alone_are_computed_by_kernels(spark: SparkSession, tmp_path:
     assert [one.verified.job for one in (short_, long_) if one.verified is not None] == [
         "the prepared job over records", "the prepared job in a kernel",
     ]  # fmt: skip
-
-
-@contextmanager
-def counted_runs() -> Iterator[list[None]]:
-    """An entry for each run of a kernel meanwhile."""
-    runs: list[None] = []
-
-    def noted(kernel: Kernel, given: Any) -> pa.Table:
-        runs.append(None)
-        return _RUN(kernel, given)
-
-    with mock.patch.object(Kernel, "run", noted):
-        yield runs
-
-
-_RUN = Kernel.run
 
 
 def test_what_differs_between_the_engines_has_no_kernel() -> None:
