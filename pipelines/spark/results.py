@@ -139,6 +139,17 @@ def rows_of_output(target: Target, shape: OutputShape, tagged: pa.Table) -> pa.T
     return mine if bool((order[1:] > order[:-1]).all()) else mine.take(order)
 
 
+def in_ranges(tagged: pa.Table, ranges: Sequence[Range]) -> Iterator[pa.Table]:
+    """The rows of outputs in each range; failed rows belong to ranges by rules, and are in all."""
+    has_failed = pc.less(tagged[TAG], 0)
+    failed, rows = tagged.filter(has_failed), tagged.filter(pc.invert(has_failed))
+    rows = rows.sort_by(STIME).combine_chunks()
+    times = rows[STIME].to_numpy()
+    for part in ranges:
+        first, end = np.searchsorted(times, [part.from_us, part.to_us])
+        yield pa.concat_tables([rows.slice(first, end - first), failed])
+
+
 def rows_left(shape: PaneShape | CarriedShape, tagged: pa.Table) -> pa.Table:
     """The rows that a box leaves to the next step: its columns, then `_stime`."""
     mine = tagged.filter(pc.equal(tagged[TAG], shape.tag)).select([*shape.slots, STIME])

@@ -58,6 +58,7 @@ from pipelines.spark.results import (
     Target,
     Verified,
     Written,
+    in_ranges,
     target_of,
     write_in_driver,
 )
@@ -389,7 +390,11 @@ class StepEngine:
             result, verified = self._run_prepared(prepared)
             spark_jobs = group.count()
         with phases.phase("write"):
-            made = [write_in_driver(self._target_of(s, jobs), result.table) for s in steps]
+            by_range = in_ranges(result.table, [s.range for s in steps])
+            made = [
+                write_in_driver(self._target_of(s, jobs), rows)
+                for s, rows in zip(steps, by_range, strict=True)
+            ]
         shared_ms = {name: ms / len(steps) for name, ms in phases.ms.items()}
         results = [
             self._written(

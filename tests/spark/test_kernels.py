@@ -30,7 +30,12 @@ from pipelines.storage.arrow_schema import arrow_type
 from tests.spark.conftest import counted_runs
 from tests.spark.drawn.records import pieces
 from tests.spark.drawn.spec import drawn, medusa_network
-from tests.spark.drawn.trials import by_prepared_jobs, by_verified_kernels, run
+from tests.spark.drawn.trials import (
+    by_answers_and_corrections,
+    by_prepared_jobs,
+    by_verified_kernels,
+    run,
+)
 from tests.sweeps import IS_LONG, examples, long_but
 
 if TYPE_CHECKING:
@@ -125,7 +130,8 @@ def test_kernels_give_the_rows_of_ordinary_plans(spark: SparkSession, tmp_path: 
 def test_steps_of_kernels_give_the_rows_that_duckdb_gives(spark: SparkSession, seed: int) -> None:
     assert has_kernels_alone(seed)
     with counted_runs() as runs:
-        run(spark, seed, 1, by_prepared_jobs, by_verified_kernels)
+        also = (by_answers_and_corrections,) if IS_LONG else ()
+        run(spark, seed, 1, by_prepared_jobs, by_verified_kernels, *also)
     assert runs
 
 
