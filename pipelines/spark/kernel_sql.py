@@ -61,12 +61,12 @@ def kernel_sql(
         if statement.function is not None:
             raise NotInKernel("it calls a Function")
         sql, columns_of = _Query(dict(relations)).query(_parsed(statement.sql))
-        relations[statement.view.lower()] = columns_of
+        relations[statement.view.lower()] = _typed(columns_of)
         views.append(f"{quoted(statement.view)} AS MATERIALIZED ({sql})")
     sql, tagged = _Query(dict(relations)).query(_parsed(compiled.sql))
     if views:
         sql = f"WITH {', '.join(views)} SELECT * FROM ({sql})"
-    return KernelSql(sql, tuple(named), tuple(tagged.items()))
+    return KernelSql(sql, tuple(named), tuple(_typed(tagged).items()))
 
 
 def _parsed(sql: str) -> exp.Expr:
@@ -167,11 +167,12 @@ class _Query:
         """What is joined, whose columns are in the scope from now on."""
         words = " ".join(w for w in (node.side, node.kind) if w).upper()
         kind = _JOINS.get(words)
-        if kind is None or node.args.get("using") or not node.this.alias_or_name:
-            raise NotInKernel(f"it has a {words} JOIN")
+        on = node.args.get("on")
+        has_condition = on is not None or kind == "CROSS JOIN"
+        if kind is None or not has_condition or not node.this.alias_or_name:
+            raise NotInKernel(f"it has {node.sql(dialect='spark')[:80]}")
         relation, columns = self.source(node.this)
         scope.joined(node.this.alias_or_name.lower(), columns)
-        on = node.args.get("on")
         if on is None:
             return f" CROSS JOIN {relation}"
         for pair in on.find_all(exp.EQ, exp.NullSafeEQ):

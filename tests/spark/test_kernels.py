@@ -19,7 +19,7 @@ from medusa_core.network import Aggregate, Map, Network, Output, Source
 from pipelines.language.check import check_network, fragments_for
 from pipelines.spark.compiled_fragment import TAG, CompiledFragment, input_view
 from pipelines.spark.compiler import compile_fragment
-from pipelines.spark.execution_mode import KERNEL_RECORDS_MIN
+from pipelines.spark.execution_mode import KERNEL_RECORDS_MIN, RESULT_ROWS_IN_DRIVER_MAX
 from pipelines.spark.job import KERNEL_FAILURES_MAX, ordinary_table
 from pipelines.spark.kernel_expressions import NotInKernel
 from pipelines.spark.kernel_sql import kernel_sql
@@ -185,11 +185,14 @@ def test_a_fragment_whose_kernel_fails_again_and_again_is_computed_by_a_prepared
 
 
 def test_long_steps_alone_are_computed_by_kernels(spark: SparkSession, tmp_path: Path) -> None:
-    long = range(1, KERNEL_RECORDS_MIN + 1)
+    long = range(1, KERNEL_RECORDS_MIN + 2)
+    assert len(long) > RESULT_ROWS_IN_DRIVER_MAX, (
+        "a plan made for one step would be written in tasks"
+    )
     with counted_runs() as runs:
         short_, long_ = results_of(Answering(spark, tmp_path, shares()), ((1, 2), long))
     assert runs
-    assert [one.metrics.records_out for one in (short_, long_)] == [2, KERNEL_RECORDS_MIN]
+    assert [one.metrics.records_out for one in (short_, long_)] == [2, len(long)]
     assert [one.verified.job for one in (short_, long_) if one.verified is not None] == [
         "the prepared job over records", "the prepared job in a kernel",
     ]  # fmt: skip
