@@ -3,9 +3,10 @@
 A network counts and sums records by key in sliding windows and filters the result. One record in a
 hundred comes late, in one bucket in a hundred: at random, and side by side. CPU of all processes,
 the Postgres server among them, while everything behind the revision is computed again; beside that
-of a revision that touches every bucket, and so computes all again. What a revision of one bucket
-costs is subtracted from both: it is mostly a Spark job being prepared, which a participant that
-runs has done before.
+of a revision that touches every bucket, and so computes all again. One engine computes all of them,
+as in a participant that runs: revisions like those that are measured come first, so that what is
+prepared and compared once is no part of the figures. What it costs to open the home and find that
+nothing is owed is subtracted.
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ from medusa_core.names import Participant, StreamName
 from medusa_core.network import Aggregate, Filter, Network, Output, Source
 from pipelines.base.settings import Settings
 from pipelines.homes.home import Home, make_home
+from pipelines.language.check import check_network
 from pipelines.operations.stream_revision import StreamRevisionRequest, prepare_revision
 from pipelines.participant.replay import ReplayOrder, replay
 from pipelines.participant.revising import RevisionAction
+from pipelines.spark.step import StepEngine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,6 +79,7 @@ class Revised:
 
     def __init__(self, home: Home, settings: Settings, session: SparkSession, calls: Path) -> None:
         self._home, self._settings, self._session = home, settings, session
+        self._engine = StepEngine(session, home.storage, check_network(NETWORK))
         inputs = {StreamName("calls"): (calls,)}
         self._order = ReplayOrder(network=NETWORK, inputs=inputs, width_us=BUCKET_US)
         pid = settings.directory / "postgres/cluster/data/postmaster.pid"
@@ -84,7 +88,9 @@ class Revised:
     def compute(self) -> float:
         """Compute what is owed; CPU seconds."""
         began = self._cpu_s()
-        replay(self._order, self._home, None, sessions=self._sessions)
+        replay(
+            self._order, self._home, None, sessions=self._sessions, engine=lambda: self._engine
+        )  # fmt: skip
         return self._cpu_s() - began
 
     def revise(self, late: Path) -> float:
@@ -119,7 +125,7 @@ def measure(folder: Path, session: SparkSession, buckets: int, each: int) -> dic
     begins = buckets // 2
     late = {
         "one": range(1, 2),
-        "one more": range(buckets - 2, buckets - 1),
+        "scattered before": sorted(Random(1).sample(everything, few)),
         "scattered": sorted(Random(2).sample(everything, few)),
         "side by side": range(begins, begins + few),
         "all": everything,
@@ -128,12 +134,14 @@ def measure(folder: Path, session: SparkSession, buckets: int, each: int) -> dic
     with make_home(settings, Participant("solo"), keep=False) as home:
         revised = Revised(home, settings, session, calls)
         print(f"replay of {buckets * each:,} records: {revised.compute():.1f} s of CPU", flush=True)
+        idle_s = min(revised.compute() for _ in range(3))
+        print(f"to open the home where nothing is owed: {idle_s:.2f} s of CPU", flush=True)
         before = 0
         for seed, (name, chosen) in enumerate(late.items()):
             # One late record in a hundred of all; of a revision of everything, one in each bucket.
             number = max(buckets * each // 100 // few, 1) if name != "all" else 1
             file = write_calls(folder / f"late{seed}.parquet", seed + 2, chosen, number)
-            made_s, computed_s = revised.revise(file), revised.compute()
+            made_s, computed_s = revised.revise(file), revised.compute() - idle_s
             after = revised.corrected()
             document[name] = {
                 "late": len(chosen) * number, "buckets": len(chosen), "corrected": after - before,
@@ -164,10 +172,9 @@ def main(arguments: Sequence[str]) -> int:
             found = measure(folder, session, options.buckets, options.records)
         finally:
             close_session(session)
-    one_s = _computed_s(found["one more"])
-    all_s = _computed_s(found["all"]) - one_s
+    all_s = _computed_s(found["all"])
     for name in ("scattered", "side by side"):
-        part = (_computed_s(found[name]) - one_s) / all_s
+        part = _computed_s(found[name]) / all_s
         met = "met" if part <= PART_MAX else "MISSED"
         print(f"{name}: {part:.1%} of computing all again, wanted {PART_MAX:.0%}: {met}")
     if options.json is not None:

@@ -258,10 +258,12 @@ def replay(
     *,
     say: Say = lambda line: None,
     sessions: Sessions | None = None,
+    engine: Callable[[], StepEngine] | None = None,
 ) -> ReplayResult:
     """Run the order to its end in a home of its own and export every output stream.
 
-    `sessions` gives the Spark session to run in (default: one of its own, stopped at the end).
+    `sessions` gives the Spark session to run in (default: one of its own, stopped at the end), and
+    `engine` one in which the network's jobs were made before (default: a new one).
 
     Raises Refused for bad input, Conflict if the home holds another replay, Unavailable if a part
     is missing; whatever was committed stays.
@@ -291,7 +293,7 @@ def replay(
             else:
                 land(order, home, leases, name, producer, say)
         times.lap("land")
-        engine = _LazyEngine(session, home.storage, checked)
+        engine = engine or _LazyEngine(session, home.storage, checked)
         driver = Driver(
             catalog=catalog,
             assigned_plan=AssignedPlan(plan=plan, checked=checked, fragments=fragments),
