@@ -24,11 +24,13 @@ over 250,000 102 ms and 188.
 HANDED_OVER_RECORDS_MAX = 20_000
 """Up to how many records a step that is planned anew gets its inputs as Arrow tables."""
 
-KERNEL_ROWS_MAX = 500_000
-"""Up to how many rows a kernel gives: they come to the driver."""
-
 RESULT_ROWS_IN_DRIVER_MAX = 100_000
-"""Up to how many rows a step's results come to the driver; more are written by the Spark tasks."""
+"""From more expected rows on the Spark tasks write a step's results, and not the driver, unless a
+kernel computes it."""
+
+KERNEL_ROWS_MAX, KERNEL_BYTES_MAX = 500_000, 64 << 20
+"""Up to how many expected rows of outputs a kernel gives to the driver, and up to how many bytes if
+each takes what a record takes in its file. What boxes leave to the next step comes besides."""
 
 ROWS_OUT_PER_AGGREGATED_RECORD = 0.25
 

@@ -65,6 +65,13 @@ class InputRecords:
         return sum(p.rows for p in self.parts)
 
     @property
+    def file_bytes(self) -> float:
+        """About how many bytes the records take in their files."""
+        files = {file for part in self.parts for file in part.files}
+        rows = sum(file.rows for file in files)
+        return self.rows * sum(file.size_bytes for file in files) / rows if rows else 0.0
+
+    @property
     def files(self) -> Sequence[FilePart]:
         """The files that are read, each once for each run of neighbouring parts that name it.
 

@@ -338,15 +338,17 @@ class FragmentJobs:
         """The kernel has computed a step."""
         self._kernel_failures = 0
 
+    def kernel_failed(self) -> None:
+        """The kernel has failed on a step: after some in a row there is no kernel any more."""
+        self._kernel_failures += 1
+        if self._kernel_failures >= KERNEL_FAILURES_MAX:
+            self._kernel, self._may_have_kernel = None, False
+
     def without_kernel(self, inputs: Sequence[InputRecords], saved: Saved | None) -> pa.Table:
         """The tagged relation by the ordinary plan, after the kernel failed on the step.
 
         It is given the same rows of an earlier step as the kernel, and gives those that are left.
-        After KERNEL_FAILURES_MAX steps in a row there is no kernel any more.
         """
-        self._kernel_failures += 1
-        if self._kernel_failures >= KERNEL_FAILURES_MAX:
-            self._kernel, self._may_have_kernel = None, False
         given = {i.stream: read_table(self._root, i) for i in inputs}
         return self.ordinary_table(given, saved)
 

@@ -91,7 +91,10 @@ def quoted(name: str) -> str:
 
 @dataclass
 class Scope:
-    """Translates expressions over the columns of one relation."""
+    """Translates expressions over the columns of a relation, or of some that are joined.
+
+    `columns` are those that need not say whose they are.
+    """
 
     columns: Columns
     windows: Mapping[str, exp.Expr] = field(default_factory=dict)

@@ -105,6 +105,8 @@ class _Query:
         """UNION ALL of queries with equal types; the names are those of the first."""
         nodes = list(_parts(node))
         parts = [_Query(self.relations).query(part) for part in nodes]
+        if len({len(columns) for _, columns in parts}) > 1:
+            raise NotInKernel("it unites relations of different numbers of columns")
         types = [_only(of) for of in zip(*(columns.values() for _, columns in parts), strict=True)]
         if any(NULL in columns.values() for _, columns in parts):
             parts = [_Query(self.relations).query(part, types) for part in nodes]
@@ -134,6 +136,7 @@ class _Query:
             if item.is_star:
                 of = scope.columns if isinstance(item, exp.Star) else scope.all_of(item)
                 prefix = "" if isinstance(item, exp.Star) else f"{quoted(item.table)}."
+                _once(of, given)
                 given |= of
                 selected += [f"{prefix}{quoted(name)}" for name in of]
                 continue
@@ -145,6 +148,7 @@ class _Query:
                 value = Value(f"CAST(NULL AS {duckdb_type(types[len(given)])})", types[len(given)])
             is_named = isinstance(item, exp.Alias | exp.Column)
             name = item.alias_or_name.lower() if is_named else f"_{len(given)}"
+            _once([name], given)
             given[name] = value.type
             selected.append(f"{value.sql} AS {quoted(name)}")
         distinct = node.args.get("distinct")
@@ -216,6 +220,12 @@ def _only(types: Sequence[str]) -> str:
     if len(known) > 1:
         raise NotInKernel("it unites relations whose columns have different types")
     return known.pop() if known else NULL
+
+
+def _once(names: Iterable[str], given: Columns) -> None:
+    for name in names:
+        if name in given:
+            raise NotInKernel(f"it has two columns of the name {name}")
 
 
 def _typed(columns: Columns) -> Columns:

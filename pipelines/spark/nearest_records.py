@@ -38,7 +38,7 @@ def looked_up(checked: CheckedLookup, input_: str, table: str) -> str:
         f"SELECT {of_table}, {STIME}, 0 AS side, {record} AS record"
         f"{''.join(f', NULL AS {name}' for name, _ in given)} FROM {table} AS {table} "
         f"WHERE {has_keys} UNION ALL SELECT {of_input}, {STIME}, 1, NULL"
-        f"{''.join(f', {column}' for _, column in given)} FROM {input_}"
+        f"{''.join(f', {column} AS {name}' for name, column in given)} FROM {input_}"
     )
     window = (
         f"PARTITION BY {', '.join(keys)} ORDER BY {STIME}, side "

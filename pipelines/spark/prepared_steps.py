@@ -74,12 +74,14 @@ class PreparedStep:
     saved: Saved | None = None
     as_panes: frozenset[StreamName] = frozenset()
     originals: Mapping[StreamName, StreamName] = field(default_factory=dict)
+    has_many_rows: bool = False
     tables: dict[InputRecords, pa.Table] = field(default_factory=dict)
 
     def run(self) -> tuple[Tagged, Verified | None]:
         """The result of the job, compared with the ordinary plan's where that is due.
 
-        Each form in which the job is given its records is verified by itself.
+        Each form in which the job is given its records is verified by itself. Raises KernelFailed
+        if the kernel fails on a step of so many rows that Spark's tasks are to write them.
         """
         form = self._verified_form
         verification = self.jobs.verification(form)
@@ -91,6 +93,9 @@ class PreparedStep:
                 is_answer=self.step.cause is Cause.TENTATIVE,
             )
         except KernelFailed:
+            self.jobs.kernel_failed()
+            if self.has_many_rows:
+                raise
             with self.phases.phase("spark"):
                 table = self.jobs.without_kernel(self.inputs, self.saved)
             return Tagged(self.target, table, self._streams), None

@@ -36,6 +36,7 @@ from pipelines.language.fragment_shapes import Shape, Shaped, shaped
 from pipelines.language.panes import over_panes
 from pipelines.spark.emitted_rows import emitted_count, emitted_records
 from pipelines.spark.execution_mode import (
+    KERNEL_BYTES_MAX,
     PREPARED_RECORDS_MAX,
     RESULT_ROWS_IN_DRIVER_MAX,
     ExecutionMode,
@@ -49,6 +50,7 @@ from pipelines.spark.function_checks import FunctionChecks
 from pipelines.spark.inputs import InputRecords, input_records
 from pipelines.spark.job import FragmentJobs
 from pipelines.spark.job_verification import Tagged
+from pipelines.spark.kernel import KernelFailed
 from pipelines.spark.pane_cache import PaneCache, PaneStep
 from pipelines.spark.prepared import NotPreparable
 from pipelines.spark.prepared_form import columns_of
@@ -117,19 +119,32 @@ class StepEngine:
         return result
 
     def _computed_alone(self, step: ComputeStep, phases: Phases, *, shuffled: bool) -> StepResult:
+        try:
+            return self._computed_once(step, phases, shuffled=shuffled, is_anew=shuffled)
+        except KernelFailed:
+            return self._computed_once(step, phases, shuffled=shuffled, is_anew=True)
+
+    def _computed_once(
+        self, step: ComputeStep, phases: Phases, *, shuffled: bool, is_anew: bool
+    ) -> StepResult:
+        """The step in the mode that suits it, or (`is_anew`) planned by itself.
+
+        Raises KernelFailed, where the Spark tasks are to write the many rows of the step.
+        """
         fragment = step.fragment.fragment
         ratio = self._ratio_of(fragment)
-        kept = None if shuffled else self._kept_pane_step(step, phases)
+        kept = None if is_anew else self._kept_pane_step(step, phases)
         if kept is not None:
             return self._compute_over_panes(step, kept, phases)
         jobs = self._jobs_of(fragment)
         saved = None if shuffled or not _is_next(step) else jobs.panes.saved(step)
         inputs = self._inputs(step, saved)
         records_in, emitted = sum(i.rows for i in inputs), emitted_count(inputs)
-        if shuffled:
+        rows_expected = ratio * records_in + emitted
+        if is_anew:
             mode, form = unprepared_mode(records_in), None
         else:
-            mode, form = self._mode_of(jobs, step, inputs, ratio * records_in + emitted, phases)
+            mode, form = self._mode_of(jobs, step, inputs, rows_expected, phases)
         is_wrong = fragment.id in self._planned_anew
         if form is None and saved is not None and (is_wrong or not jobs.panes.is_of_rows_alone):
             # A plan that is made for one step takes no panes.
@@ -149,7 +164,7 @@ class StepEngine:
                     prepared = PreparedStep(
                         root=self.root, step=step, jobs=jobs, form=form, inputs=inputs,
                         target=target, ordinary=self._ordinary(step, jobs, target), phases=phases,
-                        saved=saved,
+                        saved=saved, has_many_rows=rows_expected > RESULT_ROWS_IN_DRIVER_MAX,
                     )  # fmt: skip
                     result, verified = self._run_prepared(prepared)
                     with phases.phase("write"):
@@ -163,7 +178,7 @@ class StepEngine:
                     ):
                         written, failed = jobs.run_anew(
                             mode, inputs, target, phases,
-                            rows_expected=ratio * records_in + emitted, shuffled=shuffled,
+                            rows_expected=rows_expected, shuffled=shuffled,
                             saved=saved, leaves=leaves,
                         )  # fmt: skip
                 spark_jobs = group.count()
@@ -210,6 +225,7 @@ class StepEngine:
                     target=target,
                     ordinary=self._ordinary(step, jobs, self._target_of(step, jobs)),
                     phases=phases, as_panes=over.comes_as_panes, originals=over.originals,
+                    has_many_rows=rows > RESULT_ROWS_IN_DRIVER_MAX,
                 )  # fmt: skip
                 result, verified = self._run_prepared(prepared)
                 with phases.phase("write"):
@@ -265,12 +281,16 @@ class StepEngine:
         mode = mode_of(fragment, records, rows_out)
         if mode is not ExecutionMode.PREPARED:
             return mode, None
+        has_many_rows = rows_out > RESULT_ROWS_IN_DRIVER_MAX
+        record_bytes = sum(i.file_bytes for i in inputs) / max(records, 1)
+        if has_many_rows and rows_out * record_bytes > KERNEL_BYTES_MAX:
+            return unprepared_mode(records), None
         is_answer, form = step.cause is Cause.TENTATIVE, None
         if fragment.id not in self._planned_anew:
             columns = {i.stream: i.columns for i in inputs}
             form = jobs.prepare(
                 columns, records, is_answer=is_answer, phases=phases,
-                has_many_rows=rows_out > RESULT_ROWS_IN_DRIVER_MAX,
+                has_many_rows=has_many_rows,
             )  # fmt: skip
         if form is None:
             return unprepared_mode(records), None
@@ -385,9 +405,12 @@ class StepEngine:
             prepared = PreparedStep(
                 root=self.root, step=whole, jobs=jobs, form=form, inputs=inputs, target=target,
                 ordinary=Ordinary(jobs=jobs, inputs_of_step=lambda: inputs, target=target),
-                phases=phases,
+                phases=phases, has_many_rows=rows > RESULT_ROWS_IN_DRIVER_MAX,
             )  # fmt: skip
-            result, verified = self._run_prepared(prepared)
+            try:
+                result, verified = self._run_prepared(prepared)
+            except KernelFailed:
+                return None
             spark_jobs = group.count()
         with phases.phase("write"):
             by_range = in_ranges(result.table, [s.range for s in steps])

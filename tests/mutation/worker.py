@@ -198,7 +198,10 @@ class Run:
         }
 
     def _trace(self, items: list[pytest.Item], path: Path) -> bool:
-        """What the tests of one file reach; none that fails, or takes too long, is run later."""
+        """What the tests of one file reach; none that fails is run later.
+
+        One whose call takes too long fails; what it waits for before, others may have made.
+        """
         signal.signal(signal.SIGPROF, _too_long)
         self._is_tracing = True
         found = {}

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,12 +16,13 @@ import pytest
 from bench.answering import WIDTH_US, Answering
 from medusa_core.commits import Cause
 from medusa_core.grid import Range
-from medusa_core.network import Aggregate, Map, Network, Output, Source
+from medusa_core.network import Aggregate, Lookup, Map, Network, Output, Source
 from pipelines.language.check import check_network, fragments_for
+from pipelines.spark import step as step_module
 from pipelines.spark.compiled_fragment import TAG, CompiledFragment, input_view
 from pipelines.spark.compiler import compile_fragment
 from pipelines.spark.execution_mode import KERNEL_RECORDS_MIN, RESULT_ROWS_IN_DRIVER_MAX
-from pipelines.spark.job import KERNEL_FAILURES_MAX, ordinary_table
+from pipelines.spark.job import KERNEL_FAILURES_MAX, FragmentJobs, ordinary_table
 from pipelines.spark.kernel_expressions import NotInKernel
 from pipelines.spark.kernel_sql import kernel_sql
 from pipelines.spark.kernel_task import tagged_rows, task_of
@@ -196,6 +198,45 @@ def test_long_steps_alone_are_computed_by_kernels(spark: SparkSession, tmp_path:
     assert [one.verified.job for one in (short_, long_) if one.verified is not None] == [
         "the prepared job over records", "the prepared job in a kernel",
     ]  # fmt: skip
+
+
+def test_a_long_step_whose_kernel_fails_is_written_by_tasks(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    numbers = range(RESULT_ROWS_IN_DRIVER_MAX + 2)
+    with counted_runs() as runs, mock.patch.object(FragmentJobs, "without_kernel") as in_driver:
+        (result,) = results_of(Answering(spark, tmp_path, shares()), (numbers,))
+    assert runs
+    assert not in_driver.called
+    assert (result.metrics.records_out, len(result.quarantine)) == (len(numbers) - 1, 1)
+
+
+@pytest.mark.long
+def test_wide_rows_are_written_by_tasks(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step_module, "KERNEL_BYTES_MAX", 1_000)
+    numbers = range(1, RESULT_ROWS_IN_DRIVER_MAX + 2)
+    with counted_runs() as runs:
+        (result,) = results_of(Answering(spark, tmp_path, shares()), (numbers,))
+    assert not runs
+    assert result.metrics.records_out == len(numbers)
+
+
+@pytest.mark.parametrize("columns", [{"a": "input.n", "b": "input.n", "c": "table.n"}, None])
+def test_columns_of_a_lookup_may_come_twice_or_have_any_name(
+    columns: Mapping[str, str] | None,
+) -> None:
+    of = {"at_us": "bigint", "n": "int", "k0": "int"}
+    box = Lookup(
+        name="found", input="s", table="t", on=("n",), max_age="10s",
+        columns=columns or {"n": "input.n", "k0": "input.k0", "other": "table.k0"},
+    )  # fmt: skip
+    sources = (Source(name=name, columns=of, time="at_us") for name in ("s", "t"))
+    outputs = (Output(name="out", input="found"),)
+    network = Network(name="n", sources=tuple(sources), boxes=(box,), outputs=outputs)
+    checked = check_network(network)
+    assert set(reasons_against_kernels(fragments_for(checked), checked).values()) == {None}
 
 
 def test_what_differs_between_the_engines_has_no_kernel() -> None:
