@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.catalog.server.embedded_server import EmbeddedServer
 from tests.docs.pages import Block, blocks_of, difference, page
 from tests.networks.namespaces import Machine, network
 from tests.waiting import until
@@ -22,6 +23,8 @@ def two(tmp_path: Path) -> Iterator[Mapping[str, Machine]]:
     """The machines of the page; a home's socket needs a short path."""
     with network(tmp_path, "shop", "analysis") as made:
         yield made.machines
+    for name, machine in made.machines.items():
+        EmbeddedServer(machine.folder / name / ".medusa" / "postgres").discard()
 
 
 class Reader:
