@@ -25,12 +25,12 @@ HANDED_OVER_RECORDS_MAX = 20_000
 """Up to how many records a step that is planned anew gets its inputs as Arrow tables."""
 
 RESULT_ROWS_IN_DRIVER_MAX = 100_000
-"""From more expected rows on the Spark tasks write a step's results, and not the driver, unless a
-kernel computes it."""
+"""Up to how many expected rows the driver writes a step's results. Above that Spark's tasks write
+them, unless a kernel computes the step."""
 
 KERNEL_ROWS_MAX, KERNEL_BYTES_MAX = 500_000, 64 << 20
-"""Up to how many expected rows of outputs a kernel gives to the driver, and up to how many bytes if
-each takes what a record takes in its file. What boxes leave to the next step comes besides."""
+"""Up to how many expected rows, and bytes, a kernel returns to the driver; a row counts as many
+bytes as an input record has in its file. Rows that are left for the next step are not counted."""
 
 ROWS_OUT_PER_AGGREGATED_RECORD = 0.25
 

@@ -136,7 +136,7 @@ class _Query:
             if item.is_star:
                 of = scope.columns if isinstance(item, exp.Star) else scope.all_of(item)
                 prefix = "" if isinstance(item, exp.Star) else f"{quoted(item.table)}."
-                _once(of, given)
+                _check_unique(of, given)
                 given |= of
                 selected += [f"{prefix}{quoted(name)}" for name in of]
                 continue
@@ -148,7 +148,7 @@ class _Query:
                 value = Value(f"CAST(NULL AS {duckdb_type(types[len(given)])})", types[len(given)])
             is_named = isinstance(item, exp.Alias | exp.Column)
             name = item.alias_or_name.lower() if is_named else f"_{len(given)}"
-            _once([name], given)
+            _check_unique([name], given)
             given[name] = value.type
             selected.append(f"{value.sql} AS {quoted(name)}")
         distinct = node.args.get("distinct")
@@ -222,10 +222,10 @@ def _only(types: Sequence[str]) -> str:
     return known.pop() if known else NULL
 
 
-def _once(names: Iterable[str], given: Columns) -> None:
+def _check_unique(names: Iterable[str], given: Columns) -> None:
     for name in names:
         if name in given:
-            raise NotInKernel(f"it has two columns of the name {name}")
+            raise NotInKernel(f"it has two columns named {name}")
 
 
 def _typed(columns: Columns) -> Columns:

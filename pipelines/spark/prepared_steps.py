@@ -18,7 +18,7 @@ from medusa_core.commits import VERIFY, Cause
 from medusa_core.decide import ComputeStep
 from medusa_core.names import StreamName
 from pipelines.base.phase_times import Phases
-from pipelines.spark.execution_mode import JobForm
+from pipelines.spark.execution_mode import RESULT_ROWS_IN_DRIVER_MAX, JobForm
 from pipelines.spark.inputs import InputRecords, read_table
 from pipelines.spark.job import (
     FragmentJobs,
@@ -74,14 +74,14 @@ class PreparedStep:
     saved: Saved | None = None
     as_panes: frozenset[StreamName] = frozenset()
     originals: Mapping[StreamName, StreamName] = field(default_factory=dict)
-    has_many_rows: bool = False
+    rows_expected: float = 0.0
     tables: dict[InputRecords, pa.Table] = field(default_factory=dict)
 
     def run(self) -> tuple[Tagged, Verified | None]:
         """The result of the job, compared with the ordinary plan's where that is due.
 
         Each form in which the job is given its records is verified by itself. Raises KernelFailed
-        if the kernel fails on a step of so many rows that Spark's tasks are to write them.
+        if a kernel fails on a step with more than RESULT_ROWS_IN_DRIVER_MAX expected rows.
         """
         form = self._verified_form
         verification = self.jobs.verification(form)
@@ -94,7 +94,7 @@ class PreparedStep:
             )
         except KernelFailed:
             self.jobs.kernel_failed()
-            if self.has_many_rows:
+            if self.rows_expected > RESULT_ROWS_IN_DRIVER_MAX:
                 raise
             with self.phases.phase("spark"):
                 table = self.jobs.without_kernel(self.inputs, self.saved)

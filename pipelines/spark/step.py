@@ -127,9 +127,9 @@ class StepEngine:
     def _computed_once(
         self, step: ComputeStep, phases: Phases, *, shuffled: bool, is_anew: bool
     ) -> StepResult:
-        """The step in the mode that suits it, or (`is_anew`) planned by itself.
+        """The step in the mode that suits it, or with `is_anew` by a plan made for it alone.
 
-        Raises KernelFailed, where the Spark tasks are to write the many rows of the step.
+        Raises KernelFailed if a kernel fails and the step has too many rows for the driver.
         """
         fragment = step.fragment.fragment
         ratio = self._ratio_of(fragment)
@@ -164,7 +164,7 @@ class StepEngine:
                     prepared = PreparedStep(
                         root=self.root, step=step, jobs=jobs, form=form, inputs=inputs,
                         target=target, ordinary=self._ordinary(step, jobs, target), phases=phases,
-                        saved=saved, has_many_rows=rows_expected > RESULT_ROWS_IN_DRIVER_MAX,
+                        saved=saved, rows_expected=rows_expected,
                     )  # fmt: skip
                     result, verified = self._run_prepared(prepared)
                     with phases.phase("write"):
@@ -225,7 +225,7 @@ class StepEngine:
                     target=target,
                     ordinary=self._ordinary(step, jobs, self._target_of(step, jobs)),
                     phases=phases, as_panes=over.comes_as_panes, originals=over.originals,
-                    has_many_rows=rows > RESULT_ROWS_IN_DRIVER_MAX,
+                    rows_expected=rows,
                 )  # fmt: skip
                 result, verified = self._run_prepared(prepared)
                 with phases.phase("write"):
@@ -405,7 +405,7 @@ class StepEngine:
             prepared = PreparedStep(
                 root=self.root, step=whole, jobs=jobs, form=form, inputs=inputs, target=target,
                 ordinary=Ordinary(jobs=jobs, inputs_of_step=lambda: inputs, target=target),
-                phases=phases, has_many_rows=rows > RESULT_ROWS_IN_DRIVER_MAX,
+                phases=phases, rows_expected=rows,
             )  # fmt: skip
             try:
                 result, verified = self._run_prepared(prepared)

@@ -200,7 +200,8 @@ class Run:
     def _trace(self, items: list[pytest.Item], path: Path) -> bool:
         """What the tests of one file reach; none that fails is run later.
 
-        One whose call takes too long fails; what it waits for before, others may have made.
+        A call that takes too long fails. Fixtures have no limit: the first test that uses one pays
+        for it.
         """
         signal.signal(signal.SIGPROF, _too_long)
         self._is_tracing = True
