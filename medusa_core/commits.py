@@ -7,8 +7,8 @@ so that a driver that slept past its lease is refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from hashlib import sha256
 
@@ -223,6 +223,12 @@ class Commit:
                 raise Refused(f"commit of {self.lease.key} has lineage of {read.output}, unwritten")
 
     @property
+    def work(self) -> tuple[LeaseKey, Epoch, str, PlanId, Cause, bool]:
+        """The lease, plan and cause; whatever else may differ in one commit (`joined_commit`)."""
+        lease = self.lease
+        return lease.key, lease.epoch, lease.holder, self.plan, self.cause, self.ends
+
+    @property
     def key(self) -> str:
         """The same for the same computation: fragment, producer, ranges, lineage, plan, epoch."""
         parts = [
@@ -236,6 +242,34 @@ class Commit:
             ),
         ]
         return sha256("\n".join(parts).encode()).hexdigest()
+
+
+def joined_commit(commits: Sequence[Commit]) -> Commit:
+    """Several steps of one fragment in one commit: all of them are made, or none.
+
+    Raises Refused unless they are of the same work, and if it ends its streams.
+    """
+    first = commits[0]
+    if len(commits) == 1:
+        return first
+    if first.ends or any(commit.work != first.work for commit in commits):
+        raise Refused(f"commits of {first.lease.key} cannot be joined: commit each by itself")
+    phases_ms: dict[str, float] = {}
+    for commit in commits:
+        for phase, ms in commit.metrics.phases_ms.items():
+            phases_ms[phase] = phases_ms.get(phase, 0.0) + ms
+    return replace(
+        first,
+        segments=tuple(segment for commit in commits for segment in commit.segments),
+        lineage=tuple(dict.fromkeys(read for commit in commits for read in commit.lineage)),
+        quarantine=tuple(record for commit in commits for record in commit.quarantine),
+        metrics=StepMetrics(
+            records_in=sum(commit.metrics.records_in for commit in commits),
+            records_out=sum(commit.metrics.records_out for commit in commits),
+            spark_jobs=sum(commit.metrics.spark_jobs for commit in commits),
+            phases_ms=phases_ms,
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

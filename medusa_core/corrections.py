@@ -140,6 +140,7 @@ def _corrected(chunk: Sequence[_Owed], slack_ms: int | None) -> ComputeStep:
             "its inputs were revised" if is_revision else "its inputs are final now", numbers
         ),
         ages=(OutputAge(part, _fresh_ms(fragment, part, corrections)),),
+        is_revision=is_revision,
     )
 
 

@@ -55,7 +55,7 @@ class ComputeStep:
 
     `missing` names the inputs that are not there and those that a tentative input was without.
     `ages` tell, piece by piece, when the inputs that are there could have been used (none: no bound
-    is promised, so nobody asks).
+    is promised, so nobody asks). `is_revision`: it replaces final outputs.
     """
 
     fragment: FragmentKnowledge
@@ -68,6 +68,7 @@ class ComputeStep:
     because: DecisionReason
     missing: tuple[StreamName, ...] = ()
     ages: tuple[OutputAge, ...] = ()
+    is_revision: bool = False
 
     @property
     def fresh_ms(self) -> int | None:

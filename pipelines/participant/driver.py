@@ -6,13 +6,23 @@ docs/architecture.md; every number is a place at which the driver may die.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Protocol, TypeAlias, assert_never
 
 from medusa_core.bound_headroom import Headroom, headrooms
-from medusa_core.commits import Cause, Commit, CommitResult, Lane, Lease, LeaseKey, OutputSegment
+from medusa_core.commits import (
+    Cause,
+    Commit,
+    CommitResult,
+    Lane,
+    Lease,
+    LeaseKey,
+    OutputSegment,
+    joined_commit,
+)
 from medusa_core.decide import CloseBuckets, ComputeStep, Decision, Promote, Wait, decide
 from medusa_core.errors import Conflict, MedusaError, OutcomeUnknown, Refused, Unavailable
 from medusa_core.fragments import Fragment, landing_fragment
@@ -48,6 +58,7 @@ ONE_BY_ONE_MAX = 16
 
 AT_ONCE_MAX = 256
 COMMITS_PER_CALL = 64
+STEPS_PER_COMMIT = 64
 """What is committed in one transaction is seen, and its leases are renewed, when all of it is."""
 
 _THREADS = ThreadPoolExecutor(4, "medusa-driver")
@@ -62,11 +73,28 @@ COSTS_EVERY_MS = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """A decision that was carried out, and what the catalog answered."""
+    """A decision that was carried out, and what the catalog answered.
+
+    `commit` is what the decision made; the commit with the key may have held more.
+    """
 
     decision: Doable
     commit: Commit
     committed: CommitResult
+    commit_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """One commit, and the decisions that it carries out, each with its part of it."""
+
+    commit: Commit
+    parts: tuple[tuple[Doable, Commit], ...]
+
+    @classmethod
+    def alone(cls, decision: Doable, commit: Commit) -> Made:
+        """The commit of one decision."""
+        return cls(commit, ((decision, commit),))
 
 
 class Engine(Protocol):
@@ -257,10 +285,13 @@ class Driver:
         self._meter.did(kind=ActivityKind.DECIDING)
         applied: list[Applied] = []
         away: list[Unavailable] = []
-        if len(decisions) <= ONE_BY_ONE_MAX:
-            self._apply(decisions, applied, away)
-        else:
+        if len(decisions) > ONE_BY_ONE_MAX:
             self._apply_many(decisions, applied, away)
+        else:
+            for is_together, group in groupby(decisions, _is_computed_together):
+                some = list(group)
+                are_many = is_together and len(some) > 1
+                (self._apply_many if are_many else self._apply)(some, applied, away)
         self._times.note_steps(applied, self._read_ms)
         return DriverTick(applied, away[0] if away else None)
 
@@ -278,7 +309,7 @@ class Driver:
                 self._retries.failed(retried_as(decision), error, self._read_ms)
                 self._meter.did(spans_of(decision))
                 continue
-            self._note(decision, commit, committed, applied)
+            self._note(Made.alone(decision, commit), committed, applied)
             self._meter.did(spans_of(decision, commit))
 
     def _apply_many(
@@ -287,10 +318,12 @@ class Driver:
         """Do what is alike together: steps share jobs, waiting for disk and catalog overlaps."""
         steps = [d for d in decisions if isinstance(d, ComputeStep)]
         left = {id(step): step for step in steps}
+        if steps:
+            reached("step.decided")
         try:
             for batch in self._started().compute_together(steps) if steps else ():
                 made = [(step, self._commit_of_step(step, result)) for step, result in batch]
-                self._commit_all(made, applied)
+                self._commit_all(_joined(made), applied)
                 self._meter.did(*(spans_of(step, commit) for step, commit in made))
                 for step, _ in batch:
                     del left[id(step)]
@@ -314,40 +347,56 @@ class Driver:
             self._apply(closes, applied, away)
             return
         reached("close.written")
-        self._commit_all(list(zip(closes, commits, strict=True)), applied)
+        self._commit_all(list(map(Made.alone, closes, commits)), applied)
         self._meter.did(*map(spans_of, closes, commits))
 
-    def _commit_all(self, made: Sequence[tuple[Doable, Commit]], applied: list[Applied]) -> None:
+    def _commit_all(self, made: Sequence[Made], applied: list[Applied]) -> None:
         """Commit each (5), many in one call; all are over when this returns or raises."""
         parts = [made[at : at + COMMITS_PER_CALL] for at in range(0, len(made), COMMITS_PER_CALL)]
-        results = [
-            _THREADS.submit(commit_many_until_known, self._catalog, [c for _, c in part])
-            for part in parts
-        ]
+        if len(parts) == 1:
+            self._note_all(parts[0], self._answers(parts[0]), applied)
+            return
+        results = [_THREADS.submit(self._answers, part) for part in parts]
         wait(results)
-        refused: list[MedusaError] = []
-        for part, answer in zip(parts, results, strict=True):
-            if answer.exception() is not None:
+        failed: list[BaseException] = []
+        for part, result in zip(parts, results, strict=True):
+            if (error := result.exception()) is not None:
+                failed.insert(0, error)
                 continue
-            for (decision, commit), committed in zip(part, answer.result(), strict=True):
-                if isinstance(committed, MedusaError):
-                    refused.append(committed)
-                else:
-                    self._note(decision, commit, committed, applied)
-        for answer in results:
-            answer.result()
+            try:
+                self._note_all(part, result.result(), applied)
+            except MedusaError as refusal:
+                failed.append(refusal)
+        for error in failed:
+            raise error
+
+    def _answers(self, part: Sequence[Made]) -> Sequence[CommitResult | MedusaError]:
+        return commit_many_until_known(self._catalog, [one.commit for one in part])
+
+    def _note_all(
+        self, part: Sequence[Made], answers: Sequence[CommitResult | MedusaError],
+        applied: list[Applied],
+    ) -> None:  # fmt: skip
+        """Note what was committed; raises what the first other was refused with."""
+        refused: list[MedusaError] = []
+        for one, answer in zip(part, answers, strict=True):
+            if isinstance(answer, MedusaError):
+                refused.append(answer)
+            else:
+                self._note(one, answer, applied)
         for error in refused:
             raise error
 
-    def _note(
-        self, decision: Doable, commit: Commit, committed: CommitResult, applied: list[Applied]
-    ) -> None:
-        reached(f"{_POINTS[type(decision)]}.committed")
-        self._retries.succeeded(retried_as(decision))
-        done = Applied(decision=decision, commit=commit, committed=committed)
-        if self._observer:
-            self._observer.applied(done)
-        applied.append(done)
+    def _note(self, made: Made, committed: CommitResult, applied: list[Applied]) -> None:
+        reached(f"{_POINTS[type(made.parts[0][0])]}.committed")
+        for decision, part in made.parts:
+            self._retries.succeeded(retried_as(decision))
+            done = Applied(
+                decision=decision, commit=part, committed=committed, commit_key=made.commit.key
+            )
+            if self._observer:
+                self._observer.applied(done)
+            applied.append(done)
 
     def _commit_of(self, decision: Doable) -> Commit:
         match decision:
@@ -432,6 +481,27 @@ class Driver:
         if result.verified is not None and self._observer is not None:
             self._observer.verified(result.verified)
         return commit_of(step, result, self._lease_of_step(step.fragment))
+
+
+def _is_computed_together(decision: Doable) -> bool:
+    """Whether it is worth to compute it with others, though they are few: nothing waits for it."""
+    return isinstance(decision, ComputeStep) and decision.cause is Cause.CORRECTION
+
+
+def _joined(made: Iterable[tuple[ComputeStep, Commit]]) -> list[Made]:
+    """The corrections of one fragment in one commit, other steps each in its own.
+
+    A commit that replaces final rows begins a generation for all ranges of the stream that it has
+    (S13), so that revisions are apart from other corrections.
+    """
+    joined: list[Made] = []
+    for _, group in groupby(made, lambda one: (one[1].work, one[0].is_revision)):
+        same = tuple(group)
+        at_once = STEPS_PER_COMMIT if _is_computed_together(same[0][0]) else 1
+        for at in range(0, len(same), at_once):
+            parts = same[at : at + at_once]
+            joined.append(Made(joined_commit([commit for _, commit in parts]), parts))
+    return joined
 
 
 def _plans_owed(known: FragmentKnowledge) -> set[PlanId]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from medusa_core.columns import Column
-from medusa_core.commits import QuarantinedRecord
+from medusa_core.commits import Cause, QuarantinedRecord
 from medusa_core.errors import Refused
 from medusa_core.failure_rules import failure_rules
 from medusa_core.fragments import Fragment
@@ -38,6 +39,7 @@ from pipelines.spark.compiled_fragment import (
 from pipelines.spark.compiler import compile_fragment
 from pipelines.spark.execution_mode import (
     HANDED_OVER_RECORDS_MAX,
+    KERNEL_CORRECTED_RECORDS_MIN,
     KERNEL_RECORDS_MIN,
     RESULT_ROWS_IN_DRIVER_MAX,
     ExecutionMode,
@@ -210,7 +212,7 @@ class FragmentJobs:
         columns: Mapping[StreamName, Sequence[Column]],
         records: int = 0,
         *,
-        is_answer: bool = False,
+        cause: Cause = Cause.NORMAL,
         has_many_rows: bool = False,
         phases: Phases | None = None,
     ) -> JobForm | None:
@@ -223,8 +225,10 @@ class FragmentJobs:
         answer waits neither for a preparation nor for a comparison with an ordinary plan.
         """
         phases = phases or Phases()
+        is_answer = cause is Cause.TENTATIVE
         may_answer = self.verification(JobForm.IN_KERNEL).may_answer
-        if (may_answer or not is_answer) and self._is_for_kernel(columns, records, phases):
+        is_for_kernel = records >= self._kernel_records_min(cause)
+        if is_for_kernel and (may_answer or not is_answer) and self._has_kernel(columns, phases):
             return JobForm.IN_KERNEL
         if has_many_rows:
             return None
@@ -238,14 +242,18 @@ class FragmentJobs:
                     self.is_preparable = False
         return None if self._prepared is None else JobForm.OVER_RECORDS
 
-    def _is_for_kernel(
-        self, columns: Mapping[StreamName, Sequence[Column]], records: int, phases: Phases
-    ) -> bool:
-        """Whether a step over so many records is computed by the kernel, which is made then."""
+    def _kernel_records_min(self, cause: Cause) -> float:
+        """From how many records on a step is for a kernel."""
         engine = self.session.conf.get("spark.medusa.engine")
-        records_min = 1 if engine == Engine.KERNEL else KERNEL_RECORDS_MIN
-        if engine == Engine.SPARK or records < records_min:
-            return False
+        if engine == Engine.SPARK:
+            return inf
+        if engine == Engine.KERNEL:
+            return 1
+        is_correction = cause is Cause.CORRECTION
+        return KERNEL_CORRECTED_RECORDS_MIN if is_correction else KERNEL_RECORDS_MIN
+
+    def _has_kernel(self, columns: Mapping[StreamName, Sequence[Column]], phases: Phases) -> bool:
+        """Whether a kernel can compute its steps; it is made the first time."""
         if self._kernel is None and self._may_have_kernel:
             with phases.phase("plan"):
                 try:

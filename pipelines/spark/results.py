@@ -139,17 +139,6 @@ def rows_of_output(target: Target, shape: OutputShape, tagged: pa.Table) -> pa.T
     return mine if bool((order[1:] > order[:-1]).all()) else mine.take(order)
 
 
-def in_ranges(tagged: pa.Table, ranges: Sequence[Range]) -> Iterator[pa.Table]:
-    """The rows of outputs in each range; failed rows belong to ranges by rules, and are in all."""
-    has_failed = pc.less(tagged[TAG], 0)
-    failed, rows = tagged.filter(has_failed), tagged.filter(pc.invert(has_failed))
-    rows = rows.sort_by(STIME).combine_chunks()
-    times = rows[STIME].to_numpy()
-    for part in ranges:
-        first, end = np.searchsorted(times, [part.from_us, part.to_us])
-        yield pa.concat_tables([rows.slice(first, end - first), failed])
-
-
 def rows_left(shape: PaneShape | CarriedShape, tagged: pa.Table) -> pa.Table:
     """The rows that a box leaves to the next step: its columns, then `_stime`."""
     mine = tagged.filter(pc.equal(tagged[TAG], shape.tag)).select([*shape.slots, STIME])
@@ -215,6 +204,42 @@ def write_in_driver(
         for (shape, mine), writes in zip(pairs, writing, strict=True)
     ]
     return written, list(failed_records(target, tagged))
+
+
+def write_ranges(
+    whole: Target, targets: Sequence[Target], tagged: pa.Table
+) -> list[tuple[list[Written], list[QuarantinedRecord]]]:
+    """One file for each output, with its rows in the ranges of all targets, which share it.
+
+    The ranges are disjoint and lie in that of `whole`. What each target has of the buckets and of
+    the failed rows is its own.
+    """
+    is_failed = pc.less(tagged[TAG], 0)
+    failed = tagged.filter(is_failed)
+    rows = tagged.filter(pc.and_not(_inside(tagged, targets), is_failed))
+    written, _ = write_in_driver(whole, rows)
+    return [
+        (
+            [_within(w, target.ranges[w.stream]) for w in written],
+            list(failed_records(target, failed)) if failed.num_rows else [],
+        )
+        for target in targets
+    ]
+
+
+def _inside(tagged: pa.Table, targets: Sequence[Target]) -> pa.Array:
+    """Which rows lie in a range of one of the targets; each target has one for all outputs."""
+    parts = sorted(next(iter(target.ranges.values())) for target in targets)
+    starts = np.array([part.from_us for part in parts], np.int64)
+    ends = np.array([part.to_us for part in parts], np.int64)
+    times = tagged[STIME].to_numpy()
+    at = np.searchsorted(starts, times, side="right") - 1
+    return pa.array((at >= 0) & (times < ends[at]))
+
+
+def _within(written: Written, part: Range) -> Written:
+    buckets = {at: digest for at, digest in written.buckets.items() if part.holds(at)}
+    return replace(written, buckets=buckets, files=written.files if buckets else ())
 
 
 _FILES = ThreadPoolExecutor(4, "medusa-files")

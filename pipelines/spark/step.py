@@ -60,9 +60,9 @@ from pipelines.spark.results import (
     Target,
     Verified,
     Written,
-    in_ranges,
     target_of,
     write_in_driver,
+    write_ranges,
 )
 from pipelines.spark.shared_jobs import SharedJob, Together, in_batches
 from pipelines.spark.step_panes import Saved
@@ -257,6 +257,12 @@ class StepEngine:
         reached("step.written")
         with phases.phase("sync"):
             sync_folders(self.root, [f for w in written for f in w.files])
+        return self._result(written, failed, records_in, spark_jobs, phases, verified)
+
+    def _result(
+        self, written: Sequence[Written], failed: Sequence[QuarantinedRecord], records_in: int,
+        spark_jobs: int, phases: Phases, verified: Verified | None,
+    ) -> StepResult:  # fmt: skip
         metrics = StepMetrics(
             records_in=records_in,
             records_out=sum(sum_of(w.buckets.values()).rows for w in written),
@@ -285,11 +291,11 @@ class StepEngine:
         record_bytes = sum(i.file_bytes for i in inputs) / max(records, 1)
         if has_many_rows and rows_out * record_bytes > KERNEL_BYTES_MAX:
             return unprepared_mode(records), None
-        is_answer, form = step.cause is Cause.TENTATIVE, None
+        form = None
         if fragment.id not in self._planned_anew:
             columns = {i.stream: i.columns for i in inputs}
             form = jobs.prepare(
-                columns, records, is_answer=is_answer, phases=phases,
+                columns, records, cause=step.cause, phases=phases,
                 has_many_rows=has_many_rows,
             )  # fmt: skip
         if form is None:
@@ -413,14 +419,15 @@ class StepEngine:
                 return None
             spark_jobs = group.count()
         with phases.phase("write"):
-            by_range = in_ranges(result.table, [s.range for s in steps])
-            made = [
-                write_in_driver(self._target_of(s, jobs), rows)
-                for s, rows in zip(steps, by_range, strict=True)
-            ]
+            made = write_ranges(
+                target, [self._target_of(step, jobs) for step in steps], result.table
+            )
+            reached("step.written")
+        with phases.phase("sync"):
+            sync_folders(self.root, {f for written, _ in made for w in written for f in w.files})
         shared_ms = {name: ms / len(steps) for name, ms in phases.ms.items()}
         results = [
-            self._written(
+            self._result(
                 written, failed, member.records, 0 if at else spark_jobs,
                 Phases(dict(shared_ms)), None if at else verified,
             )

@@ -70,7 +70,7 @@ def applied_fields(applied: Applied) -> Fields:
     metrics = applied.commit.metrics
     return {
         **decision_fields(applied.decision),
-        "commit_key": applied.commit.key,
+        "commit_key": applied.commit_key,
         "versions": dict(applied.committed.versions),
         "committed_at_ms": applied.committed.committed_at_ms,
         "again": applied.committed.again,

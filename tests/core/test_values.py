@@ -19,6 +19,8 @@ from medusa_core.commits import (
     LeaseKey,
     OutputSegment,
     QuarantinedRecord,
+    StepMetrics,
+    joined_commit,
 )
 from medusa_core.digest import EMPTY, Digest
 from medusa_core.errors import Refused
@@ -100,6 +102,29 @@ def a_commit(**changes: Any) -> Commit:
 def test_the_same_computation_has_the_same_key_whoever_holds_the_lease_and_when() -> None:
     later = replace(a_commit().lease, holder="another", expires_at_ms=99)
     assert a_commit(lease=later).key == a_commit().key
+
+
+def test_steps_in_one_commit_keep_all_that_each_has() -> None:
+    def step(from_s: int) -> Commit:
+        part = seconds(from_s, from_s + 10)
+        read = replace(a_commit().lineage[0], range=part)
+        return a_commit(
+            cause=Cause.CORRECTION, lineage=(read,),
+            segments=(replace(a_commit().segments[0], range=part),),
+            metrics=StepMetrics(records_in=3, records_out=2, phases_ms={"spark": 5.0}),
+        )  # fmt: skip
+
+    steps = [step(0), step(40)]
+    joined = joined_commit(steps)
+    assert joined.segments == (*steps[0].segments, *steps[1].segments)
+    assert joined.lineage == (*steps[0].lineage, *steps[1].lineage)
+    assert (joined.metrics.records_in, joined.metrics.records_out) == (6, 4)
+    assert joined.metrics.step_ms == 10.0
+    renewed = replace(steps[1], lease=replace(steps[1].lease, expires_at_ms=99))
+    assert joined_commit([steps[0], renewed]).key == joined.key
+    for other in ({"cause": Cause.NORMAL}, {"plan": PlanId("1" * 32)}, {"ends": True}):
+        with pytest.raises(Refused, match="commit each by itself"):
+            joined_commit([steps[0], replace(steps[1], **other)])
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,22 @@ def test_a_revised_home_holds_what_a_replay_of_the_right_records_computes(
         assert {c["_revision"] for c in found} == {None, 2}
 
 
+def test_revised_buckets_apart_from_each_other_are_computed_in_one_commit(
+    revised: RevisedHome, tmp_path: Path
+) -> None:
+    before = len(revised.home.catalog.steps())
+    late = str(a_file(tmp_path / "it.csv", "25,a\n85,a\n145,a\n"))
+    assert revised.revise("--add", late, *WHY, "--yes") == 0
+    revised.run()
+    whole = of_whole(revised.replayer, tmp_path, calls(extra=(25, 85, 145)))
+    assert revised.digests() == whole
+    (counted,) = revised.home.catalog.recalls(COUNTS)
+    seconds = [(r.from_us // SECOND_US, r.to_us // SECOND_US) for r in counted.ranges]
+    assert seconds == [(20, 40), (80, 100), (140, 160)]
+    commits = [s.fragment for s in revised.home.catalog.steps()[before:]]
+    assert commits.count("revised/main") == 1
+
+
 def test_rows_that_spark_reads_name_the_revision_that_made_them(
     revised: RevisedHome, tmp_path: Path
 ) -> None:

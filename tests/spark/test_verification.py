@@ -469,6 +469,8 @@ def test_corrections_of_one_fragment_are_one_run_of_its_own_job(
     assert all(one.quarantine for one in expected)
     assert [one.metrics.records_in for one in made] == [one.metrics.records_in for one in expected]
     assert [one.metrics.spark_jobs > 0 for one in made] == [True, False, False]
+    files = {file.path for one in made for written in one.written for file in written.files}
+    assert len(files) == len(network.outputs), "steps share the files"
     told = made[0].verified
     assert told is not None
     assert (told.job, told.difference) == ("the prepared job over records", None)

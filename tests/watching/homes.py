@@ -56,4 +56,7 @@ class World:
         return self._applied(replace(decision, stability=stability), commit)
 
     def _applied(self, decision: CloseBuckets | ComputeStep, commit: Commit) -> Applied:
-        return Applied(decision=decision, commit=commit, committed=self.catalog.commit(commit))
+        return Applied(
+            decision=decision, commit=commit, committed=self.catalog.commit(commit),
+            commit_key=commit.key,
+        )  # fmt: skip

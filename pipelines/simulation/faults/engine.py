@@ -7,6 +7,7 @@ crash while a file is written leaves it torn.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from medusa_core.commits import Commit, StepMetrics
@@ -61,8 +62,9 @@ class SimulatedEngine:
     def compute_together(
         self, steps: Sequence[ComputeStep]
     ) -> Iterator[list[tuple[ComputeStep, StepResult]]]:
-        """See `StepEngine.compute_together`."""
-        yield from ([(step, self.compute(step))] for step in steps)
+        """See `StepEngine.compute_together`: corrections of one fragment are one batch."""
+        for _, group in groupby(steps, lambda s: (s.fragment.fragment.id, s.cause)):
+            yield [(step, self.compute(step)) for step in group]
 
     def check_deterministic(self, step: ComputeStep, result: StepResult) -> None:
         """There are no Functions here."""

@@ -315,11 +315,10 @@ class Laws:
         """S5: what is computed from was in this home when the decision was made."""
         for read in commit.lineage:
             line = seen.get((read.input, read.producer), _NO_LINE)
-            known = (
-                row.segment.version == read.version and row.segment.range.covers(read.range)
-                for row in (*reversed(line.live), *line.superseded)
-            )
-            if not any(known):
+            # Rows of one version and stability may have been chosen as one.
+            rows = (row.segment for row in (*line.live, *line.superseded))
+            known = sorted(s.range for s in rows if s.version == read.version)
+            if list(read.range.without(known)):
                 raise Violation(
                     "S5",
                     f"{here} computed {read.output} from {read.input} {read.range} "
