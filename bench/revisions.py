@@ -1,9 +1,11 @@
 """`python -m bench revisions`: what a revision by late records costs, of computing all again.
 
-A network counts and sums records by key in sliding windows and filters the result. One record in a
-hundred comes late, in one bucket in a hundred: at random, and side by side. CPU of all processes,
-the Postgres server among them, while everything behind the revision is computed again; beside that
-of a revision that touches every bucket, and so computes all again. One engine computes all of them,
+A network counts and sums records by key in windows of a bucket, or with `--sliding` in windows of
+three buckets that advance by one, and filters the result. One record in a hundred comes late, in
+one bucket in a hundred: at random, and side by side. Behind one bucket at random lie three sliding
+windows, which need five buckets. CPU of all processes, the Postgres server among them, while
+everything behind the revision is computed again; beside that of a revision that touches every
+bucket, and so computes all again. One engine computes all of them,
 as in a participant that runs: revisions like those that are measured come first, so that what is
 prepared and compared once is no part of the figures. What it costs to open the home and find that
 nothing is owed is subtracted.
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 SECOND_US = 1_000_000
 BUCKET_US = 10 * SECOND_US
 PART_MAX = 0.05
-NETWORK = Network(
+SLIDING = Network(
     name="revised",
     sources=(
         Source(
@@ -61,6 +63,9 @@ NETWORK = Network(
     outputs=(Output(name="counts", input="counted"), Output(name="busy", input="many")),
     bucket="10s",
 )  # fmt: skip
+_COUNTED, _MANY = SLIDING.boxes
+assert isinstance(_COUNTED, Aggregate)
+TUMBLING = replace(SLIDING, boxes=(replace(_COUNTED, size="10s", advance=None), _MANY))
 
 
 def write_calls(path: Path, seed: int, buckets: Sequence[int], each: int) -> Path:
@@ -77,11 +82,13 @@ def write_calls(path: Path, seed: int, buckets: Sequence[int], each: int) -> Pat
 class Revised:
     """A home in which the calls were replayed."""
 
-    def __init__(self, home: Home, settings: Settings, session: SparkSession, calls: Path) -> None:
+    def __init__(
+        self, home: Home, settings: Settings, session: SparkSession, network: Network, calls: Path
+    ) -> None:
         self._home, self._settings, self._session = home, settings, session
-        self._engine = StepEngine(session, home.storage, check_network(NETWORK))
+        self._engine = StepEngine(session, home.storage, check_network(network))
         inputs = {StreamName("calls"): (calls,)}
-        self._order = ReplayOrder(network=NETWORK, inputs=inputs, width_us=BUCKET_US)
+        self._order = ReplayOrder(network=network, inputs=inputs, width_us=BUCKET_US)
         pid = settings.directory / "postgres/cluster/data/postmaster.pid"
         self._postmaster = int(pid.read_text().split()[0])
 
@@ -117,7 +124,9 @@ class Revised:
         yield lambda: self._session
 
 
-def measure(folder: Path, session: SparkSession, buckets: int, each: int) -> dict[str, object]:
+def measure(
+    folder: Path, session: SparkSession, network: Network, buckets: int, each: int
+) -> dict[str, object]:
     """CPU seconds of a revision of scattered buckets, of adjacent ones, and of all."""
     settings = replace(Settings.from_environment({}), directory=folder / "home")
     everything, few = range(buckets), max(buckets // 100, 1)
@@ -126,13 +135,14 @@ def measure(folder: Path, session: SparkSession, buckets: int, each: int) -> dic
     late = {
         "one": range(1, 2),
         "scattered before": sorted(Random(1).sample(everything, few)),
+        "side by side before": range(begins - few, begins),
         "scattered": sorted(Random(2).sample(everything, few)),
         "side by side": range(begins, begins + few),
         "all": everything,
     }
     document: dict[str, object] = {}
     with make_home(settings, Participant("solo"), keep=False) as home:
-        revised = Revised(home, settings, session, calls)
+        revised = Revised(home, settings, session, network, calls)
         print(f"replay of {buckets * each:,} records: {revised.compute():.1f} s of CPU", flush=True)
         idle_s = min(revised.compute() for _ in range(3))
         print(f"to open the home where nothing is owed: {idle_s:.2f} s of CPU", flush=True)
@@ -164,12 +174,14 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench revisions", description=__doc__)
     parser.add_argument("--buckets", type=int, default=2_000)
     parser.add_argument("--records", type=int, default=1_000, help="records per bucket")
+    parser.add_argument("--sliding", action="store_true", help="windows of three buckets")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
     with scratch() as folder:
         session = open_session(folder / "spark")
         try:
-            found = measure(folder, session, options.buckets, options.records)
+            network = SLIDING if options.sliding else TUMBLING
+            found = measure(folder, session, network, options.buckets, options.records)
         finally:
             close_session(session)
     all_s = _computed_s(found["all"])
