@@ -23,7 +23,8 @@ from medusa_core.names import Participant, StreamName
 from pipelines.base.settings import Settings
 from pipelines.homes.home import make_home
 from pipelines.language.load import load_network
-from pipelines.participant.replay import ReplayOrder, replay
+from pipelines.participant.replay import replay
+from pipelines.participant.replay_order import ReplayOrder
 from pipelines.quality.check_run import run_checks
 from pipelines.quality.windows import WindowRequest
 from pipelines.sources.generated_files import write_generated

@@ -36,7 +36,8 @@ from pipelines.base.settings import Settings
 from pipelines.homes.home import Home, make_home
 from pipelines.language.check import check_network
 from pipelines.operations.stream_revision import StreamRevisionRequest, prepare_revision
-from pipelines.participant.replay import ReplayOrder, replay
+from pipelines.participant.replay import replay
+from pipelines.participant.replay_order import ReplayOrder
 from pipelines.participant.revising import RevisionAction
 from pipelines.spark.step import StepEngine
 

@@ -19,7 +19,8 @@ from medusa_core.network import Network, inputs_of
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.homes.home import Home, open_home
 from pipelines.participant.kept_history import KeptHistory
-from pipelines.participant.replay import ReplayOrder, ReplayResult, replay
+from pipelines.participant.replay import ReplayResult, replay
+from pipelines.participant.replay_order import ReplayOrder
 from tests.home_pool import home_pool
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from medusa_core.knowledge import Limits
 from medusa_core.names import Participant, StreamName
 from pipelines.base.settings import Settings
 from pipelines.homes.home import Home, make_home
-from pipelines.participant.replay import ReplayOrder, replay
+from pipelines.participant.replay import replay
+from pipelines.participant.replay_order import ReplayOrder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

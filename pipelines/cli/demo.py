@@ -92,7 +92,8 @@ def _replay(settings: Settings, folder: Path, *, records: int, seed: int) -> int
     from pipelines.homes.home import make_home
     from pipelines.language.load import load_network
     from pipelines.operations.recorded_replay import SOLO
-    from pipelines.participant.replay import ReplayOrder, replay
+    from pipelines.participant.replay import replay
+    from pipelines.participant.replay_order import ReplayOrder
     from pipelines.report.next_steps import near, next_commands
     from pipelines.report.page import write_page
 

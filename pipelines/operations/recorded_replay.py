@@ -22,12 +22,10 @@ from pipelines.base.settings import Settings
 from pipelines.homes.home import Home, chosen_participant, make_home, open_home
 from pipelines.language.load import load_network
 from pipelines.participant.kept_history import ALL, KeptHistory, kept_history
-from pipelines.participant.replay import (
+from pipelines.participant.replay import ReplayResult, make_folder, replay
+from pipelines.participant.replay_order import (
     ReplayOrder,
-    ReplayResult,
     inputs_of_network,
-    make_folder,
-    replay,
     streams_of_network,
     with_landed_sources,
 )

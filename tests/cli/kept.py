@@ -15,7 +15,8 @@ from medusa_core.network import Filter, Map, Network, Output, Source
 from pipelines.base.settings import Settings
 from pipelines.homes.home import Home, make_home
 from pipelines.operations.recorded_replay import SOLO
-from pipelines.participant.replay import ReplayOrder, ReplayResult, replay
+from pipelines.participant.replay import ReplayResult, replay
+from pipelines.participant.replay_order import ReplayOrder
 from tests.generated_code import generated_in_long
 
 SCRIPT = '<script>alert("it\'s in")</script>&amp;'

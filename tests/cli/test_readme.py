@@ -19,7 +19,8 @@ from pipelines.cli.main import parser
 from pipelines.homes.home import make_home
 from pipelines.language.load import load_network
 from pipelines.operations.recorded_replay import SOLO
-from pipelines.participant.replay import ReplayOrder, replay
+from pipelines.participant.replay import replay
+from pipelines.participant.replay_order import ReplayOrder
 from pipelines.sources.generated_files import write_generated
 from tests.docs.pages import page
 

@@ -17,6 +17,7 @@ from medusa_core.network import Network
 from pipelines.cli import main
 from pipelines.language import aggregates
 from pipelines.participant import replay
+from pipelines.participant.replay_order import with_landed_sources
 from pipelines.quality import sample_check
 from tests.conftest import folder_on_memory
 from tests.replaying import parquet_files
@@ -152,8 +153,8 @@ def test_files_are_replayed_in_the_place_of_a_stream_that_the_network_reads() ->
         network: Network = values["network"]
         return network
 
-    network = replay.with_landed_sources(made('time="at_us",'))
+    network = with_landed_sources(made('time="at_us",'))
     assert network.source("s").is_landed
-    assert replay.with_landed_sources(network) == network
+    assert with_landed_sources(network) == network
     with pytest.raises(Refused, match="source s of network small reads stream alpha/seen: to rep"):
-        replay.with_landed_sources(made(""))
+        with_landed_sources(made(""))

@@ -25,7 +25,7 @@ from pipelines.catalog.records import LineStatus
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.assembly import has_ended
 from pipelines.participant.kept_history import KeptHistory, kept_history
-from pipelines.participant.replay import (
+from pipelines.participant.replay_order import (
     inputs_of_network,
     streams_of_network,
     with_landed_sources,
