@@ -553,6 +553,7 @@ def two(
         }
 
 
+@pytest.mark.long
 def test_nothing_goes_over_a_cut_link_and_all_of_it_once_it_is_whole(
     two: dict[str, OpenParticipant], monkeypatch: pytest.MonkeyPatch
 ) -> None:

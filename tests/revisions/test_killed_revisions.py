@@ -74,5 +74,7 @@ def test_killed_at_every_gap_a_revision_is_made_once_or_not(
     assert len(orphans) == 1, "the rows of the one that was killed before it was made"
     (done,) = catalog.recalls()
     assert (done.stream, done.generation) == (CALLS, 2)
+    if not IS_LONG:  # another test computes what is revised
+        return
     revised.run()
     assert revised.digests() == of_whole(revised.replayer, tmp_path, calls(extra=LATE))

@@ -283,6 +283,7 @@ def test_an_index_that_leads_out_of_its_folder_is_ignored(world: Planned) -> Non
     assert made.metrics.records_in == in_full.metrics.records_in
 
 
+@pytest.mark.long
 def test_what_is_corrected_is_let_go_by_the_next_step(world: Planned) -> None:
     world.answer(MINUTE)
     assert pane_files(world.root)
