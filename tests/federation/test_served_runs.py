@@ -88,6 +88,7 @@ def running(
         started.communicate()
 
 
+@pytest.mark.long
 def test_a_run_is_served_again_after_a_kill_and_its_server_ends_with_it(
     settings: Settings,
 ) -> None:

@@ -18,7 +18,7 @@ from pipelines.homes.home import Home, open_home
 from tests.datasource.building import Medusa
 from tests.home_pool import home_pool
 from tests.replaying import SECOND_US, SOLO, Digests, Replayer, digests
-from tests.sweeps import IS_LONG, long_but
+from tests.sweeps import long_but
 
 pytestmark = pytest.mark.usefixtures("interpreted")
 
@@ -137,7 +137,6 @@ ACTIONS = {
 }
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("action", long_but(1, ACTIONS))
 def test_a_revised_home_holds_what_a_replay_of_the_right_records_computes(
     action: str, revised: RevisedHome, tmp_path: Path, capsys: CAPTURED
@@ -158,26 +157,29 @@ def test_a_revised_home_holds_what_a_replay_of_the_right_records_computes(
         found = revised.changes(stream, capsys)
         assert {c["_bucket"] // SECOND_US for c in found if c["_revision"] is not None} == seconds
         assert {c["_revision"] for c in found} == {None, 2}
-    rows_that_spark_reads_name_the_revision(revised, (CALLS, COUNTS) if IS_LONG else (COUNTS,))
 
 
-def rows_that_spark_reads_name_the_revision(
-    revised: RevisedHome, streams: Sequence[StreamName]
+@pytest.mark.long
+def test_rows_that_spark_reads_name_the_revision_that_made_them(
+    revised: RevisedHome, tmp_path: Path
 ) -> None:
+    option, rows, _ = ACTIONS["replace"]
+    assert revised.revise(option, str(a_file(tmp_path / "it.csv", rows)), *WHY, "--yes") == 0
+    revised.run()
     environment = {
         "MEDUSA_DIR": str(revised.settings.directory),
         "MEDUSA_CATALOG_URL": str(revised.settings.catalog_url),
     }
     with Medusa(revised.replayer.spark).seeing(environment) as medusa:
-        for stream in streams:
+        for stream, buckets in ((CALLS, {80}), (COUNTS, {80, 90})):
             read = medusa.read(stream, stability="all").collect()
             made = {r["_revision"]: set[int]() for r in read}
             for row in read:
                 second = int(row["stime"].timestamp())
                 made[row["_revision"]].add(second // BUCKET_S * BUCKET_S)
-            assert made.pop(2) == {CALLS: {80}, COUNTS: {80, 90}}[stream]
+            assert made.pop(2) == buckets
             assert set(made) == {None}
-            assert not IS_LONG or "_revision" not in medusa.read(stream).columns
+            assert "_revision" not in medusa.read(stream).columns
 
 
 def test_the_plan_names_what_may_change_and_changes_nothing(

@@ -537,6 +537,7 @@ def test_files_of_carried_rows_are_removed_with_the_engine(
     assert set(folder.glob("carried-*")) <= before
 
 
+@pytest.mark.long
 def test_a_full_disk_costs_the_saving_and_not_the_step(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
