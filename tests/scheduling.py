@@ -44,9 +44,10 @@ TOGETHER = {
     "tests/docs/test_glossary.py": "syntax trees",
     "tests/docs/test_environment.py": "syntax trees",
     "tests/partners/": "served homes",
+    "tests/airflow/": "Airflow's modules",
 }
 """What the files below a path share: one process runs all files that share the same, which makes
-the syntax trees of all modules, or two served homes, once for them."""
+the syntax trees of all modules, two served homes, or Airflow, once for them."""
 
 CHOOSING = ("lf", "failedfirst", "newfirst", "stepwise", "collectonly")
 """Options that need the tests of all files before the first one is run."""

@@ -82,33 +82,29 @@ def is_answering(settings: Settings) -> bool:
     return False
 
 
-def test_partners_are_answered_until_it_is_stopped(settings: Settings) -> None:
-    with serving(settings) as (process, line):
-        url = read_address(settings.directory, ALPHA).url
-        assert line == f"alpha serves its exchange at {url}\n"
-        assert url.startswith("http://127.0.0.1:")
-        assert answering(settings) == ALPHA
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(120) in (130, 143)
-    with pytest.raises(Unavailable, match="no address here"):
-        answering(settings)
-
-
-def test_one_process_serves_a_home_and_another_one_waits_if_it_is_told_to(
+def test_one_process_serves_a_home_and_another_one_that_waits_does_so_until_it_is_stopped(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, value in settings.environment_of_child({}).items():
         monkeypatch.setenv(name, value)
-    with serving(settings) as (first, _):
+    with serving(settings) as (first, line):
+        url = read_address(settings.directory, ALPHA).url
+        assert line == f"alpha serves its exchange at {url}\n"
+        assert url.startswith("http://127.0.0.1:")
+        assert answering(settings) == ALPHA
         assert main(["serve"]) == 3
         assert "another process serves the exchange of alpha" in capsys.readouterr().err
         ready = serving(settings, "--standby")
         first_ends = threading.Timer(1, first.kill)
         first_ends.start()
-        with ready as (_, line):
+        with ready as (second, line):
             assert "alpha serves its exchange at" in line
             assert answering(settings) == ALPHA
+            second.send_signal(signal.SIGTERM)
+            assert second.wait(120) in (130, 143)
         first_ends.join()
+    with pytest.raises(Unavailable, match="no address here"):
+        answering(settings)
 
 
 def frozen(process: subprocess.Popen[str]) -> None:

@@ -172,7 +172,7 @@ def exported(example: Network, replayer: Replayer, *outputs: str) -> dict[str, l
     return {name: (export / f"{name}.csv").read_text().splitlines() for name in outputs}
 
 
-@pytest.mark.usefixtures("interpreted")
+@pytest.mark.long
 def test_the_join_and_lookup_of_the_example_give_each_trip_with_what_they_find_or_without(
     example: Network, replayer: Replayer
 ) -> None:

@@ -136,7 +136,7 @@ def test_netmon_gives_the_expected_rows_for_every_format_width_and_cut(
 @needs_data
 @pytest.mark.parametrize(
     ("folder", "format_"),
-    long_but(1, [("netmon-wrccdc2018", "parquet"), ("netmon-honeypot-p0f", "csv")]),
+    long_but(0, [("netmon-wrccdc2018", "parquet"), ("netmon-honeypot-p0f", "csv")]),
 )
 def test_netmon_in_sql_gives_the_expected_rows(
     replayer: Replayer, folder: str, format_: str

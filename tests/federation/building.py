@@ -194,6 +194,20 @@ def run_here(
         rounds_until([running], lambda: has_ended(running.home_session))
 
 
+class EndedHereError(Exception):
+    """The participant is ended at a point."""
+
+
+def ends_at(point: str) -> Callable[[str], None]:
+    """A visitor of failpoints that ends a participant of this process where it reaches one."""
+
+    def visit(reached: str) -> None:
+        if reached == point:
+            raise EndedHereError
+
+    return visit
+
+
 def no_spark() -> NoReturn:
     """The session of a participant that computes nothing."""
     raise AssertionError("nothing is computed here")

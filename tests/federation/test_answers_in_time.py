@@ -202,10 +202,10 @@ def test_answers_keep_coming_within_the_bound_and_exactly_those_are_corrected(
     states = [t.state for t in delta.home_session.home.catalog.transitions()]
     assert State.UP_FAILURE in states
     # The bound is checked for the answers of the cut only: before it Spark is cold, and after it
-    # the machine may have stood still. In `make test-long` all other laws are checked for what
-    # followed as well.
+    # the machine may have stood still; all other laws are checked for what followed as well. In
+    # `make test` the ages and what was corrected are compared above alone.
     spans = ((lacking[-1].to_us, False), (None, True))
-    for to_us, of_all in spans if IS_LONG else spans[:1]:
+    for to_us, of_all in spans if IS_LONG else ():
         asked = WindowRequest(stream=OUTPUT, from_us=lacking[0].from_us, to_us=to_us)
         outcome = run_checks(
             delta.home_session.home, asked, session=lambda home: nullcontext(spark)

@@ -4,9 +4,10 @@ alpha lands a recording and beta imports and computes it; gamma lands from a wat
 them; in the end the homes are trimmed by their retentions, compacted and freed of orphans. What
 must be there is computed in this process, by a run that nothing disturbs.
 
-`make test` kills once at a drawn gap of each kind, `make test-long` at every gap, `make crash` at
-every gap with ten seeds. A part of `make test-long` (tests/sweeps.py) has its part of the gaps, and
-a network with one output.
+`make test` kills a process at a drawn gap of landing, of importing and of housekeeping, and ends a
+participant of this process, whose Spark is there already, at one of computing. `make test-long`
+kills processes at every gap, `make crash` at every gap with ten seeds. A part of `make test-long`
+(tests/sweeps.py) has its part of the gaps, and a network with one output.
 """
 
 from __future__ import annotations
@@ -23,12 +24,18 @@ import pytest
 
 from medusa_core.grid import floor_us
 from medusa_core.names import Participant, StreamName
-from pipelines.base.failpoints import POINTS
+from pipelines.base.failpoints import POINTS, visited_by
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.home_session import open_session
 from pipelines.sources.generated_files import write_generated
 from tests.exchange.served import served_home
-from tests.federation.building import federation_of, no_spark, run_here
+from tests.federation.building import (
+    EndedHereError,
+    ends_at,
+    federation_of,
+    no_spark,
+    run_here,
+)
 from tests.federation.housekeeping import command, kept, kill_command_at
 from tests.federation.processes import (
     STEP_RECORDS,
@@ -61,7 +68,7 @@ SEEN = StreamName("seen")
 WATCHED_US = 20_000_000
 SEEN_RECORDS = 6_000
 SEEDS = range(10)
-DRAWN = 22
+DRAWN = 11
 """The seed of the gaps in `make test`."""
 COUNTS = """
 from medusa_core.network import Network, Output, Session, Source
@@ -233,12 +240,13 @@ def passed(point: str, seed: int) -> str:
 
 @dataclass(frozen=True)
 class Gaps:
-    """A gap of landing, one of computing, and one of a command of housekeeping.
+    """A gap of landing, of importing, of computing, and of a command of housekeeping.
 
     A small recording has too few files to compact.
     """
 
     landing: str
+    importing: str
     computing: str
     command: tuple[str, ...]
     keeping_house: str
@@ -246,12 +254,12 @@ class Gaps:
     @classmethod
     def drawn(cls, seed: int) -> Gaps:
         chance = Random(seed)
-        landing, computing = (
+        landing, importing, computing = (
             chance.choice([point for point in POINTS if point.startswith(kinds)])
-            for kinds in (("land.", "close."), ("import.", "step."))
+            for kinds in (("land.", "close."), "import.", "step.")
         )
         words, points = chance.choice([one for one in KEEPING_HOUSE if "--compact" not in one[0]])
-        return cls(landing, computing, words, chance.choice(points))
+        return cls(landing, importing, computing, words, chance.choice(points))
 
 
 @pytest.fixture(scope="module")
@@ -278,10 +286,14 @@ def test_killed_at_a_gap_of_each_kind_the_homes_end_as_if_nothing_had_been(
         apply_contracts(settings, ApplyRequest(contracts=small_contracts))
         installed = Installation(settings, postgres_server)
         with served_home(settings, Participant("alpha")):
-            for name, point in (("alpha", gaps.landing), ("beta", gaps.computing)):
-                assert installed.kill_at(name, point), point
-                wait_for_its_leases(installed, name)
-                run_here(installed.settings, name, lambda: spark, STEP_RECORDS)
+            assert installed.kill_at("alpha", gaps.landing), gaps
+            wait_for_its_leases(installed, "alpha")
+            run_here(settings, "alpha", no_spark, STEP_RECORDS)
+            assert installed.kill_at("beta", gaps.importing), gaps
+            wait_for_its_leases(installed, "beta")
+            with visited_by(ends_at(gaps.computing)), pytest.raises(EndedHereError):
+                run_here(settings, "beta", lambda: spark, STEP_RECORDS)
+            run_here(settings, "beta", lambda: spark, STEP_RECORDS)
         assert ending_of(installed, small_contracts, gaps) == undisturbed, gaps
 
 

@@ -579,6 +579,7 @@ def test_nothing_goes_over_a_cut_link_and_all_of_it_once_it_is_whole(
     rounds_until([beta], lambda: held_us() > segments(CONNECTIONS)[-1].range.from_us)
 
 
+@pytest.mark.long
 def test_running_participants_are_cut_off_frozen_and_killed_and_come_to_their_end(
     contracts: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

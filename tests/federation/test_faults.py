@@ -263,6 +263,7 @@ def files_no_longer_than(size_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
+@pytest.mark.long
 def test_a_commit_whose_answer_is_lost_is_found_again_and_made_once(
     two_with_one_output: dict[str, Running], postgres_server: EmbeddedServer, tmp_path: Path
 ) -> None:

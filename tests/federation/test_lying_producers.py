@@ -151,6 +151,7 @@ def rows_of(segments: tuple[Segment, ...]) -> int:
     return sum(segment.rows for segment in segments)
 
 
+@pytest.mark.long
 def test_a_producer_that_claims_anothers_digests_verifies_nothing(
     four: dict[str, Running], postgres_server: EmbeddedServer
 ) -> None:

@@ -88,6 +88,7 @@ def running(
         started.communicate()
 
 
+@pytest.mark.long
 def test_a_run_is_served_again_after_a_kill_and_its_server_ends_with_it(
     settings: Settings,
 ) -> None:
@@ -151,6 +152,7 @@ def test_a_server_that_cannot_serve_is_reported_with_its_reason(settings: Settin
     assert "exchange server of alpha ended with exit code 4 (address" in log.read_text()
 
 
+@pytest.mark.long
 def test_no_process_of_a_run_gets_a_login_of_an_administrator_or_of_another_home(
     settings: Settings,
 ) -> None:

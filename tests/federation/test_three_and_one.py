@@ -132,6 +132,7 @@ def test_connections_of_three_give_the_same_exact_answers_at_a_fourth(
     rounds_until([delta], lambda: all_answer(delta))
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"test data is not in {DATA}")
 def test_a_driver_sees_no_home_but_its_own(four: dict[str, Running]) -> None:
     session = four["delta"].home_session

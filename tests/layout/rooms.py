@@ -13,7 +13,7 @@ import ast
 import gc
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -85,9 +85,9 @@ def nodes_of(path: Path) -> tuple[ast.AST, ...]:
     return tuple(ast.walk(tree_of(path)))
 
 
-def imports_of(module: str, tree: ast.Module) -> Iterator[Import]:
+def imports_of(module: str, nodes: Iterable[ast.AST]) -> Iterator[Import]:
     """Every import of `pipelines`, wherever it is written, and `import_module` with a text."""
-    for node in ast.walk(tree):
+    for node in nodes:
         targets: list[str] = []
         if isinstance(node, ast.Import):
             targets = [alias.name for alias in node.names]
@@ -118,7 +118,9 @@ def _beginning(argument: ast.expr) -> str:
 @cache
 def imports() -> tuple[Import, ...]:
     """All imports between modules of `pipelines`."""
-    return tuple(one for name, path in modules().items() for one in imports_of(name, tree_of(path)))
+    return tuple(
+        one for name, path in modules().items() for one in imports_of(name, nodes_of(path))
+    )
 
 
 def sentence_of(path: Path) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
 import pytest
 
-from tests.layout.rooms import ROOT, modules, room_of, tree_of
+from tests.layout.rooms import ROOT, modules, nodes_of, room_of
 
 OF_THE_TERMINAL = {"argparse", "sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__"}
 OF_THE_ENVIRONMENT = {"os.environ", "os.environb", "os.getenv", "os.putenv", "os.unsetenv"}
@@ -27,10 +27,10 @@ READ_PROC: Mapping[str, str] = {
 TERMINAL_FUNCTIONS = {"print", "input"}
 
 
-def uses_of(tree: ast.Module) -> Iterator[str]:
+def uses_of(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Each use of a name above, imported whole or in part, and of a path below /proc."""
     names = OF_THE_TERMINAL | OF_THE_ENVIRONMENT
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Import():
                 yield from (one.name for one in node.names if one.name in names)
@@ -51,7 +51,7 @@ def uses_of(tree: ast.Module) -> Iterator[str]:
 def uses() -> frozenset[tuple[str, str]]:
     """Module and use, over all modules of `pipelines`."""
     return frozenset(
-        (name, use) for name, path in modules().items() for use in uses_of(tree_of(path))
+        (name, use) for name, path in modules().items() for use in uses_of(nodes_of(path))
     )
 
 
@@ -73,7 +73,7 @@ def uses() -> frozenset[tuple[str, str]]:
     ],
 )
 def test_a_use_is_seen_however_it_is_imported(source: str, is_found: bool) -> None:
-    assert bool([*uses_of(ast.parse(source))]) is is_found
+    assert bool([*uses_of(ast.walk(ast.parse(source)))]) is is_found
 
 
 def test_settings_alone_read_the_environment() -> None:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.layout.rooms import ROOT, tree_of
+from tests.layout.rooms import ROOT, nodes_of
 
 BANNED: Mapping[str, str] = {
     "asked": "request, options, offer",
@@ -76,9 +76,9 @@ def banned_in(name: str) -> frozenset[str]:
     return frozenset(words_of(name)) & BANNED.keys()
 
 
-def identifiers_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def identifiers_of(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
     """What a module defines, with its line: classes, functions, parameters, attributes, names."""
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
                 yield node.lineno, node.name
@@ -134,7 +134,7 @@ def test_no_identifier_of_python_contains_a_banned_word() -> None:
         sentence
         for path in python_files()
         if "templates" not in path.parts
-        for sentence in complaints(path, identifiers_of(tree_of(path)))
+        for sentence in complaints(path, identifiers_of(nodes_of(path)))
     ]
     assert not found, "\n".join(found)
 
@@ -180,7 +180,9 @@ def test_no_file_is_named_by_a_banned_word() -> None:
     ],
 )
 def test_a_banned_word_is_seen_wherever_a_name_is_defined(text: str, words: set[str]) -> None:
-    seen = {word for _, name in identifiers_of(ast.parse(text)) for word in banned_in(name)}
+    seen = {
+        word for _, name in identifiers_of(ast.walk(ast.parse(text))) for word in banned_in(name)
+    }
     assert seen == words
 
 

@@ -151,7 +151,7 @@ def late(name):
 
 
 def test_eager_late_typing_and_named_imports_are_all_seen() -> None:
-    found = {one.target for one in imports_of("pipelines.spark.step", ast.parse(SOURCE))}
+    found = {one.target for one in imports_of("pipelines.spark.step", ast.walk(ast.parse(SOURCE)))}
     assert found == {
         "pipelines.base.settings",
         "pipelines.cli",

@@ -252,6 +252,7 @@ def test_a_fault_in_the_compiler_makes_the_certificate_fail(outcome: Outcome, fa
     assert any(output in sentence for sentence in converged.broken), converged.broken
 
 
+@pytest.mark.long
 def test_the_command_fails_for_a_column_of_another_type_and_says_which(
     faulty: Checked,
     postgres_server: EmbeddedServer,

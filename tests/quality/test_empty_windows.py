@@ -147,7 +147,7 @@ def test_every_window_of_the_stream_has_a_row_that_later_boxes_read(replayed: Ch
     assert all("division by zero" in q.reason for q in failed)
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 def test_empty_windows_are_computed_again_by_both_engines(replayed: Checked) -> None:
     for made in converged(replayed, OUTPUTS, ("worst", "speeds")):
         assert made.figures["final_rows"] == made.figures["recomputed_rows"] > 0

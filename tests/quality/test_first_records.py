@@ -177,7 +177,7 @@ def test_a_replay_gives_what_loops_over_the_file_give_row_by_row(
         assert sorted(map(canonical, found)) == sorted(map(canonical, expected[output])), output  # type: ignore[arg-type]
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 def test_certificates_of_first_records_are_made_by_duckdb(replayed: Checked) -> None:
     for made in converged(replayed, OUTPUTS, FEW):
         assert set(made.engines.values()) == {DUCKDB}

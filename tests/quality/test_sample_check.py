@@ -153,6 +153,7 @@ def test_only_landed_files_that_the_sample_needs_are_read(
     assert len({path for path in read if not path.startswith("totals/")}) <= 4
 
 
+@pytest.mark.long
 def test_a_result_that_is_wrong_is_named_with_stream_and_bucket(
     replayer: Replayer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

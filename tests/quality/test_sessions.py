@@ -212,7 +212,7 @@ def test_a_replay_gives_what_loops_over_the_file_give_row_by_row(
         assert sorted(map(in_order, found)) == sorted(map(in_order, expected[output])), output
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 def test_certificates_of_sessions_are_made_by_the_other_engine_where_it_can(
     replayed: Checked,
 ) -> None:

@@ -282,6 +282,7 @@ def test_what_a_record_or_a_row_fails_on_is_in_quarantine_once(replayed: Checked
         assert failed["box sums", "column total of box sums: overflow"] == lost > 0
 
 
+@pytest.mark.long
 def test_their_job_is_planned_once(spark: SparkSession, tmp_path: Path) -> None:
     checked = check_network(NETWORK)
     (fragment,) = fragments_for(checked)

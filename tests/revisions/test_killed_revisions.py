@@ -21,7 +21,6 @@ from tests.revisions.test_revised_streams import (
     of_whole,
     revised,
 )
-from tests.sweeps import IS_LONG
 from tests.waiting import until
 
 __all__ = ["revised"]
@@ -29,7 +28,6 @@ __all__ = ["revised"]
 pytestmark = pytest.mark.usefixtures("interpreted")
 
 LATE = (85, 86, 87)
-POINTS = REVISION_POINTS if IS_LONG else REVISION_POINTS[1:]
 IN_FUTURE = 2.0**62
 
 
@@ -57,17 +55,17 @@ def kill_at(revised: RevisedHome, point: str, file: Path, announced: Path) -> No
             os.killpg(revising.pid, signal.SIGKILL)
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 def test_killed_at_every_gap_a_revision_is_made_once_or_not(
     revised: RevisedHome, tmp_path: Path
 ) -> None:
     before = revised.digests()
     file = a_file(tmp_path / "it.csv", "".join(f"{at},a\n" for at in LATE))
-    for point in POINTS:
+    for point in REVISION_POINTS:
         catalog = revised.home.catalog
         assert catalog.recalls() == (), "nothing of it was made before"
         kill_at(revised, point, file, tmp_path / point)
-        if point != POINTS[-1]:
+        if point != REVISION_POINTS[-1]:
             revised.run()
             assert revised.digests() == before, point
     orphans = find_orphans(revised.home.storage, catalog.named_files, IN_FUTURE, 0)

@@ -29,7 +29,7 @@ from pipelines.participant import late_admission, revising
 from pipelines.storage.csv_export import export_stream
 from pipelines.storage.late_rows import late_records_of
 from pipelines.storage.orphans import find_orphans
-from tests.federation.building import rounds_until, seated
+from tests.federation.building import EndedHereError, ends_at, rounds_until, seated
 from tests.federation.processes import installation
 from tests.replaying import SECOND_US, Digests, Replayer, digests
 from tests.revisions.late_home import (
@@ -69,18 +69,6 @@ pytestmark = pytest.mark.usefixtures("interpreted")
 Row = tuple[int, str, int, int, int]
 POINTS = ("land.written", "land.logged", *LATE_POINTS, "step.committed:2")
 """The gaps of keeping late records, of admitting them, and of what is computed again."""
-
-
-class EndedHereError(Exception):
-    """The participant is ended at a gap."""
-
-
-def ends_at(point: str) -> Callable[[str], None]:
-    def visit(reached: str) -> None:
-        if reached == point:
-            raise EndedHereError
-
-    return visit
 
 
 def expected_counts(arrived: Sequence[Call]) -> Counter[Row]:

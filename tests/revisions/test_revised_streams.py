@@ -175,6 +175,7 @@ def test_revised_buckets_apart_from_each_other_are_computed_in_one_commit(
     assert commits.count("revised/main") == 1
 
 
+@pytest.mark.long
 def test_rows_that_spark_reads_name_the_revision_that_made_them(
     revised: RevisedHome, tmp_path: Path
 ) -> None:

@@ -65,6 +65,7 @@ def chain(alpha: Trader, beta: Trader, gamma: Trader) -> tuple[Trader, ...]:
     return alpha, beta, gamma
 
 
+@pytest.mark.long(quick=True)
 def test_load_flows_over_a_full_home_to_a_third(chain: tuple[Trader, ...]) -> None:
     rounds_to([10, 9, 9], a_price("14", "28", "14"), chain)
 

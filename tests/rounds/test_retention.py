@@ -51,6 +51,7 @@ def test_messages_past_their_retention_are_removed_and_the_last_answer_remains(
     until_quiet(alpha, beta)
 
 
+@pytest.mark.long(quick=True)
 def test_messages_of_a_partner_at_its_storage_limit_are_refused(
     alpha: Trader, beta: Trader
 ) -> None:

@@ -93,6 +93,7 @@ LATE = {
     "lost_wake_up",
     "old_version_acknowledged_for_the_new",
     "other_sizes_not_asked_for",
+    "revision_made_twice",
     "room_believed_for_ever",
     "room_not_told",
     "sheds_what_does_not_pay",

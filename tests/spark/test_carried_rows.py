@@ -47,7 +47,7 @@ from pipelines.spark.prepared import PreparedFragment
 from pipelines.spark.results import StepResult
 from pipelines.storage.arrow_schema import STIME
 from tests.spark.conftest import counted_runs
-from tests.sweeps import IS_LONG, examples, long_but
+from tests.sweeps import IS_LONG, PART, long_but
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -200,11 +200,7 @@ def test_rows_in_place_of_earlier_records_give_the_same_and_each_record_is_read_
 SEEN = Map(name="seen", input="given", columns={c: c for c in COLUMNS} | {"value": "value + 1"})
 BOTH = Union(name="both", inputs=("given", "rates"))
 SOME = {name: FOLDED[name] for name in ("records", "total", "longs", "fails", "named")}
-UNNAMED = {
-    name: text
-    for name, text in FOLDED.items()
-    if (name != "named" if IS_LONG else name in ("records", "total"))
-}
+UNNAMED = {name: text for name, text in FOLDED.items() if name != "named"}
 CHAINS: Mapping[str, tuple[tuple[Box, ...], dict[str, str]]] = {
     "records pass boxes between": (
         (
@@ -283,12 +279,9 @@ CHAINS: Mapping[str, tuple[tuple[Box, ...], dict[str, str]]] = {
         {"visits": "visits", "out": "slid"},
     ),
 }  # fmt: skip
-QUICK = "keys of every type"
-"""The chain of `make test`."""
 
 
-@pytest.mark.sweep
-@pytest.mark.parametrize("name", long_but(1, sorted(CHAINS, key=lambda name: name != QUICK)))
+@pytest.mark.parametrize("name", long_but(0, sorted(CHAINS)))
 def test_boxes_behind_each_other_carry_rows_on(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -296,29 +289,25 @@ def test_boxes_behind_each_other_carry_rows_on(
     monkeypatch.setattr(carried_rows, "SINCE_MIN", 2)
     boxes, outputs = CHAINS[name]
     steps = Steps(spark, tmp_path, a_network(*boxes, outputs=outputs))
-    steps.all([1, 2, 4, 5, 7, 8, 9, 10, 12, 13] if IS_LONG else [1, 2, 7])
+    steps.all([1, 2, 4, 5, 7, 8, 9, 10, 12, 13])
     steps.check()
     assert sum(steps.read) == steps.records
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize(
-    "box", long_but(1, [FIRST, TOTALS, GROUPS, VISITS, RATED]), ids=lambda box: box.name
+    "box", long_but(0, [FIRST, TOTALS, GROUPS, VISITS, RATED]), ids=lambda box: box.name
 )
 def test_plans_that_are_made_for_one_step_take_and_leave_rows_too(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, box: Box
 ) -> None:
-    """They write what they leave in tasks, and prepared jobs continue from it.
-
-    In `make test` the first step is the one whose tasks write.
-    """
+    """They write what they leave in tasks, and prepared jobs continue from it."""
     anew = (ExecutionMode.SCANNED, ExecutionMode.HANDED_OVER, ExecutionMode.PREPARED)
     steps = Steps(spark, tmp_path, a_network(box))
-    number, by_tasks = (6, 3) if IS_LONG else (3, 0)
+    number = 6
     for at in range(number):
         with monkeypatch.context() as patch:
             patch.setattr("pipelines.spark.step.mode_of", lambda *_, at=at, **__: anew[at % 3])
-            if at == by_tasks:
+            if at == 3:
                 patch.setattr("pipelines.spark.job.RESULT_ROWS_IN_DRIVER_MAX", -1)
             steps.step(2 * at, 2 * at + 2)
     steps.check(2 * number)
@@ -364,6 +353,7 @@ def test_boxes_behind_each_other_carry_rows_on_in_kernels_where_they_have_some(
     steps.check()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("with_kernels")
 def test_a_kernel_that_fails_on_carried_rows_leaves_what_the_ordinary_plan_leaves(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -382,6 +372,7 @@ def test_a_kernel_that_fails_on_carried_rows_leaves_what_the_ordinary_plan_leave
     assert sum(steps.read) == sum(_within(steps.tables["given"], at) for at in range(5))
 
 
+@pytest.mark.long
 def test_a_corrected_bucket_is_read_again(spark: SparkSession, tmp_path: Path) -> None:
     steps = Steps(spark, tmp_path, a_network(FIRST))
     for at in range(3):
@@ -396,6 +387,7 @@ def test_a_corrected_bucket_is_read_again(spark: SparkSession, tmp_path: Path) -
     steps.check(5)
 
 
+@pytest.mark.long
 def test_a_new_engine_reads_the_span_once_more(spark: SparkSession, tmp_path: Path) -> None:
     steps = Steps(spark, tmp_path, a_network(FIRST))
     for at in range(3):
@@ -418,13 +410,12 @@ def test_a_value_that_is_no_fold_has_its_span_read_at_each_step(
     assert sum(steps.read) > steps.records
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 def test_the_last_bucket_of_a_long_span_reads_as_many_records_as_the_first(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    buckets = examples(100, 1_000)
-    columns = SOME if IS_LONG else {name: SOME[name] for name in ("records", "total")}
-    steps = Steps(spark, tmp_path, a_network(replace(TOTALS, within="1d", columns=columns)))
+    buckets = max(100, 1_000 // PART)
+    steps = Steps(spark, tmp_path, a_network(replace(TOTALS, within="1d", columns=SOME)))
     steps.tables["given"] = records(3, rows=10 * buckets, buckets=buckets)
     for first, end in pairwise((0, 1, buckets - 2, buckets - 1, buckets)):
         steps.step(first, end)
@@ -433,11 +424,11 @@ def test_the_last_bucket_of_a_long_span_reads_as_many_records_as_the_first(
     steps.check(buckets)
 
 
+@pytest.mark.long
 def test_a_session_that_stays_open_is_read_once_and_ends_without_a_record(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    columns = SOME if IS_LONG else FEW
-    box = replace(VISITS, by=("key",), gap="30s", length_max="1d", columns=columns)
+    box = replace(VISITS, by=("key",), gap="30s", length_max="1d", columns=SOME)
     steps = Steps(spark, tmp_path, a_network(box))
     steps.all(CUTS)
     assert sum(steps.read) == steps.records
@@ -450,15 +441,14 @@ def test_a_session_that_stays_open_is_read_once_and_ends_without_a_record(
     assert any(steps.rows["out"].values())
 
 
-@pytest.mark.sweep
+@pytest.mark.long
 def test_a_job_is_compared_also_where_carried_rows_stand_for_many_records(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The ordinary plan is given the same carried rows, and what both leave is compared too."""
     monkeypatch.setattr(prepared_steps, "RECORDS_REREAD_FIRST_MAX", 1)
-    for box in (TOTALS, FIRST, VISITS)[: 3 if IS_LONG else 1]:
-        fewer = {} if IS_LONG else {"columns": FEW}
-        steps = Steps(spark, tmp_path / box.name, a_network(replace(box, **fewer)))
+    for box in (TOTALS, FIRST, VISITS):
+        steps = Steps(spark, tmp_path / box.name, a_network(box))
         made = [steps.step(at, at + 1) for at in range(3)]
         assert [m.verified.job for m in made if m.verified] == [
             "the prepared job over records", "the prepared job over carried rows"
@@ -478,7 +468,7 @@ def at_another_time(left: pa.Table) -> pa.Table:
 @pytest.mark.parametrize(
     ("spoilt", "says"),
     long_but(
-        1,
+        0,
         [
             (at_another_time, "leaves 4 carried rows where the ordinary plan leaves 4 others"),
             (without_one, "leaves 3 carried rows where the ordinary plan leaves 4"),
@@ -547,6 +537,7 @@ def test_files_of_carried_rows_are_removed_with_the_engine(
     assert set(folder.glob("carried-*")) <= before
 
 
+@pytest.mark.long
 def test_a_full_disk_costs_the_saving_and_not_the_step(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

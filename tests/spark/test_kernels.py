@@ -47,7 +47,7 @@ pytestmark = pytest.mark.usefixtures("interpreted")
 VERIFIES = True
 """Kernels are compared with ordinary plans here."""
 WITH_KERNELS = 122
-"""A drawn network that has kernels alone, which `make test` runs."""
+"""A drawn network that has kernels alone."""
 
 
 def has_kernels_alone(seed: int) -> bool:
@@ -128,12 +128,11 @@ def test_kernels_give_the_rows_of_ordinary_plans(spark: SparkSession, tmp_path: 
 
 
 @pytest.mark.usefixtures("with_kernels")
-@pytest.mark.parametrize("seed", long_but(1, seeds_with_kernels()))
+@pytest.mark.parametrize("seed", long_but(0, seeds_with_kernels()))
 def test_steps_of_kernels_give_the_rows_that_duckdb_gives(spark: SparkSession, seed: int) -> None:
     assert has_kernels_alone(seed)
     with counted_runs() as runs:
-        also = (by_answers_and_corrections,) if IS_LONG else ()
-        run(spark, seed, 1, by_prepared_jobs, by_verified_kernels, *also)
+        run(spark, seed, 1, by_prepared_jobs, by_verified_kernels, by_answers_and_corrections)
     assert runs
 
 
@@ -173,6 +172,7 @@ def test_a_kernel_that_fails_on_a_record_has_compared_nothing(
     assert len(runs) == 2 + 2 + 1 + 1, "over a few records, too, until a comparison has succeeded"
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("with_kernels")
 def test_a_fragment_whose_kernel_fails_again_and_again_is_computed_by_a_prepared_job(
     spark: SparkSession, tmp_path: Path

@@ -258,7 +258,7 @@ def test_panes_of_another_content_are_not_used(world: Planned) -> None:
     assert made.metrics.records_in == in_full.metrics.records_in
 
 
-@pytest.mark.parametrize("harm", long_but(1, ["torn", "gone", "index"]))
+@pytest.mark.parametrize("harm", long_but(0, ["torn", "gone", "index"]))
 def test_panes_that_are_damaged_or_gone_are_not_used(world: Planned, harm: str) -> None:
     world.answer(MINUTE)
     suffix = ".panes" if harm == "index" else ".parquet"
@@ -283,6 +283,7 @@ def test_an_index_that_leads_out_of_its_folder_is_ignored(world: Planned) -> Non
     assert made.metrics.records_in == in_full.metrics.records_in
 
 
+@pytest.mark.long
 def test_what_is_corrected_is_let_go_by_the_next_step(world: Planned) -> None:
     world.answer(MINUTE)
     assert pane_files(world.root)

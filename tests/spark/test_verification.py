@@ -446,6 +446,7 @@ def test_a_fault_of_a_shared_job_is_found_and_each_fragment_is_computed_alone(
     assert [one.metrics.spark_jobs > 0 for one in made[1]] == [True, True, True]
 
 
+@pytest.mark.long
 def test_corrections_of_one_fragment_are_one_run_of_its_own_job(
     spark: SparkSession, tmp_path: Path
 ) -> None:

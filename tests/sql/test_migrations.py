@@ -272,7 +272,7 @@ def test_a_file_that_fails_leaves_the_home_as_it_was(
 
 @pytest.mark.parametrize(
     "is_new",
-    long_but(1, [True, False]),
+    long_but(0, [True, False]),
     ids=["a new home", "an older one"],
 )
 def test_a_migration_that_is_killed_half_way_has_done_nothing(
