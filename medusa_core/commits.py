@@ -223,7 +223,7 @@ class Commit:
                 raise Refused(f"commit of {self.lease.key} has lineage of {read.output}, unwritten")
 
     @property
-    def work(self) -> tuple[LeaseKey, Epoch, str, PlanId, Cause, bool]:
+    def scope(self) -> tuple[LeaseKey, Epoch, str, PlanId, Cause, bool]:
         """The lease, plan and cause; whatever else may differ in one commit (`joined_commit`)."""
         lease = self.lease
         return lease.key, lease.epoch, lease.holder, self.plan, self.cause, self.ends
@@ -247,12 +247,12 @@ class Commit:
 def joined_commit(commits: Sequence[Commit]) -> Commit:
     """Several steps of one fragment in one commit: all of them are made, or none.
 
-    Raises Refused unless they are of the same work, and if it ends its streams.
+    Raises Refused unless they have the same scope, and if one ends its streams.
     """
     first = commits[0]
     if len(commits) == 1:
         return first
-    if first.ends or any(commit.work != first.work for commit in commits):
+    if first.ends or any(commit.scope != first.scope for commit in commits):
         raise Refused(f"commits of {first.lease.key} cannot be joined: commit each by itself")
     phases_ms: dict[str, float] = {}
     for commit in commits:

@@ -495,7 +495,7 @@ def _joined(made: Iterable[tuple[ComputeStep, Commit]]) -> list[Made]:
     (S13), so that revisions are apart from other corrections.
     """
     joined: list[Made] = []
-    for _, group in groupby(made, lambda one: (one[1].work, one[0].is_revision)):
+    for _, group in groupby(made, lambda one: (one[1].scope, one[0].is_revision)):
         same = tuple(group)
         at_once = STEPS_PER_COMMIT if _is_computed_together(same[0][0]) else 1
         for at in range(0, len(same), at_once):
