@@ -48,6 +48,7 @@ def processes_of(directory: Path) -> list[str]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.sweep
 def test_the_demo_ends_with_a_checked_answer_a_report_and_commands_that_work(
     server_folder: Path,

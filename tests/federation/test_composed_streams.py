@@ -286,6 +286,7 @@ def slid(counts: Counter[tuple[int, str]]) -> Counter[tuple[int, str]]:
     return sums
 
 
+@pytest.mark.long
 @pytest.mark.sweep
 def test_a_late_network_has_the_rows_from_its_start_on_that_it_had_from_the_origin(
     composed: tuple[Settings, Path, dict[str, Running]],

@@ -4,10 +4,11 @@ alpha lands a recording and beta imports and computes it; gamma lands from a wat
 them; in the end the homes are trimmed by their retentions, compacted and freed of orphans. What
 must be there is computed in this process, by a run that nothing disturbs.
 
-`make test` kills a process at a drawn gap of landing, of importing and of housekeeping, and ends a
-participant of this process, whose Spark is there already, at one of computing. `make test-long`
-kills processes at every gap, `make crash` at every gap with ten seeds. A part of `make test-long`
-(tests/sweeps.py) has its part of the gaps, and a network with one output.
+`make test` kills a replay at gaps (tests/end_to_end/test_killed.py) and a supervised participant
+(tests/supervising/test_jobs.py). `make test-long` kills processes at every gap. It also kills some
+at a drawn gap of landing, of importing and of housekeeping, and ends a participant of this process,
+whose Spark is there already, at one of computing. `make crash` kills at every gap with ten seeds. A
+part of `make test-long` (tests/sweeps.py) has its part of the gaps, and a network with one output.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ WATCHED_US = 20_000_000
 SEEN_RECORDS = 6_000
 SEEDS = range(10)
 DRAWN = 11
-"""The seed of the gaps in `make test`."""
+"""The seed of the drawn gaps."""
 COUNTS = """
 from medusa_core.network import Network, Output, Session, Source
 
@@ -273,6 +274,7 @@ def small_contracts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "contracts"
 
 
+@pytest.mark.long
 def test_killed_at_a_gap_of_each_kind_the_homes_end_as_if_nothing_had_been(
     small_contracts: Path, spark: SparkSession, postgres_server: EmbeddedServer, tmp_path: Path
 ) -> None:

@@ -155,6 +155,7 @@ def test_a_driver_that_has_promised_a_bound_gets_ready_before_it_asks_for_its_le
         assert any(record.is_held for record in beta.home_session.home.catalog.leases())
 
 
+@pytest.mark.long
 def test_the_first_step_of_a_driver_that_was_ready_needs_no_plan_to_be_made(
     beta: Running,
 ) -> None:

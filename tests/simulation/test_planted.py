@@ -132,7 +132,7 @@ FIRST_SEEDS = {
     "divergence_overlooked": 89,
     "gap_chosen_though_another_has_the_rows": 3,
     "late_record_admitted_twice": 9,
-    "old_version_acknowledged_for_the_new": 23,
+    "old_version_acknowledged_for_the_new": 232,
     "only_the_last_revision_followed": 9,
     "revision_followed_in_its_first_range": 9,
     "revision_joined_with_corrections": 2,

@@ -53,6 +53,7 @@ def step_panes() -> StepPanes:
     return step_panes
 
 
+@pytest.mark.long
 def test_a_step_takes_the_panes_of_what_it_would_read_again(step_panes: StepPanes) -> None:
     step = a_step(FIRST, SECOND, computed_s=60)
     saved = step_panes.saved(step)

@@ -29,6 +29,7 @@ def give_up(supervised: Supervised, lane: Lane, number: int) -> None:
     assert lane in given_up
 
 
+@pytest.mark.long
 def test_corrections_are_made_where_the_live_lane_is_given_up(supervised: Supervised) -> None:
     settings = supervised.settings
     give_up(supervised, Lane.LIVE, supervised.wants())
