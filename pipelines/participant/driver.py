@@ -317,7 +317,6 @@ class Driver:
     ) -> None:
         """Do what is alike together: steps share jobs, waiting for disk and catalog overlaps."""
         steps = [d for d in decisions if isinstance(d, ComputeStep)]
-        left = {id(step): step for step in steps}
         if steps:
             reached("step.decided")
         try:
@@ -325,11 +324,10 @@ class Driver:
                 made = [(step, self._commit_of_step(step, result)) for step, result in batch]
                 self._commit_all(_joined(made), applied)
                 self._meter.did(*(spans_of(step, commit) for step, commit in made))
-                for step, _ in batch:
-                    del left[id(step)]
         except Unavailable:
             # Whose file it is shows when each is tried alone.
-            self._apply(list(left.values()), applied, away)
+            done = {id(one.decision) for one in applied}
+            self._apply([step for step in steps if id(step) not in done], applied, away)
         self._apply([d for d in decisions if isinstance(d, Promote)], applied, away)
         closes = [d for d in decisions if isinstance(d, CloseBuckets)]
         for at in range(0, len(closes), AT_ONCE_MAX):
@@ -484,7 +482,7 @@ class Driver:
 
 
 def _is_computed_together(decision: Doable) -> bool:
-    """Whether it is worth to compute it with others, though they are few: nothing waits for it."""
+    """Whether it is worth computing with others though they are few: nothing waits for it."""
     return isinstance(decision, ComputeStep) and decision.cause is Cause.CORRECTION
 
 
@@ -492,7 +490,8 @@ def _joined(made: Iterable[tuple[ComputeStep, Commit]]) -> list[Made]:
     """The corrections of one fragment in one commit, other steps each in its own.
 
     A commit that replaces final rows begins a generation for all ranges of the stream that it has
-    (S13), so that revisions are apart from other corrections.
+    (S13), so that revisions are apart from other corrections. Its reason is that of the newest
+    revision which one of the ranges has read.
     """
     joined: list[Made] = []
     for _, group in groupby(made, lambda one: (one[1].scope, one[0].is_revision)):

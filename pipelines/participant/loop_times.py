@@ -99,7 +99,8 @@ class LoopTimes:
             times.estimate = None
             if not _catches_up(step):
                 times.steps.appendleft(MeasuredStep(took_ms, metrics.records_in, is_tentative))
-            if is_first and not done.committed.again:
+            # Corrections share a job: the part that each has says little of the whole.
+            if is_first and not done.committed.again and step.cause is not Cause.CORRECTION:
                 all_ms = done.committed.committed_at_ms - read_ms
                 self._around_ms.appendleft(all_ms - took_ms - verification_ms)
             is_first = False

@@ -50,7 +50,7 @@ Sessions = Callable[[Home], "AbstractContextManager[Callable[[], SparkSession]]"
 
 @dataclass(kw_only=True)
 class ReplayTimes:
-    """Seconds of each part of a replay."""
+    """Seconds of each part of a replay; `land` is the time that computing waited for landing."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     _last: float = field(default_factory=clock.monotonic_s)

@@ -67,8 +67,7 @@ class ReplayLanding:
         self._pool.shutdown()
 
     def promises(self) -> Iterator[int]:
-        """How many records have landed: whenever a source has promised something since, and last
-        when all have landed.
+        """How many records have landed, each time a source has promised something, and at the end.
 
         Raises what landing raises: Refused for bad input, Unavailable if a part is missing.
         """
@@ -114,9 +113,10 @@ class ReplayLanding:
                 _check_times(chunk, promised_us)
                 self._land(stream, query_id, chunk.index, chunk)
                 unpromised += chunk.records.num_rows
-            if unpromised >= order.limits.records_per_step_max:
-                promised_us = self._promise(stream, following[at]) or promised_us
-                unpromised = 0
+            behind_us = following[at]
+            is_enough = unpromised >= order.limits.records_per_step_max
+            if is_enough and behind_us is not None and file is not files[-1]:
+                promised_us, unpromised = self._promise(stream, behind_us), 0
 
     def _land(self, stream: StreamName, query_id: str, index: int, chunk: Chunk) -> None:
         source = self._order.network.source(stream)
@@ -127,7 +127,7 @@ class ReplayLanding:
         )  # fmt: skip
         log_batch(self._catalog, self._lease(stream), batch)
         self._landed += chunk.records.num_rows
-        self._say(f"landed {self._landed:,} records of {stream}")
+        self._say(f"landed {self._landed:,} records, the last of {stream}")
 
     def _land_history(self, source: Source, stream: StreamName) -> None:
         """Land the kept history of a stream, those parts that have not landed yet."""
@@ -147,16 +147,17 @@ class ReplayLanding:
             batch = landed_batch(storage, stream, HISTORY, at, records, columns, width_us)
             log_batch(self._catalog, self._lease(stream), batch)
             self._landed += records.num_rows
-            self._say(f"landed {self._landed:,} records of {stream}")
+            self._say(f"landed {self._landed:,} records, the last of {stream}")
 
-    def _promise(self, stream: StreamName, boundary_us: int | None) -> int | None:
-        """Promise that nothing earlier follows, and return it; None if that says nothing yet.
+    def _promise(self, stream: StreamName, behind_us: int) -> int | None:
+        """Promise that nothing earlier follows, and return the boundary; None if there is none yet.
 
-        A stream begins with its first record, so that there is nothing to promise until that has
-        landed.
+        It is before the last bucket that has a record now, because all that follows may be
+        quarantined, and after the first, with which the stream begins.
         """
-        origin_us, _ = _extent(self._catalog, stream, self._order.width_us)
-        if boundary_us is None or boundary_us <= origin_us or boundary_us == FOREVER_US:
+        origin_us, end_us = _extent(self._catalog, stream, self._order.width_us)
+        boundary_us = min(behind_us, end_us - self._order.width_us)
+        if boundary_us <= origin_us:
             return None
         self._catalog.promise(
             self._lease(stream), stream, origin_us=origin_us, boundary_us=boundary_us, end_us=None

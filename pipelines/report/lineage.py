@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from medusa_core.digest import Digest
 from medusa_core.fragments import Fragment
-from medusa_core.grid import Range
-from medusa_core.names import StreamName
-from medusa_core.segments import Segment, digest_over
+from medusa_core.grid import Range, merged_ranges
+from medusa_core.names import StreamName, Version
+from medusa_core.segments import Producer, Segment, digest_over
 from medusa_core.suggest import counted
 from pipelines.base.time_text import iso, size_of, time_of_day
 from pipelines.catalog.records import StepRecord
@@ -112,12 +112,19 @@ def _draw_step(drawn: _Drawn, segment: Segment, part: Range, below: str, hops: i
         name: range_.widened(drawn.widths_us[name])
         for name, range_ in fragment.needed(segment.stream, part).items()
     }
+    # The lineage is that of the whole commit, of which other ranges may need some of the same.
+    read_ranges: dict[tuple[StreamName, Producer, Version], list[Range]] = {}
+    for read in drawn.home.catalog.lineage(segment):
+        overlap = read.range.intersection(need[read.input]) if read.input in need else None
+        if overlap is not None:
+            of = (read.input, read.producer, read.version)
+            read_ranges.setdefault(of, []).append(overlap)
     inputs = [
-        (read.input, found, overlap)
-        for read in drawn.home.catalog.lineage(segment)
-        if read.input in need and (overlap := read.range.intersection(need[read.input])) is not None
-        for found in drawn.home.catalog.segments(read.input, overlap, producer=read.producer)
-        if found.version == read.version
+        (stream, found, overlap)
+        for (stream, producer, version), ranges in read_ranges.items()
+        for overlap in merged_ranges(ranges)
+        for found in drawn.home.catalog.segments(stream, overlap, producer=producer)
+        if found.version == version
     ]
     for stream, found, overlap in inputs[:SEGMENTS_MAX]:
         _draw_segment(drawn, stream, found, overlap, id_, hops)

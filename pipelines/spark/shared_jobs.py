@@ -1,7 +1,7 @@
 """Steps of fragments of one shape, computed in one Spark job.
 
-Each step keeps its own range, reads, files, digests, quarantine and commit; only the job is
-shared. Its records carry the number of their step, by which the output is divided.
+Each step keeps its own range, reads, files, digests and quarantine; only the job is shared. Its
+records carry the number of their step, by which the output is divided.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Compaction: many small files of final segments become one with the same rows.
 
 Nothing changes for readers: segments keep range, version and digests, and name another file. Only
-segments below all holds are compacted, so that no step reads a file with more than it needs. Old
-files stay for the orphans' grace period, because a reader may still use them.
+segments below all holds are compacted, so that no step reads a large file for a small part of it.
+Old files stay for the orphans' grace period, because a reader may still use them.
 """
 
 from __future__ import annotations

@@ -49,8 +49,8 @@ class Metrics:
         self._records_out = counter("records_out", "Rows that steps wrote.", "fragment")
         self._step_s = histogram("step_seconds", "Time of a whole step.", "fragment")
         self._phase_s = histogram("step_phase_seconds", "Step time by phase.", "fragment", "phase")
-        self._commits = counter("commits", "Commits that the catalog made.", "fragment")
-        again = "Commits that had been made before: only the reply was lost."
+        self._commits = counter("commits", "Steps and closings that were committed.", "fragment")
+        again = "Steps and closings that had been committed before: only the reply was lost."
         self._commits_again = counter("commits_again", again, "fragment")
         compared = "Steps whose prepared job was compared with the ordinary plan, by result."
         self._verifications = counter("verifications", compared, "fragment", "result")

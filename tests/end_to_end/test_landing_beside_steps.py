@@ -75,11 +75,13 @@ def promised(home: Home, files: Sequence[Path], monkeypatch: MONKEY) -> list[tup
 
 END = min(FOREVER_US // SECOND_US, 10**9)
 CASES = {
-    "in order": (([1, 2], [21, 22], [43, 44]), [(0, 21), (0, 43), (0, END)]),
-    "with a file that goes back": (([11, 12], [41, 42], [25, 29]), [(10, 25), (10, 25), (10, END)]),
+    "in order": (([1, 2], [21, 22], [43, 44]), [(0, 20), (0, END)]),
+    "with a file that goes back": (([11, 12], [41, 42], [25, 29]), [(10, 25), (10, END)]),
     "the first file last": (([31, 32], [51, 52], [5, 6]), [(0, END)]),
-    "few records in the first": (([1], [21, 22], [43, 44]), [(0, 43), (0, END)]),
+    "few records in the first": (([1], [43, 44], [55]), [(0, 40), (0, END)]),
+    "a long way to the next": (([1, 22], [91, 95], [99]), [(0, 20), (0, 90), (0, END)]),
 }
+"""Never beyond the last bucket that has records: all that follow may be quarantined."""
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -103,4 +105,4 @@ def test_a_file_that_has_an_earlier_record_than_its_statistics_say_is_refused(
         open_home(settings, SOLO) as home,
         pytest.raises(Refused, match="its statistics say that there is none before"),
     ):
-        promised(home, files_of(tmp_path, [1, 2], [41, 42], [30, 50]), monkeypatch)
+        promised(home, files_of(tmp_path, [1, 62], [41, 42], [30, 50]), monkeypatch)

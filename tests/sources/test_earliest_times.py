@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medusa_core.errors import Refused
 from medusa_core.grid import FOREVER_US
 from medusa_core.network import Source
 from pipelines.sources.recorded.earliest_times import earliest_time
@@ -82,3 +84,25 @@ def test_a_file_without_statistics_or_of_another_format_says_nothing(tmp_path: P
     file.write_bytes(b"PAR1 and no more PAR1")
     assert earliest_time(source, file) is None
     assert earliest_time(source, tmp_path / "missing") is None
+
+
+def test_a_time_that_no_calendar_has_says_nothing(tmp_path: Path) -> None:
+    values = pa.array([-(2**63), 5], pa.int64()).cast(UTC_US)
+    assert earliest_time(a_source("timestamp"), a_file(tmp_path, values)) is None
+
+
+def test_a_damaged_footer_is_left_to_the_reading(tmp_path: Path) -> None:
+    source = a_source("bigint", "s")
+    file = a_file(tmp_path, pa.array([9, 5]))
+    whole = file.read_bytes()
+    footer = int.from_bytes(whole[-8:-4], "little")
+    file.write_bytes(whole[: -8 - footer] + b"\xff" * footer + whole[-8:])
+    assert earliest_time(source, file) is None
+    with pytest.raises(Refused, match="damaged"):
+        list(read_recorded_file(source, file))
+
+
+def test_a_pipe_is_not_opened_before_its_turn(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert earliest_time(a_source("bigint", "s"), pipe) is None

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from medusa_core.columns import Column
-from medusa_core.errors import Refused
+from medusa_core.errors import Refused, Unavailable
 from medusa_core.grid import FOREVER_US
 from medusa_core.network import Source
 from pipelines.sources.recorded.bound_columns import bind_columns
@@ -24,6 +24,8 @@ def earliest_time(source: Source, file: Path) -> int | None:
     It is known of Parquet whose times are integers of a declared unit or timestamps with a zone, if
     each row group has statistics. What is wrong with a file is reported when it is read.
     """
+    if not file.is_file():
+        return None  # what is read of a pipe is gone
     try:
         target = Target.of(source, file)
         with open_recorded(file) as (stream, first):
@@ -44,7 +46,7 @@ def earliest_time(source: Source, file: Path) -> int | None:
             if type_ is None or any(one is None or not one.has_min_max for one in found):
                 return None
             least = pa.array([one.min for one in found], type_)
-    except (Refused, pa.ArrowException, OSError, ValueError):
+    except (Refused, Unavailable, pa.ArrowException, OSError, ValueError, OverflowError):
         return None
     times, failures = event_times(least, declared_unit(source) or "us")
     return None if failures else min(times.tolist(), default=FOREVER_US)
