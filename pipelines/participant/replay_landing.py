@@ -1,4 +1,4 @@
-"""Landing of what the sources of a replay read, while steps compute what has landed before.
+"""Landing of the sources of a replay, at the same time as steps over what has landed.
 
 All files of a replay are one finite set, so that nothing in it is late: a source promises its end
 once all its files have landed. Where the statistics of the files that follow say that they have no
@@ -13,9 +13,10 @@ from pathlib import Path
 from threading import Event
 from typing import Protocol
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from medusa_core.commits import Lease, LeaseKey
+from medusa_core.commits import Lease, LeaseKey, QuarantinedRecord
 from medusa_core.errors import Refused
 from medusa_core.fragments import landing_fragment
 from medusa_core.grid import FOREVER_US, ceil_us, floor_us
@@ -85,7 +86,7 @@ class ReplayLanding:
         for source in self._order.network.sources:
             stream = StreamName(source.name)
             if stream in self._order.histories:
-                self._land_history(source, stream)
+                self._land_history(stream)
             else:
                 self._land_files(source, stream)
             if self._is_left.is_set():
@@ -111,28 +112,29 @@ class ReplayLanding:
                 if self._is_left.is_set():
                     return
                 _check_times(chunk, promised_us)
-                self._land(stream, query_id, chunk.index, chunk)
+                self._land(stream, query_id, chunk.index, chunk.records, chunk.quarantined)
                 unpromised += chunk.records.num_rows
             behind_us = following[at]
             is_enough = unpromised >= order.limits.records_per_step_max
             if is_enough and behind_us is not None and file is not files[-1]:
                 promised_us, unpromised = self._promise(stream, behind_us), 0
 
-    def _land(self, stream: StreamName, query_id: str, index: int, chunk: Chunk) -> None:
-        source = self._order.network.source(stream)
-        columns = columns_of(f"source {source.name!r}", source.columns)
+    def _land(
+        self, stream: StreamName, query_id: str, index: int, records: pa.Table,
+        quarantined: tuple[QuarantinedRecord, ...] = (),
+    ) -> None:  # fmt: skip
+        columns = columns_of(f"source {stream!r}", self._order.network.source(stream).columns)
         batch = landed_batch(
-            self._home.storage, stream, query_id, index, chunk.records, columns,
-            self._order.width_us, chunk.quarantined,
+            self._home.storage, stream, query_id, index, records, columns, self._order.width_us,
+            quarantined,
         )  # fmt: skip
         log_batch(self._catalog, self._lease(stream), batch)
-        self._landed += chunk.records.num_rows
+        self._landed += records.num_rows
         self._say(f"landed {self._landed:,} records, the last of {stream}")
 
-    def _land_history(self, source: Source, stream: StreamName) -> None:
+    def _land_history(self, stream: StreamName) -> None:
         """Land the kept history of a stream, those parts that have not landed yet."""
         order, history = self._order, self._order.histories[stream]
-        columns = columns_of(f"source {stream!r}", source.columns)
         batches = self._catalog.landed_batches(stream, HISTORY)
         self._landed += sum(batches.values())
         if history.gaps:
@@ -141,16 +143,11 @@ class ReplayLanding:
         for at, records in enumerate(history.tables(order.chunk_records)):
             if self._is_left.is_set():
                 return
-            if at in batches:
-                continue
-            storage, width_us = self._home.storage, order.width_us
-            batch = landed_batch(storage, stream, HISTORY, at, records, columns, width_us)
-            log_batch(self._catalog, self._lease(stream), batch)
-            self._landed += records.num_rows
-            self._say(f"landed {self._landed:,} records, the last of {stream}")
+            if at not in batches:
+                self._land(stream, HISTORY, at, records)
 
     def _promise(self, stream: StreamName, behind_us: int) -> int | None:
-        """Promise that nothing earlier follows, and return the boundary; None if there is none yet.
+        """Promise that no earlier record follows; return the boundary, or None if there is none yet.
 
         It is before the last bucket that has a record now, because all that follows may be
         quarantined, and after the first, with which the stream begins.
@@ -192,8 +189,8 @@ def _check_times(chunk: Chunk, promised_us: int | None) -> None:
     least_us = pc.min(chunk.records[STIME]).as_py()
     if promised_us is not None and least_us is not None and least_us < promised_us:
         raise Refused(
-            f"{chunk.file} has a record at {least_us} us, and its statistics say that there is "
-            f"none before {promised_us} us: write the file again"
+            f"{chunk.file} has a record at {least_us} us, earlier than its statistics allow (no "
+            f"record before {promised_us} us): write the file again"
         )
 
 

@@ -53,7 +53,7 @@ def with_landed_sources(network: Network, histories: Collection[str] = ()) -> Ne
     """The network with sources that land in the place of streams of others that it reads.
 
     `histories` are the sources whose records come from a home, with their event time. Raises
-    Refused for another source of which nobody says which column has event time.
+    Refused for another source that does not name its column with event time.
     """
     landed: list[Source] = []
     for source in network.sources:

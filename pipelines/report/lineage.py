@@ -112,7 +112,7 @@ def _draw_step(drawn: _Drawn, segment: Segment, part: Range, below: str, hops: i
         name: range_.widened(drawn.widths_us[name])
         for name, range_ in fragment.needed(segment.stream, part).items()
     }
-    # The lineage is that of the whole commit, of which other ranges may need some of the same.
+    # The lineage of the commit also holds what its other ranges read, which may overlap.
     read_ranges: dict[tuple[StreamName, Producer, Version], list[Range]] = {}
     for read in drawn.home.catalog.lineage(segment):
         overlap = read.range.intersection(need[read.input]) if read.input in need else None

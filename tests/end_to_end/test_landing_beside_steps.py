@@ -103,6 +103,6 @@ def test_a_file_that_has_an_earlier_record_than_its_statistics_say_is_refused(
     with (
         home_pool(postgres_server, tmp_path / "home", SOLO) as settings,
         open_home(settings, SOLO) as home,
-        pytest.raises(Refused, match="its statistics say that there is none before"),
+        pytest.raises(Refused, match="earlier than its statistics allow"),
     ):
         promised(home, files_of(tmp_path, [1, 62], [41, 42], [30, 50]), monkeypatch)
