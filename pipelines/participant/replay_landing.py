@@ -147,7 +147,7 @@ class ReplayLanding:
                 self._land(stream, HISTORY, at, records)
 
     def _promise(self, stream: StreamName, behind_us: int) -> int | None:
-        """Promise that no earlier record follows; return the boundary, or None if there is none yet.
+        """Promise that no earlier record follows; the boundary, or None if there is none yet.
 
         It is before the last bucket that has a record now, because all that follows may be
         quarantined, and after the first, with which the stream begins.
