@@ -274,6 +274,23 @@ def test_no_other_cause_replaces_what_read_a_revision(computed: Catalog, owner: 
         computed.commit(replace(commit_of(computed, step), cause=Cause.NORMAL))
 
 
+def test_a_commit_that_replaces_final_rows_does_so_in_all_its_ranges(
+    computed: Catalog, owner: Catalog
+) -> None:
+    owner.revise(revised((2, {2: 5})))
+    tentative = a.a_segment(8, 10, Stability.TENTATIVE, rows={9: 1}, missing=(a.SRC,))
+    read = a.a_read(part=a.buckets(7, 8))
+    computed.commit(a.a_commit(tentative, lineage=(read,)))
+    (step,) = [one for one in steps(computed) if one.is_revision]
+    revision = commit_of(computed, step)
+    mixed = (*revision.segments, a.a_segment(8, 10, rows={9: 1}))
+    with pytest.raises(Refused, match="commit these ranges apart"):
+        computed.commit(replace(revision, segments=mixed))
+    assert len(computed.recalls()) == 1, "that of the source"
+    computed.commit(revision)
+    assert len(computed.recalls()) == 2
+
+
 # ------------------------------------------------------------ readers
 
 

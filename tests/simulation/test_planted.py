@@ -64,7 +64,7 @@ BUGS = {
     "old_version_acknowledged_for_the_new": ("S13", "L1"),
     "only_the_last_revision_followed": ("REFUSED", "S13"),
     "revision_followed_in_its_first_range": ("S13",),
-    "revision_joined_with_corrections": ("S13",),
+    "revision_joined_with_corrections": ("Refused:",),
     "revision_made_twice": ("S13",),
     "too_few_windows_computed_again": ("L1",),
     "trimmed_before_it_is_computed_again": ("L1",),

@@ -157,6 +157,13 @@ def _revised(
     ]
     if not because:
         return line
+    for part in parts:
+        rows = line.live_over(part.range)
+        if all(_revision_behind(transaction, row, part, commit) is None for row in rows):
+            raise Refused(
+                f"a commit of {part.stream} replaces final rows, but none from "
+                f"{part.range.from_us} on (S13): commit these ranges apart"
+            )
     return note_revision(
         transaction, of, line, [(part.range, part.buckets) for part in parts], because[-1].because,
         because[-1].who,

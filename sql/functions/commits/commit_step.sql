@@ -21,6 +21,8 @@ DECLARE
     old_id   bigint;
     since    bigint;
     revised_by bigint;
+    is_revised boolean;
+    kept_us    bigint;
 BEGIN
     SELECT * INTO args FROM jsonb_to_record(request) AS w (
         key text, fragment text, partition integer, participant text, replica integer,
@@ -112,6 +114,7 @@ BEGIN
         past_us := NULL;
         begin_us := NULL;
         revised_by := NULL;
+        kept_us := NULL;
         olds := '{}';
         FOR part IN
             SELECT * FROM jsonb_to_recordset(parts) AS r
@@ -134,6 +137,7 @@ BEGIN
             END IF;
             begin_us := coalesce(begin_us, part.from_us);
             past_us := part.to_us;
+            is_revised := false;
             -- Live rows do not overlap: all that end inside, and at most one that ends behind.
             FOR old IN
                 SELECT s.segment_id, s.stability, s.from_us, s.to_us FROM medusa.segment AS s
@@ -155,6 +159,7 @@ BEGIN
                 THEN
                     since := medusa.revision_since(old.segment_id, args.lineage);
                     revised_by := greatest(revised_by, since);
+                    is_revised := is_revised OR since IS NOT NULL;
                 END IF;
                 IF since IS NULL
                     AND (old.stability <> 'tentative' OR part.stability = 'tentative')
@@ -167,7 +172,14 @@ BEGIN
                     olds := olds || old.segment_id;
                 END IF;
             END LOOP;
+            IF NOT is_revised THEN
+                kept_us := coalesce(kept_us, part.from_us);
+            END IF;
         END LOOP;
+        IF revised_by IS NOT NULL AND kept_us IS NOT NULL THEN
+            RAISE EXCEPTION 'a commit of % replaces final rows, but none from % on (S13): '
+                'commit these ranges apart', line.stream, kept_us USING ERRCODE = 'MD001';
+        END IF;
         IF revised_by IS NOT NULL THEN
             PERFORM medusa.revise_line(line.line_id, line.version, parts, r.because, r.who)
             FROM medusa.recall AS r WHERE r.recall_id = revised_by;
