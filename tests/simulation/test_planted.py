@@ -67,7 +67,7 @@ BUGS = {
     "revision_joined_with_corrections": ("Refused:",),
     "revision_made_twice": ("S13",),
     "too_few_windows_computed_again": ("L1",),
-    "trimmed_before_it_is_computed_again": ("L1",),
+    "trimmed_before_it_is_computed_again": ("L1", "Refused:"),
     "answer_counted_twice": ("ONCE",),
     "items_judged_alone": ("S4",),
     "late_answer_binds": ("ONCE",),
