@@ -35,12 +35,6 @@ def server_context(certificate: Path, key: Path | None = None) -> ssl.SSLContext
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    _load(context, certificate, key)
-    return context
-
-
-def _load(context: ssl.SSLContext, certificate: Path, key: Path | None) -> None:
-    """Present a certificate from now on; Refused if the files cannot be used."""
     try:
         # An empty password, else OpenSSL would request one at the terminal.
         context.load_cert_chain(certificate, key, password="")
@@ -54,6 +48,7 @@ def _load(context: ssl.SSLContext, certificate: Path, key: Path | None) -> None:
             f"certificate {certificate} cannot be used ({reason}): give the PEM files of a "
             "certificate and of its key, without a password"
         ) from error
+    return context
 
 
 class ServerCertificate:
@@ -65,7 +60,8 @@ class ServerCertificate:
     def __init__(self, path: Path, key: Path | None = None) -> None:
         self._path, self._key = path, key
         self._seen = self._changed_at()
-        self.context = server_context(path, key)
+        self.context = self._present = server_context(path, key)
+        self.context.sni_callback = self._choose
         self.pin = pin_of_file(path)
 
     def refresh(self) -> None:
@@ -77,9 +73,16 @@ class ServerCertificate:
         if seen == self._seen:
             return
         self._seen = seen
-        server_context(self._path, self._key)  # tried first: the present one stays if it fails
-        _load(self.context, self._path, self._key)
+        self._present = server_context(self._path, self._key)
         self.pin = pin_of_file(self._path)
+
+    def _choose(self, handshake: ssl.SSLObject, host: str | None, context: ssl.SSLContext) -> None:
+        """Present the certificate of now in a handshake, whatever host the client names.
+
+        A context that is loaded again is for a moment without a certificate, and handshakes which
+        begin meanwhile fail: it stays as it was made, and each handshake takes the present one.
+        """
+        handshake.context = self._present
 
     def _changed_at(self) -> tuple[int, ...]:
         """When the files changed last; a file that is being replaced may be missing."""

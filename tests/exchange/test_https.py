@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import ssl
-from contextlib import closing
+import threading
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from pipelines.exchange.server.https_server import HttpsServer, ListenAddress
 from pipelines.exchange.server_certificates import (
     ServerCertificate,
     make_certificate,
+    pin_of,
     pin_of_file,
     replace_certificate,
     server_context,
@@ -169,6 +171,45 @@ def test_a_server_presents_another_certificate_when_its_file_changes_and_keeps_o
     replace_certificate(path, ALPHA)
     presented.refresh()
     assert presented.pin == pin_of_file(path) != first
+
+
+def test_no_handshake_fails_while_the_certificate_is_replaced(tmp_path: Path) -> None:
+    path = make_certificate(tmp_path / "own.pem", ALPHA)
+    presented = ServerCertificate(path)
+    seen: set[str] = set()
+    is_over = threading.Event()
+
+    def replace() -> None:
+        while not is_over.is_set():
+            replace_certificate(path, ALPHA)
+            presented.refresh()
+
+    replacing = threading.Thread(target=replace)
+    replacing.start()
+    try:
+        for _ in range(300):
+            seen.add(pin_in_handshake(presented.context))
+    finally:
+        is_over.set()
+        replacing.join()
+    assert len(seen) > 1
+    assert pin_in_handshake(presented.context) == presented.pin == pin_of_file(path)
+
+
+def pin_in_handshake(context: ssl.SSLContext) -> str:
+    """The pin of the certificate that a server with a context presents."""
+    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusting.check_hostname = False
+    trusting.verify_mode = ssl.CERT_NONE
+    received, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = trusting.wrap_bio(received, sent)
+    server = context.wrap_bio(sent, received, server_side=True)
+    for one in (client, server, client, server):
+        with suppress(ssl.SSLWantReadError):
+            one.do_handshake()
+    certificate = client.getpeercert(binary_form=True)
+    assert certificate is not None
+    return pin_of(certificate)
 
 
 def test_a_certificate_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) -> None:
