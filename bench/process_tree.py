@@ -115,14 +115,16 @@ _USER, _SYSTEM = 11, 12
 
 
 def cpu_seconds(roots: Sequence[int]) -> float:
-    """What processes and all below them have computed so far; of those that ended, nothing."""
+    """What processes and all below them have computed so far; of those that ended, nothing.
+
+    One that is below two of the roots counts once.
+    """
     ticks = 0
-    for root in roots:
-        for pid in processes_of(root):
-            try:
-                text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-            except OSError:
-                continue
-            fields = text.rpartition(")")[2].split()
-            ticks += int(fields[_USER]) + int(fields[_SYSTEM])
+    for pid in {pid for root in roots for pid in processes_of(root)}:
+        try:
+            text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        except OSError:
+            continue
+        fields = text.rpartition(")")[2].split()
+        ticks += int(fields[_USER]) + int(fields[_SYSTEM])
     return ticks / os.sysconf("SC_CLK_TCK")

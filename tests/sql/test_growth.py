@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -245,5 +246,64 @@ def test_what_is_read_of_several_producers_does_not_grow_with_what_was_chosen_lo
                 first = last + 1
             catalog.close()
         assert pages[1] <= pages[0] + PAGES_MORE_MAX
+    finally:
+        drop_home(admin_url, urls.database)
+
+
+REVISED = """
+DO $$
+BEGIN
+    SET LOCAL session_replication_role = replica;
+    INSERT INTO medusa.segment (line_id, from_us, to_us, stability, version, begin_version, plan,
+        commit_id)
+    SELECT p.line_id, i * {width}, (i + 1) * {width}, 'stable', i, i, '{plan}', i
+    FROM medusa.stream_producer AS p, generate_series({first}::bigint, {last}) AS i
+    WHERE p.stream = 'sums';
+    INSERT INTO medusa.lineage (commit_id, output, position, input, participant, replica, from_us,
+        to_us, read_version, drop_rate)
+    SELECT i, 'sums', 0, 'src', 'alpha', 0, i * {width}, (i + 1) * {width}, 1, 0
+    FROM generate_series({first}::bigint, {last}) AS i;
+    INSERT INTO medusa.recall (line_id, generation, from_us, because, who, version, ranges,
+        changed)
+    SELECT p.line_id, 1 + i / 10, lower(r.whole), 'late', 'me', i, r.whole, r.whole
+    FROM medusa.stream_producer AS p,
+        generate_series({first}::bigint / 10 * 10 + 10, {last}, 10) AS i,
+        LATERAL (SELECT range_agg(int8range((i - 2 * n) * {width}, (i - 2 * n + 1) * {width}))
+            FROM generate_series(0, 4) AS n) AS r (whole)
+    WHERE p.stream = 'src';
+END $$
+"""
+"""Every step in a commit of its own, and after each ten of them five buckets are revised."""
+
+
+def test_what_a_revision_owes_is_found_without_reading_what_others_owed(
+    postgres_server: EmbeddedServer,
+) -> None:
+    """Also where the tables have grown since their last statistics."""
+    admin_url = postgres_server.superuser_url()
+    urls = create_home(admin_url, a.ALPHA, "medusa_revising")
+    try:
+        catalog = PostgresCatalog(urls.job, a.ALPHA)
+        catalog.deploy(a.a_deployment())
+        catalog.close()
+        pages: list[int] = []
+        with watcher_of(postgres_server.superuser_url(urls.database)) as watcher:
+            first = 10
+            for last in (FEW, 4 * FEW):
+                with watcher.connect() as connection:
+                    fill = REVISED.format(plan=a.PLAN, width=a.WIDTH_US, first=first, last=last)
+                    connection.exec_driver_sql(fill)
+                    lines = text("SELECT stream, line_id FROM medusa.stream_producer")
+                    line_ids = dict(map(tuple, connection.execute(lines)))
+                    pair = {
+                        "output": line_ids[a.SUMS], "input": line_ids[a.SRC],
+                        "back_us": a.WIDTH_US, "delay_us": 0, "settled": last // 10,
+                    }  # fmt: skip
+                    asked: dict[str, object] = {"pairs": json.dumps([pair])}
+                    owed = connection.execute(query("knowledge_revised"), asked).all()
+                    assert len(owed) == 5
+                    pages.append(pages_of(connection, query("knowledge_revised").text, asked))
+                first = last + 1
+        assert pages[1] <= 2 * pages[0], pages  # indexes are a page higher
     finally:
         drop_home(admin_url, urls.database)
