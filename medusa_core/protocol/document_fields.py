@@ -13,13 +13,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from medusa_core.errors import Refused
 from medusa_core.suggest import shown
 
 INT64_MAX = 2**63 - 1
+
+ELEMENTS_MAX = 3_000_000
+ARRAYS_MAX = 300_000
+"""What a document holds at most, however large its kind may be. Its parser stops for no other
+thread in a run of arrays, and an empty one takes 20 times as much memory as its text."""
+
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{,]', re.DOTALL)
+"""A text, as far as it goes, or what begins an element. It looks at each byte once."""
 
 Schema = dict[str, Any]
 
@@ -216,11 +224,23 @@ class Document:
     to_do: str
     record: RecordField
     bytes_max: int
+    elements_max: int = field(init=False)
+    arrays_max: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        elements, arrays = _size_of(self.record.schema)
+        # Fields that are not known may come with those of a newer Medusa.
+        object.__setattr__(self, "elements_max", min(2 * elements + 100, ELEMENTS_MAX))
+        object.__setattr__(self, "arrays_max", min(2 * arrays + 100, ARRAYS_MAX))
 
     def read(self, content: bytes) -> Mapping[str, Any]:
         """The fields of a document that another program sent. Raises Refused if it is not valid."""
         if len(content) > self.bytes_max:
             raise self.refusal(f"has {len(content)} bytes, not {self.bytes_max} at most")
+        if has_more_elements(content, self.elements_max, self.arrays_max):
+            raise self.refusal(
+                f"has more than {self.elements_max} elements or {self.arrays_max} arrays"
+            )
         try:
             value = json.loads(
                 content.decode(), object_pairs_hook=_without_repeats, parse_constant=_no_constant
@@ -255,6 +275,43 @@ class Document:
     def refusal(self, problem: str) -> Refused:
         """The sentence about a wrong document."""
         return Refused(f"{self.what}: {problem}; {self.to_do}")
+
+
+def has_more_elements(content: bytes, elements_max: int, arrays_max: int) -> bool:
+    """Whether a JSON document has more elements, or more arrays, than it may have.
+
+    Found before it is parsed, and without memory: a parser makes hundreds of bytes of three.
+    """
+    arrays = content.count(b"[")
+    if arrays <= arrays_max and arrays + content.count(b"{") + content.count(b",") <= elements_max:
+        return False
+    elements = arrays = 0
+    for token in _TOKEN.finditer(content):
+        first = content[token.start()]
+        if first != _QUOTE:
+            elements += 1
+            arrays += first == _BRACKET
+            if elements > elements_max or arrays > arrays_max:
+                return True
+    return False
+
+
+_QUOTE, _BRACKET = b'"['
+
+
+def _size_of(schema: Schema) -> tuple[int, int]:
+    """How many elements and arrays a value of a schema has at most, beside itself."""
+    match schema:
+        case {"anyOf": list(kinds)}:
+            sizes = [_size_of(kind) for kind in kinds]
+            return max(e for e, _ in sizes), max(a for _, a in sizes)
+        case {"type": "array", "items": item, "maxItems": most}:
+            elements, arrays = _size_of(item)
+            return 1 + most * (elements + 1), 1 + most * arrays
+        case {"type": "object", "properties": fields}:
+            sizes = [_size_of(one) for one in fields.values()]
+            return 1 + sum(e + 1 for e, _ in sizes), sum(a for _, a in sizes)
+    return 0, 0
 
 
 def _is_unicode(text: str) -> bool:

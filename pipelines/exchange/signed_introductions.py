@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from medusa_core.errors import Refused
@@ -10,6 +10,7 @@ from medusa_core.names import Participant
 from medusa_core.protocol.introductions import (
     CLAIMS,
     INTRODUCTION_BYTES_MAX,
+    SUCCESSION_BYTES_MAX,
     Introduction,
     read_introduction,
     read_succession,
@@ -26,10 +27,11 @@ def verified_introduction(
     """
     claims = unverified_claims(token, bytes_max=INTRODUCTION_BYTES_MAX)
     CLAIMS.check(claims)
+    successions = _by_earlier_key(claims["successions"])
     for known in known_keys:
-        key = known
-        for succession in claims["successions"]:
-            with suppress(Refused):  # it is of another key than the one that was reached
+        key, left = known, dict(successions)
+        while (succession := left.pop(key.hex(), None)) is not None:
+            with suppress(Refused):  # it is not signed with that key
                 key = read_succession(verified_claims(succession, key), participant, key)
         try:
             verified = verified_claims(token, key, bytes_max=INTRODUCTION_BYTES_MAX)
@@ -40,3 +42,16 @@ def verified_introduction(
         f"the introduction of {participant} is not signed with the key that is known here, or with "
         "one that this key leads to: let one operator invite the other again"
     )
+
+
+def _by_earlier_key(successions: Sequence[str]) -> Mapping[str, str]:
+    """Each succession by the key that it says it replaces, so that it is verified with no other.
+
+    A key is replaced once. Anyone may send an introduction, and a signature costs much to verify.
+    """
+    found: dict[str, str] = {}
+    for one in successions:
+        with suppress(Refused):
+            before = unverified_claims(one, bytes_max=SUCCESSION_BYTES_MAX).get("before")
+            found.setdefault(str(before), one)
+    return found

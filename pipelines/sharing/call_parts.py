@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from medusa_core.errors import Conflict, Expired, MedusaError, Refused
 from medusa_core.names import StreamName
+from medusa_core.protocol.document_fields import has_more_elements
 from pipelines.exchange.server.partner_budgets import TooManyRequests
 from pipelines.exchange.server.request_parts import BodyTooLarge, text_of
 from pipelines.sharing.address_signatures import SIGNATURE, FileAddress
@@ -26,6 +27,7 @@ log = logging.getLogger(__name__)
 
 Call = Callable[[Request], Awaitable[Response]]
 
+QUERY_ELEMENTS_MAX, QUERY_ARRAYS_MAX = 10_000, 1_000
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _HIDDEN = "the table cannot be read now: try later"
 
@@ -49,6 +51,11 @@ class TableQuery:
 
 def query_of(body: bytes) -> TableQuery:
     """What a query names; hints about rows other than their number are not followed."""
+    if has_more_elements(body, QUERY_ELEMENTS_MAX, QUERY_ARRAYS_MAX):
+        raise Refused(
+            f"the body has more than {QUERY_ELEMENTS_MAX} elements or {QUERY_ARRAYS_MAX} arrays: "
+            "send fewer hints"
+        )
     try:
         document = json.loads(body or b"{}")
     except (ValueError, RecursionError):

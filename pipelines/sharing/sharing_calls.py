@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from pipelines.sharing.shared_tables import ChangedFile, SharedTable
     from pipelines.sharing.sharing_home import SharingHome
 
-BODY_BYTES_MAX = 1 << 20
+BODY_BYTES_MAX = 256 << 10
 _TABLE = "/shares/{share}/schemas/{schema}/tables/{table}"
 
 Found = TypeVar("Found")

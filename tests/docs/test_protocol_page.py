@@ -14,6 +14,7 @@ import jsonschema
 import psycopg2
 import pytest
 
+from medusa_core.protocol.document_fields import ARRAYS_MAX, ELEMENTS_MAX
 from medusa_core.protocol.news_documents import NEWS_BYTES_MAX
 from medusa_core.protocol.problems import ProblemKind
 from pipelines.catalog.postgres.exchange_home import ExchangeHome
@@ -149,6 +150,8 @@ def test_the_limits_are_those_of_the_server() -> None:
         "seconds for which an idle connection stays open": of.idle_s_max,
         "milliseconds for which a request may wait for news": of.wait_ms_max,
         "bytes of the news of a line": NEWS_BYTES_MAX,
+        "elements of a document": ELEMENTS_MAX,
+        "arrays of a document": ARRAYS_MAX,
     }
     assert f"silent for {WATCH_MS // 1_000} s" in TEXT
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ import pytest
 from medusa_core.errors import Refused
 from medusa_core.names import Participant
 from pipelines.base import clock
+from pipelines.exchange import signed_introductions
 from pipelines.exchange.own_identity import OwnIdentity
+from pipelines.exchange.signed_assertions import verified_claims
 from pipelines.exchange.signed_introductions import verified_introduction
 from pipelines.homes.secret_files import secret_file
 from pipelines.homes.signing_keys import key_path, make_key
@@ -166,6 +169,32 @@ def test_a_succession_to_a_key_that_was_never_used_leads_nowhere(
     assert own.public_key() == first == known_by(first, own)
     second = own.rotate()
     assert known_by(first, own) == second
+
+
+def test_an_introduction_costs_few_signatures_whoever_sends_it(
+    own: OwnIdentity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = [own.public_key(), *(own.rotate() for _ in range(7))]
+    stranger = tmp_path / "stranger"
+    make_key(stranger, ALPHA)
+    forged = OwnIdentity(stranger, ALPHA)
+    for _ in range(16):
+        forged.rotate()
+    verified: list[bytes] = []
+
+    def verify(token: str, key: bytes, **options: int) -> Mapping[str, object]:
+        verified.append(key)
+        return verified_claims(token, key, **options)
+
+    monkeypatch.setattr(signed_introductions, "verified_claims", verify)
+    now_ms = int(clock.wall_s() * 1_000)
+    with pytest.raises(Refused, match="is not signed"):
+        verified_introduction(forged.introduction(), ALPHA, known, now_ms)
+    assert len(verified) == len(known)
+    # One that is true is verified once for each key on the way.
+    verified.clear()
+    verified_introduction(own.introduction(), ALPHA, known[:1], now_ms)
+    assert len(verified) == len(known)
 
 
 def test_successions_of_others_lead_nowhere(own: OwnIdentity, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from medusa_core.protocol import (
     problems,
 )
 from medusa_core.protocol import call_documents as calls
-from medusa_core.protocol.document_fields import Document, RecordField
+from medusa_core.protocol.document_fields import Document, RecordField, has_more_elements
 from tests.protocol import drawn_documents as drawn
 from tests.sweeps import examples
 
@@ -169,6 +169,54 @@ def test_what_is_no_json_object_is_refused(kind: Kind, content: bytes) -> None:
 def test_a_document_above_its_size_is_refused_before_it_is_parsed() -> None:
     with pytest.raises(Refused, match="bytes, not 65536 at most"):
         calls.read_health(b"[" * (calls.SMALL_BYTES_MAX + 1))
+
+
+TEXTS = st.text(st.sampled_from('ab"\\[]{},\n\u00e9'), max_size=8)
+VALUES = st.recursive(
+    st.none() | st.integers() | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=30,
+)
+
+
+def _counted(value: Any) -> tuple[int, int]:
+    """The elements and the arrays of a value, as they were parsed."""
+    if not isinstance(value, list | dict):
+        return 0, 0
+    inner = [_counted(one) for one in (value.values() if isinstance(value, dict) else value)]
+    elements = 1 + max(len(inner) - 1, 0) + sum(e for e, _ in inner)
+    return elements, isinstance(value, list) + sum(a for _, a in inner)
+
+
+@settings(max_examples=examples(100, 2_000), deadline=None)
+@given(VALUES, st.booleans())
+def test_elements_are_counted_without_parsing_as_a_parser_finds_them(
+    value: Any, is_ascii: bool
+) -> None:
+    content = json.dumps(value, ensure_ascii=is_ascii).encode()
+    elements, arrays = _counted(value)
+    assert not has_more_elements(content, elements, arrays)
+    assert not elements or has_more_elements(content, elements - 1, arrays)
+    assert not arrays or has_more_elements(content, elements, arrays - 1)
+
+
+@pytest.mark.parametrize("content", [b'"' + b'\\"' * 100_000, b'["\\', b'"[,{', b"\\[", b""])
+def test_a_text_without_an_end_has_no_elements(content: bytes) -> None:
+    assert not has_more_elements(content, 1, 1)
+
+
+@pytest.mark.parametrize("name", ["news", "envelopes", "joining"])
+@pytest.mark.parametrize("element", [b"[]", b"{}", b"0"], ids=ascii)
+def test_a_document_of_more_elements_than_its_kind_has_is_refused_before_it_is_parsed(
+    name: str, element: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = KINDS[name]
+    elements = kind.document.elements_max + 1
+    content = b'{"stream":[' + b",".join([element] * elements) + b"]}"
+    monkeypatch.setattr(json, "loads", None)
+    with pytest.raises(Refused, match="elements") as caught:
+        kind.read(content)
+    assert_is_one_sentence(caught.value)
 
 
 @settings(max_examples=50, deadline=None)

@@ -311,6 +311,7 @@ BODIES = (
     b"", b"null", b"[]", b"{", b'"x"', b"1", b"{}" * 2, b"[" * 100_000, b"\xff\xfe", b"NaN",
     b'{"version": 1e400}', b'{"version": NaN}', b'{"limitHint": ' + b"9" * 5_000 + b"}",
     b'{"timestamp": "\\ud800"}', b'{"version": {"a": 1}}', b"x" * 2_000_000,
+    b'{"predicateHints": [' + b"{}," * 10_000 + b"{}]}",
 )  # fmt: skip
 
 

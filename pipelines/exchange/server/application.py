@@ -499,8 +499,9 @@ class ExchangeServer:
 
     async def _deliver(self, request: Request, partner: Participant) -> Response:
         with self._budgets.memory(partner, ENVELOPES_BYTES_MAX):
-            body = await self._body(request, partner, ENVELOPES_BYTES_MAX)
-            envelopes = await self._call(partner, read_envelopes, body)
+            async with self._budgets.large_body(partner):
+                body = await self._body(request, partner, ENVELOPES_BYTES_MAX)
+                envelopes = await self._call(partner, read_envelopes, body)
             answers = await self._call(partner, self._home.deliver, partner, envelopes)
         return _document(write_deliveries(answers))
 

@@ -68,6 +68,7 @@ class PartnerBudgets:
         self._memory: Counter[Participant] = Counter()
         self._threads = CapacityLimiter(limits.threads_max)
         self._calls: dict[Participant | None, asyncio.Semaphore] = {}
+        self._bodies: dict[Participant, asyncio.Lock] = {}
 
     @contextmanager
     def request(self, holder: Participant | None) -> Iterator[None]:
@@ -83,6 +84,8 @@ class PartnerBudgets:
             if not self._open[holder]:
                 del self._open[holder]
                 self._calls.pop(holder, None)
+                if holder is not None:
+                    self._bodies.pop(holder, None)
 
     @contextmanager
     def memory(self, partner: Participant, size_bytes: int) -> Iterator[None]:
@@ -98,6 +101,11 @@ class PartnerBudgets:
             self._memory[partner] -= size_bytes
             if not self._memory[partner]:
                 del self._memory[partner]
+
+    def large_body(self, partner: Participant) -> asyncio.Lock:
+        """Held while a large body is read, in a request: one at a time, as they take turns of the
+        server's one thread. The others wait in the partner's sockets."""
+        return self._bodies.setdefault(partner, asyncio.Lock())
 
     async def call(
         self, holder: Participant | None, function: Callable[P, Answer],
