@@ -1,9 +1,10 @@
 """Links between two machines with faults: what is lost or doubled, and how long a poll takes.
 
-    python -m bench links [--tries N] [--json FILE]
+    python -m bench links [--only FAULT …] [--tries N] [--json FILE]
 
-Two network namespaces and a cable between them whose packets are delayed, lost, cut or reset; the
-homes, the exchange server and the importer are the product's (`tests/networks`, root on Linux).
+Two network namespaces and a cable between them whose packets are delayed, lost, cut or reset; or
+a fault at one of its ends. The homes, the exchange server and the importer are the product's
+(`tests/networks`, root on Linux).
 Exit code 1 where a row is lost or doubled.
 """
 
@@ -17,14 +18,23 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from tests.conftest import folder_on_memory
 from tests.networks.cable import Conditions
-from tests.networks.linked_homes import Load, linked_homes
+from tests.networks.linked_homes import LinkedHomes, Load, linked_homes
 from tests.networks.namespaces import why_not
+from tests.networks.server_faults import (
+    clocks_apart,
+    expired_certificate,
+    never_ending,
+    one_byte_a_second,
+    server_instead,
+)
 
 LOAD = Load(buckets=12, bytes_each=40_000)
 HEALTHY, CUT = Conditions(), Conditions(is_cut=True)
@@ -32,19 +42,23 @@ HEALTHY, CUT = Conditions(), Conditions(is_cut=True)
 
 @dataclass(frozen=True)
 class Cell:
-    """A fault: the conditions of both directions, or of one, and whether it is healed later."""
+    """A fault: the conditions of both directions, or of one, or what it is at an end.
+
+    `until`: words of the problem that beta reports before the fault is healed; None: it stays.
+    """
 
     name: str
     conditions: Conditions = HEALTHY
     receivers: tuple[str, ...] = ("alpha", "beta")
-    is_healed: bool = False
+    at_an_end: Callable[[LinkedHomes], AbstractContextManager[None]] = nullcontext
+    until: str | None = None
 
 
 CELLS = (
     Cell("none"),
-    Cell("cut, both ways", CUT, is_healed=True),
-    Cell("cut, requests alone", CUT, ("alpha",), is_healed=True),
-    Cell("cut, answers alone", CUT, ("beta",), is_healed=True),
+    Cell("cut, both ways", CUT, until="answer"),
+    Cell("cut, requests alone", CUT, ("alpha",), until="answer"),
+    Cell("cut, answers alone", CUT, ("beta",), until="answer"),
     Cell("connections forgotten", Conditions(is_forgotten=True)),
     Cell("reset after 25 kB", Conditions(reset_after=25_000), ("beta",)),
     Cell("1 % lost", Conditions(loss=0.01)),
@@ -52,6 +66,18 @@ CELLS = (
     Cell("50 ms", Conditions(delay_ms=50)),
     Cell("300 ms", Conditions(delay_ms=300)),
     Cell("1 Mbit/s", Conditions(bits_per_s=1e6)),
+    Cell("clocks 5 minutes apart", at_an_end=clocks_apart),
+    Cell("certificate expired", at_an_end=expired_certificate, until="certificate"),
+    Cell(
+        "one byte a second",
+        until="bytes a second",
+        at_an_end=partial(server_instead, answer=one_byte_a_second),
+    ),
+    Cell(
+        "an answer that never ends",
+        until="more than",
+        at_an_end=partial(server_instead, answer=never_ending),
+    ),
 )
 
 
@@ -75,10 +101,11 @@ def measured(server: EmbeddedServer, folder: Path, cell: Cell) -> Measured:
         others = {"alpha": "beta", "beta": "alpha"}
         for receiver in cell.receivers:
             homes.network.cable.toward(receiver, others[receiver], cell.conditions)
-        homes.work(homes.has_landed, "all is landed")
-        if cell.is_healed:
-            homes.until_problem("answer")
-            homes.network.cable.heal()
+        with cell.at_an_end(homes):
+            homes.work(homes.has_landed, "all is landed")
+            if cell.until is not None:
+                homes.until_problem(cell.until)
+                homes.network.cable.heal()
         began_s = time.monotonic()
         homes.work(homes.is_copied, "all is imported")
         complete_s = time.monotonic() - began_s
@@ -96,14 +123,16 @@ def measured(server: EmbeddedServer, folder: Path, cell: Cell) -> Measured:
         )
 
 
-def tried(tries: int, on_measured: Callable[[Measured], None]) -> list[Measured]:
-    """All cells, each so many times."""
+def tried(
+    cells: Sequence[Cell], tries: int, on_measured: Callable[[Measured], None]
+) -> list[Measured]:
+    """Some cells, each so many times."""
     found = []
     server = EmbeddedServer(folder_on_memory("medusa-links-"))
     try:
         with server:
             for number in range(tries):
-                for cell in CELLS:
+                for cell in cells:
                     folder = Path(tempfile.mkdtemp(prefix="medusa-links-"))
                     folder.chmod(0o711)
                     try:
@@ -138,12 +167,16 @@ def main(arguments: Sequence[str]) -> int:
     """Measure, print, and write all as JSON."""
     parser = argparse.ArgumentParser(prog="bench links", description=__doc__)
     parser.add_argument("--tries", type=int, default=3, help="of each fault (default: 3)")
+    names = [cell.name for cell in CELLS]
+    parser.add_argument("--only", nargs="+", choices=names, metavar="FAULT", default=names,
+                        help=", ".join(names).replace("%", "%%"))  # fmt: skip
     parser.add_argument("--json", type=Path, help="where the document goes")
     options = parser.parse_args(arguments)
     if reason := why_not():
         print(reason, file=sys.stderr)
         return 4
-    found = tried(options.tries, lambda one: print(one, file=sys.stderr, flush=True))
+    cells = [cell for cell in CELLS if cell.name in options.only]
+    found = tried(cells, options.tries, lambda one: print(one, file=sys.stderr, flush=True))
     print("\n".join(table_of(found)))
     if options.json is not None:
         options.json.write_text(json.dumps([asdict(one) for one in found], indent=1) + "\n")

@@ -94,6 +94,7 @@ class LinkedHomes:
     network: Network
     settings: Settings
     certificate: ServerCertificate
+    certificate_file: Path
     alpha: Running
     beta: Running
     importer: Importer
@@ -177,7 +178,8 @@ def linked_homes(
         contracts = write_contracts(folder / "contracts", load or Load())
         apply_contracts(settings, ApplyRequest(contracts=contracts))
         alpha = stack.enter_context(seated(settings, "alpha", no_spark, is_served=False))
-        certificate = ServerCertificate(make_certificate(folder / "alpha.pem", ALPHA))
+        certificate_file = make_certificate(folder / "alpha.pem", ALPHA)
+        certificate = ServerCertificate(certificate_file)
         stack.enter_context(database_on(made.machines["beta"], server))
         beta = stack.enter_context(seated(settings, "beta", no_spark, is_served=False))
         exchange = beta.home_session.exchange
@@ -192,7 +194,9 @@ def linked_homes(
             home.catalog, FileCopies(home.storage), polled, beta.leases,
             contents=FileContents(home.storage, home.catalog),
         )  # fmt: skip
-        yield LinkedHomes(made, settings, certificate, alpha, beta, importer, served)
+        yield LinkedHomes(
+            made, settings, certificate, certificate_file, alpha, beta, importer, served
+        )
 
 
 def serve(

@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.base import clock
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.exchange.own_identity import OwnIdentity
-from pipelines.homes.exchange_addresses import ServerAddress, read_address, write_address
-from tests.exchange.certificates import renewed
-from tests.exchange.served import request_with_token, scripted
 from tests.networks.cable import Conditions
-from tests.networks.linked_homes import ALPHA, LinkedHomes, Load, linked_homes
-from tests.networks.namespaces import inside
+from tests.networks.linked_homes import LinkedHomes, Load, linked_homes
+from tests.networks.server_faults import (
+    clocks_apart,
+    expired_certificate,
+    never_ending,
+    one_byte_a_second,
+    server_instead,
+)
 
 CUT = Conditions(is_cut=True)
 FORGOTTEN = Conditions(is_forgotten=True)
@@ -113,46 +114,20 @@ def test_a_link_of_1_megabit_a_second_is_read_over(homes: LinkedHomes) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("minutes", [-5, 5])
-def test_clocks_that_are_5_minutes_apart_are_no_fault(
-    homes: LinkedHomes, minutes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The processes' clock is off; that of the databases, which judge assertions, is not."""
-    right = clock.wall_s
-    monkeypatch.setattr(clock, "wall_s", lambda: right() + minutes * 60)
-    homes.finish()
+def test_clocks_that_are_5_minutes_apart_are_no_fault(homes: LinkedHomes, minutes: int) -> None:
+    with clocks_apart(homes, minutes):
+        homes.finish()
     assert not [one.problem for one in homes.told if "clock" in (one.problem or "")]
 
 
 @pytest.mark.long
-def test_a_certificate_that_expired_is_refused_until_it_is_renewed(
-    homes: LinkedHomes, tmp_path: Path
-) -> None:
+def test_a_certificate_that_expired_is_refused_until_it_is_renewed(homes: LinkedHomes) -> None:
     homes.import_more()
-    file = tmp_path / "alpha.pem"
-    good = file.read_bytes()
-    renewed(file, file, days=-1)
-    homes.certificate.refresh()
-    homes.served.close()  # connections that are open stay open: the server starts again
-    homes.serve()
-    problem = homes.until_problem("certificate")
-    assert "certificate has expired" in problem
-    homes.land(5)
-    file.write_bytes(good)
-    homes.certificate.refresh()
+    with expired_certificate(homes):
+        problem = homes.until_problem("certificate")
+        assert "certificate has expired" in problem
+        homes.land(5)
     homes.finish()
-
-
-def one_byte_a_second(connection: socket.socket) -> None:
-    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n")
-    for _ in range(500):
-        connection.sendall(b" ")
-        time.sleep(1)  # the fault itself: the server is this slow
-
-
-def never_ending(connection: socket.socket) -> None:
-    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9000000000000000\r\n\r\n")
-    while True:
-        connection.sendall(b" " * 65_536)
 
 
 @pytest.mark.long
@@ -164,16 +139,7 @@ def test_a_server_that_never_ends_an_answer_holds_up_no_loop(
     homes: LinkedHomes, answer: Callable[[socket.socket], None], words: str
 ) -> None:
     homes.import_more()
-    directory = homes.settings.directory
-    right, identity = read_address(directory, ALPHA), OwnIdentity(directory, ALPHA)
-
-    def converse(connection: socket.socket) -> None:
-        request_with_token(connection, identity=identity)
-        answer(connection)
-
-    with inside(homes.network.machines["beta"]), scripted(converse) as url:
-        write_address(directory, ALPHA, ServerAddress(url=url, pin=None))
+    with server_instead(homes, answer):
         homes.until_problem(words)
         homes.land(5)
-    write_address(directory, ALPHA, right)
     homes.finish()
