@@ -315,6 +315,7 @@ def test_the_session_of_the_example_gives_the_rides_of_a_user_and_cuts_a_long_on
     ]
 
 
+@pytest.mark.long
 def test_the_function_of_the_example_takes_and_returns_a_frame(
     example: Network, spark: SparkSession
 ) -> None:

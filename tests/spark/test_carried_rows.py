@@ -499,6 +499,7 @@ def test_a_job_that_leaves_other_rows_is_found_and_the_fragment_planned_anew(
     steps.check(3)
 
 
+@pytest.mark.long
 def test_panes_behind_a_running_are_as_many_as_their_windows_need(
     spark: SparkSession, tmp_path: Path
 ) -> None:
