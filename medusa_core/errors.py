@@ -18,6 +18,17 @@ from typing import ClassVar
 
 SENTENCE_LENGTH_MAX = 2_000
 
+WRONG_FORM = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""The built-in errors that are raised when a document of another program has an unexpected form."""
+
 
 class MedusaError(Exception):
     """Root of every error that Medusa raises on purpose."""

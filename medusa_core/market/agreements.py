@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from medusa_core.errors import Refused
+from medusa_core.errors import WRONG_FORM, Refused
 from medusa_core.market.converging import Holding
 from medusa_core.market.definitions import (
     DefinedEnvelope,
@@ -205,7 +205,7 @@ def read_message(kind: EnvelopeKind, body: bytes) -> AgreementEnvelope | None:
                 return _holdings(_fields(body, "after", "until", "holdings"))
             case _:
                 return None
-    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
+    except WRONG_FORM:
         raise Refused(f"this is no {kind.value}: send one as Medusa writes it") from None
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from hashlib import sha256
 from typing import Any
 
 from medusa_core.commits import Cause
-from medusa_core.errors import Refused
+from medusa_core.errors import WRONG_FORM, Refused
 from medusa_core.market.term_rules import WHOLE_MAX
 from medusa_core.market.terms import (
     Availability,
@@ -73,9 +73,10 @@ def terms_of(document: bytes) -> Terms:
     if len(document) > DOCUMENT_BYTES_MAX:
         raise Refused(f"a contract of {len(document):,} bytes: none is longer than 64 KiB")
     try:
-        terms = terms_from(json.loads(document))
+        given = json.loads(document)
     except (ValueError, RecursionError):
         raise Refused("this is no contract's document: send one as Medusa writes it") from None
+    terms = terms_from(given)
     if document_of(terms) != document:
         raise Refused(
             f"the document of contract {terms.contract} is not written as Medusa writes it: its "
@@ -92,7 +93,7 @@ def terms_from(given: object) -> Terms:
                 return _terms(fields)
             case _:
                 raise Refused(f"this is no contract: a document begins with format {FORMAT}")
-    except (KeyError, TypeError, ValueError, InvalidOperation, ArithmeticError) as error:
+    except WRONG_FORM as error:
         raise Refused(f"this is no contract's document: {error!r} where its terms belong") from None
 
 

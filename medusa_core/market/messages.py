@@ -14,7 +14,7 @@ from itertools import pairwise
 from math import isfinite
 from typing import Any, NewType, TypeVar
 
-from medusa_core.errors import Refused
+from medusa_core.errors import WRONG_FORM, Refused
 from medusa_core.market.envelopes import BODY_BYTES_MAX
 from medusa_core.market.terms import (
     LEVELS_MAX,
@@ -134,7 +134,7 @@ def offer_from(message: bytes) -> Offer:
             items=_items(given["items"]),
             for_overload=_truth(given["for_overload"]),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except WRONG_FORM as error:
         raise _no_message(error) from None
     if not offer.items:
         raise Refused("an offer of nothing: offer one fragment at least")
@@ -158,7 +158,7 @@ def answer_from(message: bytes) -> Answer:
             rooms=_rooms(given["rooms"]),
             reason=Reason(given["reason"]),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except WRONG_FORM as error:
         raise _no_message(error) from None
     return _canonical(answer, _answer_fields(answer), message)
 

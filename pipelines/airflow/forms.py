@@ -12,6 +12,7 @@ from typing import Any
 
 from airflow.sdk import Param
 
+from medusa_core.errors import WRONG_FORM
 from pipelines.base.settings import DIRECTORY, environment
 
 NAMES_MAX = 500
@@ -24,7 +25,7 @@ def known_names() -> list[str]:
     try:
         names = json.loads(record.read_text())["participants"]
         return sorted(name for name in names if isinstance(name, str))[:NAMES_MAX]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, *WRONG_FORM):
         return []
 
 

@@ -15,20 +15,12 @@ from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, NewType, TypeGuard, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from medusa_core.errors import Refused, Unavailable
+from medusa_core.errors import WRONG_FORM, Refused, Unavailable
 
-WRONG_FORM = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
-"""What reading a document raises whose form is not the expected one."""
+NUMBER_MIN, NUMBER_MAX = -(2**63), 2**63 - 1
+"""Between them is every number that a document holds; Postgres' `bigint` has the same bounds."""
 
 Value = TypeVar("Value")
 
@@ -63,6 +55,16 @@ def starting(program: str) -> Iterator[None]:
             f"{program} cannot be started ({reason}): check that the program is installed and that "
             "the machine has memory and processes left"
         ) from error
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    """Whether a JSON value is a number within the bounds: not NaN, infinity or a boolean."""
+    return type(value) in (int, float) and NUMBER_MIN <= value <= NUMBER_MAX
+
+
+def is_whole_number(value: Any) -> TypeGuard[int]:
+    """Whether a JSON value is a whole number within the bounds."""
+    return type(value) is int and NUMBER_MIN <= value <= NUMBER_MAX
 
 
 def of_declared_types(value: Value) -> Value:

@@ -22,10 +22,9 @@ import pyarrow as pa
 
 from medusa_core.columns import Column, declare_columns
 from medusa_core.digest import EMPTY, Digest
-from medusa_core.errors import Diverged, Refused, Unavailable
+from medusa_core.errors import WRONG_FORM, Diverged, Refused, Unavailable
 from medusa_core.names import StreamName
 from medusa_core.segments import Segment, SegmentFile
-from pipelines.base.foreign_documents import WRONG_FORM
 from pipelines.base.time_text import iso
 from pipelines.catalog.reading_roles import Lines
 from pipelines.catalog.records import StreamRecord

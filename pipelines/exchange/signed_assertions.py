@@ -16,10 +16,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import (
 )
 from jwt.types import Options
 
-from medusa_core.errors import Refused
+from medusa_core.errors import WRONG_FORM, Refused
 from medusa_core.names import Participant, check_name
 from medusa_core.protocol.assertions import ALGORITHM, ASSERTION_BYTES_MAX
-from pipelines.base.foreign_documents import WRONG_FORM
 
 _WRONG = (jwt.PyJWTError, *WRONG_FORM)
 _OPTIONS: Options = {

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from medusa_core.bound_headroom import Headroom, headrooms
+from medusa_core.errors import WRONG_FORM
 from medusa_core.names import Participant
 from pipelines.base import clock
-from pipelines.base.foreign_documents import WRONG_FORM
+from pipelines.base.foreign_documents import is_number
 from pipelines.base.time_text import duration
 from pipelines.homes.deployed_fragments import costed_knowledge
 from pipelines.homes.home import Home
@@ -95,8 +96,10 @@ def bound_facts(home: Home, *, is_driven: bool) -> list[Fact]:
 
 
 def _checked(fact: Any) -> Fact:
-    """The fact, if it has the fields that the sentence needs; raises KeyError or TypeError."""
-    figures = {name: fact[name] + 0 for name in _FIGURES}
+    """The fact, if it has the fields that the sentence needs; raises one of WRONG_FORM."""
+    figures = {name: fact[name] for name in _FIGURES}
+    if not all(map(is_number, figures.values())):
+        raise ValueError("a figure is not a number")
     names = {"fragment": str(fact["fragment"]), "streams": [str(name) for name in fact["streams"]]}
     return {**names, **figures, "is_kept": bool(fact["is_kept"])}
 

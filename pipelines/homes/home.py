@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from medusa_core.errors import CheckFailed, Conflict, Refused, Unavailable
+from medusa_core.errors import WRONG_FORM, CheckFailed, Conflict, Refused, Unavailable
 from medusa_core.names import FIRST_EPOCH, Epoch, Participant, check_name
 from medusa_core.suggest import did_you_mean
 from pipelines.base.files import FileLock, write_atomically
@@ -83,7 +83,7 @@ def _recorded(directory: Path, field: str) -> Mapping[Participant, str]:
         return found[field]
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, *WRONG_FORM) as error:
         raise Refused(
             f"{record} cannot be read as Medusa wrote it: restore it, or remove the folder"
         ) from error

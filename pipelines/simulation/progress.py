@@ -16,7 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from medusa_core.errors import Conflict, Refused, Unavailable
+from medusa_core.errors import WRONG_FORM, Conflict, Refused, Unavailable
 from pipelines.base.files import FileLock, write_atomically
 from pipelines.base.settings import REPOSITORY
 from pipelines.simulation.faults.run_figures import COUNTERS, RunFigures
@@ -120,7 +120,7 @@ def _read(path: Path, first_seed: int, shape: Shape) -> Progress:
         found = _progress_of(path, document)
     except FileNotFoundError:
         return fresh
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, *WRONG_FORM) as error:
         raise Refused(
             f"{path} is not what a run of the simulator keeps: choose another file, or remove it"
         ) from error

@@ -8,6 +8,7 @@ from typing import Any
 
 from medusa_core.grid import Range
 from medusa_core.names import Participant, StreamName, Version
+from pipelines.base.foreign_documents import is_whole_number
 from pipelines.sinks.target import Owner, TargetRecord
 
 FORMAT = 1
@@ -46,7 +47,7 @@ def document_of(record: TargetRecord, contents: FolderContents) -> dict[str, Any
 
 
 def record_of(document: Any) -> tuple[TargetRecord, FolderContents]:
-    """Raises ValueError, KeyError or TypeError for anything that was not written here."""
+    """The record and the contents that `document_of` wrote; raises one of WRONG_FORM for others."""
     if document["format"] != FORMAT:
         raise ValueError("another format")
     owner, last = document["owner"], document["last"]
@@ -57,11 +58,19 @@ def record_of(document: Any) -> tuple[TargetRecord, FolderContents]:
             stream=StreamName(str(owner["stream"])),
             sink=str(owner["sink"]),
         ),
-        through_us=int(document["through_us"]),
-        version=Version(int(document["version"])),
-        rows=int(document["rows"]),
-        lost_us=int(document["lost_us"]),
-        deliveries=int(document["deliveries"]),
-        last=None if last is None else (Range(int(last[0]), int(last[1])), str(last[2])),
+        through_us=_whole(document["through_us"]),
+        version=Version(_whole(document["version"])),
+        rows=_whole(document["rows"]),
+        lost_us=_whole(document["lost_us"]),
+        deliveries=_whole(document["deliveries"]),
+        last=None if last is None else (Range(_whole(last[0]), _whole(last[1])), str(last[2])),
     )
-    return record, FolderContents(files=int(document["files"]), sum=int(document["files_sum"], 16))
+    return record, FolderContents(
+        files=_whole(document["files"]), sum=int(document["files_sum"], 16)
+    )
+
+
+def _whole(value: object) -> int:
+    if not is_whole_number(value):
+        raise ValueError("not a whole number")
+    return value

@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from medusa_core.columns import Column
-from medusa_core.errors import Conflict, MedusaError, Refused, Unavailable
+from medusa_core.errors import WRONG_FORM, Conflict, MedusaError, Refused, Unavailable
 from medusa_core.grid import Range
 from medusa_core.sinks import DeliveryRange
 from pipelines.base.failpoints import reached
@@ -139,7 +139,7 @@ class FolderTarget:
             document = json.loads(text)
             self._record, self._contents = record_of(document)
             kind = str(document["kind"])
-        except (ValueError, KeyError, TypeError, AttributeError, Refused, RecursionError):
+        except (Refused, *WRONG_FORM):
             raise Refused(
                 f"{path} is not as Medusa wrote it: restore it, or give {self._owner} an empty "
                 "folder"

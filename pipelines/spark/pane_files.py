@@ -19,12 +19,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from medusa_core.decide import ComputeStep
-from medusa_core.errors import MedusaError, Unavailable
+from medusa_core.errors import WRONG_FORM, MedusaError, Unavailable
 from medusa_core.grid import BEGINNING_US, Range, ceil_us
 from medusa_core.names import PlanId, StreamName
 from medusa_core.segments import Read, SegmentFile, content_of
 from pipelines.base.files import write_atomically
-from pipelines.base.foreign_documents import WRONG_FORM
 from pipelines.language.pane_fragments import PanesOf
 from pipelines.spark.inputs import Part
 from pipelines.spark.step_panes import ranges_of

@@ -21,12 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from medusa_core.errors import Unavailable
+from medusa_core.errors import WRONG_FORM, Unavailable
 from medusa_core.names import StreamName
 from medusa_core.segments import SegmentFile
 from pipelines.base import clock
 from pipelines.base.files import sync_file, sync_folder
-from pipelines.base.foreign_documents import WRONG_FORM
 
 Buffer: TypeAlias = bytes | pa.Buffer
 

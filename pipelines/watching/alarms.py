@@ -15,9 +15,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from medusa_core.errors import WRONG_FORM
 from medusa_core.names import Participant
 from pipelines.base import clock
-from pipelines.base.foreign_documents import WRONG_FORM
+from pipelines.base.foreign_documents import is_number
 from pipelines.base.process_table import look_at
 
 ALARMS_MAX = 256
@@ -112,10 +113,12 @@ def _facts(file: Path, pid: int, now_s: float) -> list[dict[str, Any]]:
 
 
 def _fact(alarm: Mapping[str, Any], now_s: float) -> dict[str, Any]:
+    if not is_number(alarm["since_s"]):
+        raise ValueError("since_s is not a number")
     return {
         "of": str(alarm["of"]),
         "because": str(alarm["because"]),
-        "lasts_ms": max(int((now_s - float(alarm["since_s"])) * 1_000), 0),
+        "lasts_ms": max(int((now_s - alarm["since_s"]) * 1_000), 0),
     }
 
 

@@ -9,7 +9,6 @@ means that the backlog is unknown. Clocks are this machine's.
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from medusa_core.errors import WRONG_FORM
 from medusa_core.names import Participant, StreamName
 from pipelines.base import clock
-from pipelines.base.foreign_documents import WRONG_FORM
+from pipelines.base.foreign_documents import is_number, is_whole_number
 from pipelines.sources.live.live_source import Polled
 
 WRITE_AFTER_S = 1.0
@@ -112,13 +112,17 @@ def _facts(document: Any, now_s: float) -> dict[str, Any]:
     found = document if isinstance(document, Mapping) else {}
     reported_at_s, since_s = found.get("reported_at_s"), found.get("waiting_since_s")
     has_waiting = bool(found.get("has_waiting"))
+    reported_ago_ms = _ago_ms(reported_at_s, now_s)
     behind_ms = _ago_ms(since_s, now_s) if has_waiting else 0
+    if behind_ms is None:
+        # A driver of another version: something has been waiting since its report at least.
+        behind_ms = reported_ago_ms
     return {
         "waiting_files": _whole(found.get("waiting_files")),
         "waiting_records": _whole(found.get("waiting_records")),
         "has_waiting": has_waiting,
         "behind_ms": behind_ms if found else None,
-        "told_ago_ms": _ago_ms(reported_at_s, now_s),
+        "told_ago_ms": reported_ago_ms,
         "boundary_us": _whole(found.get("boundary_us")),
         "because": str(found.get("because", "")),
         "unclaimed": _whole(found.get("unclaimed")) or 0,
@@ -126,12 +130,11 @@ def _facts(document: Any, now_s: float) -> dict[str, Any]:
 
 
 def _whole(value: Any) -> int | None:
-    return value if type(value) is int else None
+    return value if is_whole_number(value) else None
 
 
 def _ago_ms(at_s: Any, now_s: float) -> int | None:
-    is_time = isinstance(at_s, int | float) and math.isfinite(at_s)
-    return max(int((now_s - at_s) * 1_000), 0) if is_time else None
+    return max(int((now_s - at_s) * 1_000), 0) if is_number(at_s) else None
 
 
 def _kind(document: str) -> str:

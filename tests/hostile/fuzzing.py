@@ -5,10 +5,13 @@ Each target takes bytes; whatever it is given it answers, or raises one of Medus
 
 from __future__ import annotations
 
+import copy
 import gzip
+import json
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -86,6 +89,38 @@ def spoilt(draw: st.DrawFn, seeds: Sequence[bytes]) -> bytes:
         times = draw(st.sampled_from([1, 1, 1, 2, 70]))
         data = data[:at] + put * times + data[end:]
     return data[: draw(st.integers(0, len(data)))] if draw(st.integers(0, 5)) == 0 else data
+
+
+ODD = (
+    "null", "true", "-1", "1.5", "1e999", "-1e999", "1e308", "NaN", "1" + "0" * 400, '""', '"x"',
+    '"\\ud800"', "[]", "[[]]", '["a"]', "{}", '{"a": 1}',
+)  # fmt: skip
+"""JSON values that a field of another type, or the arithmetic on it, may not expect."""
+
+
+def odd_documents(whole: bytes) -> Iterator[bytes]:
+    """A JSON document again and again, each time with one value of it replaced or missing."""
+    mark = "value to replace"
+    document = json.loads(whole)
+    for path in _places(document):
+        changed = copy.deepcopy({"": document})
+        holder: Any = changed
+        for key in path[:-1]:
+            holder = holder[key]
+        holder[path[-1]] = mark
+        text = json.dumps(changed[""])
+        yield from (text.replace(f'"{mark}"', value).encode() for value in ODD)
+        del holder[path[-1]]
+        if changed:
+            yield json.dumps(changed[""]).encode()
+
+
+def _places(value: Any, path: tuple[Any, ...] = ("",)) -> Iterator[tuple[Any, ...]]:
+    """The keys that lead to every value in a document, and to the whole."""
+    yield path
+    inside = value.items() if isinstance(value, dict) else ()
+    for key, one in enumerate(value) if isinstance(value, list) else inside:
+        yield from _places(one, (*path, key))
 
 
 def read_file(data: bytes) -> None:

@@ -10,6 +10,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -22,23 +23,43 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, seed, settings
 
+from medusa_core.bound_headroom import Headroom
 from medusa_core.columns import declare_columns
 from medusa_core.grid import Range
 from medusa_core.names import Participant, PlanId, StreamName, Version
 from medusa_core.plans import network_document
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
+from medusa_core.step_costs import Cost
 from pipelines.catalog.records import StreamRecord
+from pipelines.cli.status_text import status_text
 from pipelines.exchange.contents import FileContents
 from pipelines.homes.deployed_fragments import network_in
+from pipelines.homes.headroom_file import HeadroomFile, read_headroom
 from pipelines.homes.home import RECORD
 from pipelines.language.load import load_network
+from pipelines.platform.drills.link_faults import (
+    FILE,
+    NOTHING,
+    Lost,
+    Slow,
+    document_of,
+    read_faults,
+    write_faults,
+)
+from pipelines.sinks.folder_target import RECORD as SINK_RECORD
+from pipelines.sinks.folder_target import FolderTarget
+from pipelines.sinks.sink_declaration import FolderSink, Pace
+from pipelines.sinks.target import Owner, TargetRecord
+from pipelines.sources.live.live_source import Polled
 from pipelines.storage.arrow_schema import file_schema
 from pipelines.storage.segment_files import read_rows
+from pipelines.watching.alarms import Alarms, alarm_facts
+from pipelines.watching.backlog import BacklogFile, backlog_facts
 from tests.cli.watched import Watched
 from tests.federation.building import write_replicated
 from tests.hostile.conftest import Ended
-from tests.hostile.fuzzing import Target, feed, spoilt
-from tests.hostile.judging import a_sentence, in_time
+from tests.hostile.fuzzing import Target, feed, odd_documents, spoilt
+from tests.hostile.judging import a_sentence, fit_for_a_terminal, in_time
 from tests.sweeps import examples, long_but
 
 EXAMPLES, READER_EXAMPLES = examples(2, 15), examples(10, 100)
@@ -188,6 +209,94 @@ def plans(folder: Path) -> Spoiling:
     return Spoiling(lambda data: network_in(data.decode(errors="replace")), (whole,))
 
 
+NOW_S = 1_700_000_000.0
+ALPHA, BETA = Participant("alpha"), Participant("beta")
+
+
+def injected_faults(folder: Folder) -> Spoiling:
+    """The injected faults of links, which commands and clients of exchanges read."""
+    faults = NOTHING.with_lost(Lost(ALPHA, BETA, NOW_S)).with_slow(Slow(ALPHA, BETA, 5, NOW_S))
+    write_faults(folder.tmp_path, faults.with_packets(Lost(BETA, ALPHA)))
+    file = folder.tmp_path / FILE
+
+    def read(data: bytes) -> None:
+        file.write_bytes(data)
+        document_of(read_faults(file).at(NOW_S))
+
+    return Spoiling(read, (file.read_bytes(),))
+
+
+def logs_of_driver(folder: Folder, name: str, facts: str, shown: str) -> Spoiling:
+    """One of the files that a driver leaves for `medusa status`, which shows it as `facts`."""
+    (status,) = json.loads(folder.on("status", "--json").output)["homes"]
+    reads: Mapping[str, Callable[[], Sequence[Mapping[str, Any]]]] = {
+        "alarms": lambda: alarm_facts(folder.tmp_path, ALPHA, NOW_S),
+        "bounds": lambda: read_headroom(folder.tmp_path, ALPHA, NOW_S),
+        "sources": lambda: backlog_facts(
+            folder.tmp_path, ALPHA, {SRC: '{"kind": "directory"}'}, NOW_S
+        ),
+    }
+    (file,) = (folder.tmp_path / "logs").glob(name)
+    assert shown in status_text({**status, facts: reads[facts]()})
+
+    def show(data: bytes) -> None:
+        file.write_bytes(data)
+        fit_for_a_terminal(status_text({**status, facts: reads[facts]()}))
+
+    return Spoiling(show, (file.read_bytes(),))
+
+
+def alarms(folder: Folder) -> Spoiling:
+    """The alarms of a driver that lives."""
+    Alarms(folder.tmp_path, ALPHA).raise_("landing src", "the folder is gone", NOW_S)
+    return logs_of_driver(folder, "alpha.alarms.*.json", "alarms", "landing src")
+
+
+def headroom(folder: Folder) -> Spoiling:
+    """What a driver estimates of a bound."""
+    found = Headroom(
+        fragment="sums", streams=(SRC,), bound_ms=5_000, cost=Cost(step_ms=9_000), rest_ms=1,
+        wait_ms=500,
+    )  # fmt: skip
+    HeadroomFile(folder.tmp_path, ALPHA).write([found], NOW_S)
+    return logs_of_driver(folder, "alpha.headroom.json", "bounds", "the bound of 5 s may not")
+
+
+def backlog(folder: Folder) -> Spoiling:
+    """What waits at a source."""
+    polled = Polled(waiting_files=7, has_waiting=True, boundary_us=5, because="late", unclaimed=1)
+    BacklogFile(folder.tmp_path, ALPHA).record(SRC, polled, NOW_S)
+    return logs_of_driver(folder, "alpha.sources.json", "sources", "directory")
+
+
+def delivered_folder(folder: Folder) -> Spoiling:
+    """The record of a sink in the folder that it delivers to."""
+    lake = folder.tmp_path / "lake"
+    sink = FolderSink(kind="csv", path=lake, formulas="keep", pace=Pace())
+    owner = Owner(home="h", participant=ALPHA, stream=SRC, sink="lake")
+    record = TargetRecord(owner=owner, through_us=10, rows=0, last=(Range(0, 10), "x"))
+
+    def opened() -> closing[FolderTarget]:
+        return closing(FolderTarget(sink, owner, COLUMNS, 10))
+
+    with opened() as target:
+        target.begin(record)
+
+    def open_it(data: bytes) -> None:
+        (lake / SINK_RECORD).write_bytes(data)
+        with opened():
+            pass
+
+    return Spoiling(open_it, ((lake / SINK_RECORD).read_bytes(),))
+
+
+BY_VALUES: Mapping[str, Callable[[Folder], Spoiling]] = {
+    "injected faults": injected_faults,
+    "alarms": alarms,
+    "headroom": headroom,
+    "the backlog of sources": backlog,
+    "the record of a sink": delivered_folder,
+}
 BY_COMMANDS: Mapping[str, Callable[[Folder], Spoiling]] = {
     "the record of homes": Folder.record,
     "repaired records": Folder.repaired,
@@ -228,6 +337,15 @@ def test_a_reader_of_a_spoilt_file_answers_or_raises_an_error_of_ours(
 ) -> None:
     with in_time(SECONDS_MAX):
         fuzz(BY_READERS[name](tmp_path), READER_EXAMPLES)
+
+
+@pytest.mark.parametrize("name", BY_VALUES)
+def test_a_document_with_any_value_replaced_is_read_or_refused(name: str, folder: Folder) -> None:
+    spoiling = BY_VALUES[name](folder)
+    for whole in spoiling.seeds:
+        spoiling.target(whole)
+        for data in odd_documents(whole):
+            feed(spoiling.target, data)
 
 
 @pytest.mark.fuzz

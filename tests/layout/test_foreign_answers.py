@@ -3,6 +3,8 @@
 Found by syntax: every call that reads a document, a file of rows, or starts or asks another program
 is inside a block that translates errors, or inside a `try` whose handlers cover every kind of error
 that the call raises for an unknown answer. At a link that is Unavailable, at an input Refused.
+A `try` that reads the values of a document too covers `WRONG_FORM`: a list of what was thought of
+lacks the error of the next wrong value.
 `READ_BY_CALLERS` lists the functions whose callers have that block.
 """
 
@@ -18,6 +20,7 @@ import pytest
 from tests.layout.rooms import ROOT, nodes_of
 
 JSON = frozenset({"ValueError", "RecursionError"})
+VALUES = frozenset({"what wrong values raise"})
 ROWS = frozenset({"ArrowException", "OSError", "ValueError"})
 DATABASE = frozenset({"psycopg2.Error"})
 PROGRAM = frozenset({"OSError"})
@@ -42,9 +45,9 @@ RAISES: Mapping[str, frozenset[str]] = {
 """A call, and what it raises for an answer that nobody expected."""
 
 COVERS: Mapping[str, frozenset[str]] = {
-    "Exception": JSON | ROWS | DATABASE | PROGRAM_IN_TIME,
-    "BaseException": JSON | ROWS | DATABASE | PROGRAM_IN_TIME,
-    "WRONG_FORM": JSON,
+    "Exception": JSON | VALUES | ROWS | DATABASE | PROGRAM_IN_TIME,
+    "BaseException": JSON | VALUES | ROWS | DATABASE | PROGRAM_IN_TIME,
+    "WRONG_FORM": JSON | VALUES,
     "subprocess.SubprocessError": frozenset({"subprocess.TimeoutExpired"}),
     "EnvironmentError": PROGRAM,
 }
@@ -52,9 +55,9 @@ COVERS: Mapping[str, frozenset[str]] = {
 
 TRANSLATE: Mapping[str, frozenset[str]] = {
     "errors_of_catalog": DATABASE | {"RecursionError"},
-    "foreign_form": JSON,
+    "foreign_form": JSON | VALUES,
     "jvm_errors": frozenset({"py4j"}),
-    "rows_of": ROWS | JSON,
+    "rows_of": ROWS | JSON | VALUES,
     "self.errors": DATABASE,
     "starting": PROGRAM_IN_TIME,
 }
@@ -115,6 +118,7 @@ def readings_in(module: str, nodes: Sequence[ast.AST]) -> Iterator[Reading]:
     Few modules have one: the blocks around the calls of the others are not looked at.
     """
     names = _names_of(nodes)
+    parsed_alone: set[ast.AST] = set()
 
     def name_of(node: ast.AST) -> str:
         if isinstance(node, ast.Name):
@@ -129,6 +133,7 @@ def readings_in(module: str, nodes: Sequence[ast.AST]) -> Iterator[Reading]:
             function, covered = node.name, frozenset()
         if isinstance(node, ast.Try):
             inside = covered.union(*(_caught(h, name_of) for h in node.handlers))
+            parsed_alone.update(_last_value(node.body))
             for child in node.body:
                 yield from visit(child, function, inside)
             for part in (*node.handlers, *node.orelse, *node.finalbody):
@@ -145,6 +150,8 @@ def readings_in(module: str, nodes: Sequence[ast.AST]) -> Iterator[Reading]:
         if isinstance(node, ast.Call) and (raises := raised_by(call := name_of(node.func))):
             if call.startswith("subprocess.") and any(k.arg == "timeout" for k in node.keywords):
                 raises = PROGRAM_IN_TIME
+            if raises == JSON and covered and node not in parsed_alone:
+                raises = JSON | VALUES
             yield Reading(module, function, node.lineno, call, raises - covered)
         for child in ast.iter_child_nodes(node):
             yield from visit(child, function, covered)
@@ -168,6 +175,15 @@ def _names_of(nodes: Iterable[ast.AST]) -> Mapping[str, str]:
                 is_kept = (node.module or "").split(".")[0] not in ("pipelines", "medusa_core")
                 found[one.asname or one.name] = whole if is_kept else one.name
     return found
+
+
+def _last_value(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
+    """The value that a block ends with: if that is the call, the block reads nothing of it."""
+    last = body[-1]
+    if isinstance(last, ast.With):
+        yield from _last_value(last.body)
+    if isinstance(last, ast.Assign | ast.AnnAssign | ast.Return) and last.value:
+        yield last.value
 
 
 def _caught(handler: ast.ExceptHandler, name_of: object) -> frozenset[str]:
@@ -281,6 +297,14 @@ UNSAFE = {
         "import json\ndef f(t):\n    try:\n        return json.loads(t)\n"
         "    except ValueError:\n        return None\n"
     ),
+    "values by a list": (
+        "import json\ndef f(t):\n    try:\n        d = json.loads(t)\n        return d['a'][0]\n"
+        "    except (ValueError, RecursionError, TypeError, KeyError):\n        return None\n"
+    ),
+    "values in a call": (
+        "import json\ndef f(t):\n    try:\n        return g(json.loads(t))\n"
+        "    except (ValueError, RecursionError, TypeError, KeyError):\n        return None\n"
+    ),
     "rows": "import pyarrow.parquet as pq\ndef f(p):\n    return pq.read_table(p)\n",
     "a database": "import psycopg2\ndef f():\n    return psycopg2.connect()\n",
     "an engine": "def f(engine):\n    with engine.connect() as c:\n        pass\n",
@@ -294,6 +318,15 @@ SAFE = {
     "a document": (
         "import json\ndef f(t):\n    try:\n        return json.loads(t)\n"
         "    except (OSError, *WRONG_FORM):\n        return None\n"
+    ),
+    "a document that is parsed alone": (
+        "import json\ndef f(p):\n    try:\n        with p.open() as file:\n"
+        "            found = json.load(file)\n"
+        "    except (ValueError, RecursionError):\n        return None\n    return found\n"
+    ),
+    "values": (
+        "import json\ndef f(t):\n    try:\n        return json.loads(t)['a'][0]\n"
+        "    except WRONG_FORM:\n        return None\n"
     ),
     "rows": (
         "import pyarrow.parquet as pq\nfrom pipelines.storage.segment_files import rows_of\n"

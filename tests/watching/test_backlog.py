@@ -51,6 +51,17 @@ def test_figures_that_no_driver_has_reported_are_unknown(
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("since", ["null", "1e999", "1" + "0" * 400, '"x"'])
+def test_a_source_is_behind_since_its_report_if_the_time_before_is_not_valid(
+    tmp_path: Path, since: str
+) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "alpha.sources.json").write_text(
+        f'{{"flows": {{"has_waiting": true, "waiting_since_s": {since}, "reported_at_s": 90.0}}}}'
+    )
+    assert facts(tmp_path, 100.0)["behind_ms"] == 10_000
+
+
 def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
     (tmp_path / "logs").write_text("no folder")
     file = BacklogFile(tmp_path, ALPHA)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from medusa_core.errors import Unavailable
+from medusa_core.errors import WRONG_FORM, Unavailable
 from medusa_core.market.agreements import (
     DocumentEnvelope,
     DocumentRequest,
@@ -21,7 +21,6 @@ from medusa_core.market.converging import AgreementDifference, HeldAgreement, Ho
 from medusa_core.market.definitions import DefinedEnvelope, DefinitionEnvelope
 from medusa_core.market.terms import ContractName
 from medusa_core.names import Participant
-from pipelines.base.foreign_documents import WRONG_FORM
 from pipelines.catalog.agreement_store import Judged, Signed, TakenMessage
 from pipelines.catalog.postgres.statements import NamedStatements
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from http.client import HTTPException
 from typing import Any
 
-from pipelines.base.foreign_documents import WRONG_FORM
+from medusa_core.errors import WRONG_FORM
 
 HEARTBEATS = {
     "scheduler": "latest_scheduler_heartbeat",

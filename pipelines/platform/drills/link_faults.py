@@ -9,16 +9,16 @@ replaced by a rename; a reader takes it strictly or not at all.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from medusa_core.errors import Refused, Unavailable
+from medusa_core.errors import WRONG_FORM, Refused, Unavailable
 from medusa_core.names import Participant, check_name
 from pipelines.base.files import FileLock, open_regular, write_atomically
+from pipelines.base.foreign_documents import is_number
 
 FILE, GUARD = "drills.json", "drills.lock"
 FORMAT = 1
@@ -121,7 +121,7 @@ def read_faults(file: Path) -> LinkFaults:
         return _faults_of(json.loads(text))
     except FileNotFoundError:
         return NOTHING
-    except (OSError, ValueError, TypeError, KeyError, RecursionError, Refused) as error:
+    except (OSError, Refused, *WRONG_FORM) as error:
         raise Refused(
             f"{file} is not as Medusa wrote it, so no link is cut by it: run `medusa fault heal` "
             "to start again"
@@ -168,7 +168,7 @@ def _two(one: Any, other: Any) -> tuple[Participant, Participant]:
 def _until(value: Any) -> float | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if not is_number(value):
         raise ValueError("until_s")
     return float(value)
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from medusa_core.errors import Refused, Unavailable
+from medusa_core.errors import WRONG_FORM, Refused, Unavailable
 from medusa_core.names import Participant, check_name
 from pipelines.base.files import open_regular, write_atomically
 from pipelines.base.process_table import look_at
@@ -132,7 +132,7 @@ def _written(file: Path) -> Running | None:
         record = json.loads(text)
         participant = Participant(check_name("participant", record["participant"]))
         pid, started, waits = record["pid"], record["started"], record["waits"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, Refused):
+    except (OSError, Refused, *WRONG_FORM):
         return None
     if type(pid) is not int or not 1 < pid < 2**31 or type(waits) is not bool:
         return None

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from medusa_core.errors import Conflict, Refused, Unavailable
+from medusa_core.errors import WRONG_FORM, Conflict, Refused, Unavailable
 from pipelines.base.files import FileLock, write_atomically
 
 FORMAT = "medusa.market-simulation/1"
@@ -75,7 +75,7 @@ def _read(path: Path, names: Sequence[str], code: str) -> FinishedParts:
             raise ValueError
     except FileNotFoundError:
         return FinishedParts(path, names, code)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, *WRONG_FORM) as error:
         raise Refused(
             f"{path} is not what a run of the market keeps: choose another file, or remove it"
         ) from error

@@ -21,9 +21,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from medusa_core.errors import Refused
+from medusa_core.errors import WRONG_FORM, Refused
 from pipelines.base.files import rename, sync_folder, write_atomically
-from pipelines.base.foreign_documents import WRONG_FORM
 from pipelines.sources.live.arrivals import Arrival
 
 BATCHES_PER_GENERATION = 256

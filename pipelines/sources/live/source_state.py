@@ -14,11 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from medusa_core.errors import Refused
+from medusa_core.errors import WRONG_FORM, Refused
 from medusa_core.frozen import freeze
 from medusa_core.lateness import LatenessState
 from medusa_core.names import StreamName
-from pipelines.base.foreign_documents import WRONG_FORM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
