@@ -234,10 +234,9 @@ def exceeds(load: float, load_max: Decimal) -> bool:
 
 
 def _box(given: object) -> DefinedBox:
-    if not isinstance(given, dict) or given.get("kind") not in _FIELDS:
-        kind = given.get("kind") if isinstance(given, dict) else given
+    kind = given.get("kind") if isinstance(given, dict) else given
+    if not isinstance(given, dict) or not isinstance(kind, str) or kind not in _FIELDS:
         raise Refused(f"a box of a definition is of kind {', '.join(_FIELDS)}, not {shown(kind)}")
-    kind = given["kind"]
     fields = {name: value for name, value in given.items() if name != "kind"}
     more = set(_CALENDAR) & set(fields) if kind == "aggregate" else set()
     if set(fields) - more != set(_FIELDS[kind]) or len(more) not in (0, len(_CALENDAR)):

@@ -221,6 +221,15 @@ def test_a_buyer_may_define_calendar_windows_with_the_offsets_of_their_zone() ->
     assert read_definition(json.loads(document_of_definition(definition))) == definition
 
 
+@pytest.mark.parametrize("kind", [None, 1, "", "join", [], {}])
+def test_a_definition_with_a_box_of_another_kind_is_refused(kind: object) -> None:
+    document = {"format": "medusa.definition/1", "contract": "sold", "name": "sums",
+                "boxes": [{"kind": kind, "name": "big", "input": "sums"}],
+                "output": "big"}  # fmt: skip
+    with pytest.raises(Refused, match="a box of a definition is of kind filter, map, aggregate"):
+        read_definition(document)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
