@@ -1,4 +1,4 @@
-"""Atomic and durable writes, and file locks: no other module renames, syncs or locks files.
+"""Atomic and durable writes, links and locks: no other module renames, syncs or locks files.
 
 A file that is written here exists whole or not at all: its content is written under a temporary
 name in the same folder, synced, and renamed. After a power failure a durable file still has its
@@ -95,6 +95,16 @@ def rename(source: Path, target: Path) -> None:
 def rename_within(folder: int, source: str, target: str) -> None:
     """Rename an entry of a folder that is open, whatever its path leads to by now."""
     os.rename(source, target, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def link(source: Path, target: Path) -> None:
+    """Give a file a second name; raises FileExistsError if `target` exists."""
+    os.link(source, target)
+
+
+def link_within(folder: int, source: str, target: str) -> None:
+    """Give an entry of a folder that is open a second name; raises FileExistsError if it exists."""
+    os.link(source, target, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def sync_file(file: IO[bytes] | IO[str]) -> None:

@@ -19,6 +19,7 @@ from medusa_core.bound_headroom import Headroom, headrooms
 from medusa_core.errors import WRONG_FORM
 from medusa_core.names import Participant
 from pipelines.base import clock
+from pipelines.base.files import write_atomically
 from pipelines.base.foreign_documents import is_number
 from pipelines.base.time_text import duration
 from pipelines.homes.deployed_fragments import costed_knowledge
@@ -44,11 +45,9 @@ class HeadroomFile:
             return
         self._written_at_s = now_s
         document = {"written_at_s": now_s, "bounds": [fact_of(found) for found in headrooms]}
-        unfinished = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            unfinished.write_text(json.dumps(document))
-            unfinished.replace(self._path)
+            write_atomically(self._path, json.dumps(document), durable=False)
 
 
 def fact_of(found: Headroom, *, is_here: bool = True) -> Fact:

@@ -18,7 +18,6 @@ the version is pinned, and a test compares all execution modes.
 
 from __future__ import annotations
 
-import os
 import shutil
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,6 +35,7 @@ from medusa_core.columns import Column
 from medusa_core.errors import Unavailable
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
+from pipelines.base.files import link
 from pipelines.spark.compiled_fragment import CompiledFragment, input_view
 from pipelines.spark.user_functions import register
 from pipelines.storage.arrow_schema import BUCKET, STIME, record_schema
@@ -192,7 +192,7 @@ class _Slot:
                 pq.write_table(given, self._path, compression="none")
             return
         try:
-            os.link(given, self._path)
+            link(given, self._path)
         except FileNotFoundError as error:
             raise Unavailable(
                 f"file {given} is gone: restore it from a backup or another replica"

@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 
 from medusa_core.errors import Unavailable
 from pipelines.base.failpoints import reached
-from pipelines.base.files import rename_within
+from pipelines.base.files import link_within, rename_within
 
 GRACE_S = 3_600.0
 GRACE_S_MIN = 60.0
@@ -98,7 +98,7 @@ def _put_back(root: Path, path: str) -> None:
     with suppress(OSError), _folder_of(root, path) as (folder, name):
         original = name.removesuffix(ORPHAN_SUFFIX)
         # Not over one that is there: it was fetched again meanwhile.
-        os.link(name, original, src_dir_fd=folder, dst_dir_fd=folder)
+        link_within(folder, name, original)
         os.unlink(name, dir_fd=folder)
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from medusa_core.errors import WRONG_FORM
 from medusa_core.names import Participant
 from pipelines.base import clock
+from pipelines.base.files import write_atomically
 from pipelines.base.foreign_documents import is_number
 from pipelines.base.process_table import look_at
 
@@ -71,7 +72,6 @@ class Alarms:
     def _write(self) -> None:
         own = os.getpid()
         file = _folder(self._directory) / f"{_prefix(self._participant)}{own}.json"
-        unfinished = file.with_name(f"{file.name}.tmp")
         with suppress(OSError):
             if not self._raised:
                 file.unlink(missing_ok=True)
@@ -82,8 +82,7 @@ class Alarms:
                 "alarms": [asdict(alarm) for alarm in self._raised.values()],
             }
             file.parent.mkdir(parents=True, exist_ok=True)
-            unfinished.write_text(json.dumps(document))
-            unfinished.replace(file)
+            write_atomically(file, json.dumps(document), durable=False)
 
 
 def alarm_facts(

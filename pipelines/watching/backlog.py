@@ -9,7 +9,6 @@ means that the backlog is unknown. Clocks are this machine's.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Any
 from medusa_core.errors import WRONG_FORM
 from medusa_core.names import Participant, StreamName
 from pipelines.base import clock
+from pipelines.base.files import write_atomically
 from pipelines.base.foreign_documents import is_number, is_whole_number
 from pipelines.sources.live.live_source import Polled
 
@@ -86,11 +86,9 @@ class BacklogFile:
             }
             for stream, status in self._statuses.items()
         }
-        unfinished = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            unfinished.write_text(json.dumps(document))
-            unfinished.replace(self._path)
+            write_atomically(self._path, json.dumps(document), durable=False)
 
 
 def backlog_facts(

@@ -23,8 +23,15 @@ READ_PROC: Mapping[str, str] = {
     "pipelines.spark.java": "the control groups of this process, which psutil does not tell",
 }
 
+REPLACE_NODES: Mapping[str, str] = {
+    "pipelines.language.panes": "nodes of sqlglot",
+    "pipelines.quality.spark_expressions": "nodes of sqlglot",
+    "pipelines.spark.distinct": "nodes of sqlglot",
+}
+"""Call methods that are named as those of pathlib which rename files; and of what they are."""
 
 TERMINAL_FUNCTIONS = {"print", "input"}
+A_RENAME = "a method with one argument that is named as those of pathlib"
 
 
 def uses_of(nodes: Iterable[ast.AST]) -> Iterator[str]:
@@ -43,6 +50,8 @@ def uses_of(nodes: Iterable[ast.AST]) -> Iterator[str]:
                     yield name
             case ast.Name(id=name) if name in TERMINAL_FUNCTIONS:
                 yield name
+            case ast.Call(func=ast.Attribute(attr="replace" | "rename"), args=[_], keywords=[]):
+                yield A_RENAME
             case ast.Constant(value=str(text)) if text.startswith(("/proc", "proc/")):
                 yield "/proc"
 
@@ -70,6 +79,11 @@ def uses() -> frozenset[tuple[str, str]]:
         ("print(1)", True),
         ("show = print", True),
         ("open(f'/proc/{1}/stat')", True),
+        ("part.replace(path)", True),
+        ("part.with_name('a').rename(path)", True),
+        ("text.replace('a', 'b')", False),
+        ("moment.replace(tzinfo=UTC)", False),
+        ("replace(record)", False),
     ],
 )
 def test_a_use_is_seen_however_it_is_imported(source: str, is_found: bool) -> None:
@@ -83,6 +97,10 @@ def test_settings_alone_read_the_environment() -> None:
 def test_the_command_line_alone_parses_arguments_and_writes_to_the_terminal() -> None:
     kept = OF_THE_TERMINAL | TERMINAL_FUNCTIONS
     assert {one for one in uses() if one[1] in kept and room_of(one[0]) != "cli"} == set()
+
+
+def test_no_module_renames_files_by_methods_of_paths() -> None:
+    assert {name for name, use in uses() if use == A_RENAME} == set(REPLACE_NODES)
 
 
 def test_psutil_reads_proc_and_what_it_cannot_read_has_a_reason() -> None:
