@@ -16,6 +16,7 @@ from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 from medusa_core.errors import MedusaError
 from medusa_core.names import Participant
 from pipelines.airflow.hooks import DEFAULT, MedusaHook
+from pipelines.base import clock
 
 if TYPE_CHECKING:
     from pipelines.base.settings import Settings
@@ -56,7 +57,7 @@ class CatalogEvents(BaseEventTrigger):
                         yield _event({"participants": news})
             except (MedusaError, OSError) as error:
                 self.log.warning("%s", error)
-            await asyncio.sleep(TRY_AGAIN_S)
+            await clock.sleep_async(TRY_AGAIN_S)
 
 
 class CorrectionsEnd(BaseTrigger):
@@ -98,7 +99,7 @@ class CorrectionsEnd(BaseTrigger):
             if ended is not None:
                 yield _event({**ended, "streams": self.streams})
                 return
-            await asyncio.sleep(self.look_s)
+            await clock.sleep_async(self.look_s)
 
     def _ended(self, hook: MedusaHook) -> dict[str, Any] | None:
         from medusa_core.errors import CheckFailed

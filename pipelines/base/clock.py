@@ -60,3 +60,10 @@ def cpu_ns_of_process(pid: int) -> int:
 def sleep_s(seconds: float) -> None:
     """Do nothing for so many seconds."""
     time.sleep(seconds)
+
+
+async def sleep_async(seconds: float) -> None:
+    """Suspend the current task for so many seconds; other tasks of its event loop run meanwhile."""
+    import asyncio  # only callers with an event loop need it, and it takes long to import
+
+    await asyncio.sleep(seconds)

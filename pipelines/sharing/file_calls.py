@@ -142,7 +142,7 @@ class FileCalls:
 
         async def read(bytes_max: int) -> bytes:
             nonlocal looked_s
-            await asyncio.sleep(self._rate.wait_s(recipient, bytes_max))
+            await clock.sleep_async(self._rate.wait_s(recipient, bytes_max))
             now_s = clock.monotonic_s()
             if now_s - looked_s > RECENT_S:
                 looked_s = now_s

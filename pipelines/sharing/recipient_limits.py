@@ -97,7 +97,7 @@ class UsageMeter:
             self._noting = asyncio.get_running_loop().create_task(self._note_soon())
 
     async def _note_soon(self) -> None:
-        await asyncio.sleep(USAGE_S)
+        await clock.sleep_async(USAGE_S)
         used, self._used = self._used, {}
         try:
             await to_thread.run_sync(self._note, _records(used))

@@ -100,7 +100,7 @@ class HttpsExchange:
     def __init__(
         self, reader: Participant, address: Callable[[Participant], PartnerAddress],
         identity: ClientIdentity, *, learn: Learn = ignore, answer_s: float = ANSWER_S,
-        pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        pause: Callable[[float], Awaitable[object]] = clock.sleep_async,
     ) -> None:  # fmt: skip
         self._answer_s = answer_s
         self._reader = reader
