@@ -16,7 +16,7 @@ This module alone reads and sets the environment of this process. All variables 
   `localhost` it is served on 127.0.0.1 only, over TLS.
 * `MEDUSA_EXCHANGE_PORT`: the port on which a home is served; without it a free one.
 * `MEDUSA_SPARK_MASTER`: the cluster on which steps run; without it they run in the driver's JVM.
-* `MEDUSA_DRIVER_MEMORY`: the heap of a driver's JVM, default 2g.
+* `MEDUSA_DRIVER_MEMORY`: the heap of a driver's JVM with the unit k, m, g or t, default 2g.
 * `MEDUSA_ENGINE`: `auto`, `spark` or `kernel`. With `auto`, the default, DuckDB in Spark's tasks
   computes long steps of fragments that have a kernel, and Spark SQL all others; with `kernel` short
   ones too; with `spark`, Spark SQL computes all steps.
@@ -54,6 +54,7 @@ SINK_VARIABLES, SOURCE_VARIABLES = "MEDUSA_SINK_", "MEDUSA_SOURCE_"
 says where they are sent, so no other secret of the driver is in reach of who writes one."""
 _CLUSTER = re.compile(r"spark://[\w.,:\[\]-]+|yarn|k8s://[\w.:/\[\]-]+")
 _HOST_NAME = re.compile(r"[0-9A-Za-z]([0-9A-Za-z.-]{0,251}[0-9A-Za-z])?")
+_MEMORY = re.compile(r"[1-9][0-9]{0,11}[kmgt]", re.IGNORECASE)
 _LOCAL = re.compile(r"local(\[[\w*]+(,\d+)?\])?|local-cluster\[\d+,\d+,\d+\]")
 
 
@@ -103,7 +104,9 @@ class Settings:
         Refused for a value that is not valid.
         """
         environ = environment() if environ is None else environ
+        # A command that uses none of these says so before it begins, as those that do.
         Failpoint.from_environment(environ)
+        SparkSettings.from_environment(environ, may_be_local=True)
         url = environ.get(CATALOG_URL, "").strip()
         directory = _folder(DIRECTORY, environ.get(DIRECTORY) or ".medusa")
         test_data = environ.get("MEDUSA_TEST_DATA")
@@ -160,7 +163,7 @@ class SparkSettings:
     def from_environment(
         cls, environ: Mapping[str, str] | None = None, *, may_be_local: bool
     ) -> SparkSettings:
-        """Read the settings; Refused for a master that is not one.
+        """Read the settings; Refused for a value that is not valid.
 
         A local master is valid only in a driver that already runs.
         """
@@ -175,9 +178,15 @@ class SparkSettings:
         engine = environ.get(ENGINE, "").strip() or Engine.AUTO
         if engine not in list(Engine):
             raise Refused(f"{ENGINE} is {engine!r}: write auto, spark or kernel")
+        memory = environ.get(DRIVER_MEMORY, "").strip() or "2g"
+        if not _MEMORY.fullmatch(memory):
+            raise Refused(
+                f"{DRIVER_MEMORY} is not a size of memory: write a whole number and the unit k, m, "
+                "g or t, such as 2g"
+            )
         return cls(
             master=master or None,
-            driver_memory=environ.get(DRIVER_MEMORY) or "2g",
+            driver_memory=memory,
             engine=Engine(engine),
         )
 

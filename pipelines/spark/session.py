@@ -12,6 +12,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,8 @@ SEMANTIC_SETTINGS = {
 
 ENDS_S_MAX = 30.0
 LOOPBACK = "127.0.0.1"
+_WARNINGS = ("WARN", "NOTE", "OpenJDK 64-Bit Server VM warning", "Picked up ")
+_LOG_BYTES_MAX, _ERRORS_LENGTH_MAX = 100_000, 300
 
 _LOG4J = """\
 rootLogger.level = warn
@@ -121,12 +124,13 @@ def open_session(
     if master.partition("[")[0] == "local":
         # Every user of the machine reaches the driver's port; Spark draws the secret itself.
         conf.set("spark.authenticate", "true")
-    jvm_log = directory / "logs" / "jvm.log"
+    jvm_log, before_bytes = directory / "logs" / "jvm.log", 0
     launch: Callable[..., Any] = launch_gateway
     try:
         # What the JVM says of itself (that it incubates a module, say) is not for the user. It
         # leads a process group of its own: Ctrl-C reaches it through us, in order.
         with jvm_log.open("ab") as words:
+            before_bytes = words.tell()
             popen = {"stdout": words, "stderr": words, "start_new_session": True}
             context: Any = _with_our_interrupt(
                 lambda: SparkContext(conf=conf, gateway=launch(conf, popen))
@@ -136,6 +140,9 @@ def open_session(
         session = SparkSession.builder.getOrCreate()
     except (PySparkRuntimeError, Py4JError, OSError) as error:
         reason = str(error).splitlines()[0]  # as long as there is a JVM to ask
+        # The folder of a replay is removed when its command ends, and the file with it.
+        if written := _errors_in(jvm_log, before_bytes):
+            reason = f"{reason.rstrip('.')}; Java wrote: {written}"
         # Nothing of it may be taken over: the next try makes another.
         _forget_session()
         _end_gateway()
@@ -144,6 +151,16 @@ def open_session(
             "Java 17 or newer runs and that memory is free, then try again"
         ) from error
     return session
+
+
+def _errors_in(jvm_log: Path, from_byte: int) -> str:
+    """What a JVM has written but for warnings, as one line; the cause is not in a fixed line."""
+    with suppress(OSError), jvm_log.open("rb") as file:
+        file.seek(from_byte)
+        lines = file.read(_LOG_BYTES_MAX).decode(errors="replace").splitlines()
+        errors = [line.strip() for line in lines if not line.startswith(_WARNINGS)]
+        return ", ".join(filter(None, errors))[:_ERRORS_LENGTH_MAX]
+    return ""
 
 
 def _check_no_session() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from medusa_core.errors import Refused
-from pipelines.base.settings import REPOSITORY, Settings
+from pipelines.base.settings import REPOSITORY, Settings, SparkSettings
 
 
 def test_an_empty_environment_means_everything_in_the_current_folder(
@@ -43,3 +43,28 @@ def test_any_other_url_is_refused_and_not_repeated(url: str) -> None:
     with pytest.raises(Refused, match="MEDUSA_CATALOG_URL") as caught:
         Settings.from_environment({"MEDUSA_CATALOG_URL": url})
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        *[
+            ("MEDUSA_DRIVER_MEMORY", value)
+            for value in ("xx", "2", "-1g", "0g", "2 g", "2gb", "٢g")
+        ],
+        ("MEDUSA_ENGINE", "foo"),
+        ("MEDUSA_SPARK_MASTER", "foo"),
+    ],
+)
+def test_a_setting_of_spark_that_is_not_valid_is_refused_by_every_command(
+    variable: str, value: str
+) -> None:
+    with pytest.raises(Refused, match=f"^{variable} is "):
+        Settings.from_environment({variable: value})
+
+
+@pytest.mark.parametrize("memory", ["2g", "512M", " 3g ", "4194304k"])
+def test_the_memory_of_a_driver_is_a_number_with_a_unit(memory: str) -> None:
+    environment = {"MEDUSA_DRIVER_MEMORY": memory}
+    settings = SparkSettings.from_environment(environment, may_be_local=True)
+    assert settings.driver_memory == memory.strip()

@@ -40,6 +40,19 @@ print("left", len(psutil.Process().children(recursive=True)))
 """
 
 
+ONCE = """
+import sys
+from pathlib import Path
+from medusa_core.errors import Unavailable
+from pipelines.spark.session import open_session
+
+try:
+    open_session(Path(sys.argv[1]))
+except Unavailable as error:
+    print(error)
+"""
+
+
 @pytest.mark.long
 def test_a_session_that_does_not_start_leaves_no_process_and_the_next_one_starts(
     tmp_path: Path,
@@ -63,6 +76,19 @@ def test_a_session_that_does_not_start_leaves_no_process_and_the_next_one_starts
     assert lines[2] == f"rows 3 in {tmp_path / 'second' / 'spark'}"
     assert lines[3] == "network timeout 77s", "settings of the folder reach the second session too"
     assert lines[4] == "left 0"
+
+
+@pytest.mark.long
+def test_what_java_wrote_is_in_the_sentence_if_it_does_not_start(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ONCE, str(tmp_path)],
+        cwd=REPOSITORY,
+        env={**os.environ, "MEDUSA_DRIVER_MEMORY": "1k"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "initialization of VM, Too small maximum heap): see " in done.stdout, done.stderr
 
 
 def test_a_process_that_has_a_session_opens_no_second_one_and_keeps_its_own(
