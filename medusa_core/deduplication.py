@@ -14,7 +14,7 @@ Worked example. `by=("id",), within="1h"`:
 
     time      id
     10:59:59  x     stays, the first of 10:00 to 11:00
-    11:00:00  x     stays, the first of 11:00 to 12:00: the bound lies between the two
+    11:00:00  x     stays, the first of 11:00 to 12:00: the bound is between the two
     11:20:00  x     dropped
     11:20:00  NULL  stays: NULL is a key like any other
 

@@ -28,7 +28,7 @@ on their rows.
 A box with none of these before it fails on a record. In a fallible fragment every step reads
 the records of its own range (`Fragment.is_fallible`), so that each is reported by the step whose
 range holds it, which is no later than an output needs it. The first declared output of the fragment
-that is behind the box stands for these.
+that is behind the box counts in place of these.
 
 The box leaves the row out for everything behind it. So the failure names every output of the
 network that is behind the box, in this fragment or another one: all of them lack the row, whether

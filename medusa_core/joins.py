@@ -11,17 +11,17 @@ comes after l + H: from then on it is certain whether the left row has a match.
 The rule for ranges. A row at t is needed by the output positions from t + first to t + last and by
 no other (`Reach`), so that the positions [a, b) need the rows [a - last, b - first) of an input.
 
-    pairs          left: the right row lies in [l + lo, l + hi], so the pair lies in
+    pairs          left: the right row is in [l + lo, l + hi], so the pair is in
                    [l + max(lo, 0), l + max(hi, 0)]; both ends occur.
-                   right: the left row lies in [r - hi, r - lo], so the pair lies in
+                   right: the left row is in [r - hi, r - lo], so the pair is in
                    [r + max(-hi, 0), r + max(-lo, 0)]; both ends occur.
-    certain rows   left: first = last = H, since the row lies at l + H.
+    certain rows   left: first = last = H, since the certain row is at l + H.
                    right: a right row decides on the left rows in [r - hi, r - lo], which are
                    certain in [r - hi + H, r - lo + H].
 
 An inner Join gives pairs, semi and anti Joins give certain rows, and a left Join gives both: its
 reach is the hull of the two. Since H = hi or hi < 0, `H - hi` is `max(-hi, 0)` in each case, and
-`H - lo >= max(-lo, 0)`. None of these is negative: a row never lies before a row that it is made
+`H - lo >= max(-lo, 0)`. None of these is negative: a row is never before a row that it is made
 of. Each end is reached by some row, so no smaller range would do.
 
 Worked example. `within=("-5s", "10s")`, so H = 10 s, and the output bucket [100 s, 110 s):
@@ -31,9 +31,9 @@ Worked example. `within=("-5s", "10s")`, so H = 10 s, and the output bucket [100
     semi, anti   left [90 s, 100 s)    right [85 s, 110 s)
 
 Inner: the left row at 90 s and the right row at 100 s are a pair at 100 s. The right row at 95 s
-and the left row at 100 s are a pair at 100 s. Anti: the left row at 90 s lies at 100 s if no right
-row lies in [85 s, 100 s]; the left row at 99.999999 s lies at 109.999999 s and looks at right rows
-before 110 s. The left row at 100 s lies at 110 s, which is in the next bucket.
+and the left row at 100 s are a pair at 100 s. Anti: the left row at 90 s gives a row at 100 s if
+no right row is in [85 s, 100 s]; the left row at 99.999999 s gives one at 109.999999 s and depends
+on right rows before 110 s. The left row at 100 s gives one at 110 s, which is in the next bucket.
 
 Source: Aurora (VLDB Journal 2003, section 2.2) and Flink's interval join; the rules are ours.
 """

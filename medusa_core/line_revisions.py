@@ -1,4 +1,4 @@
-"""Revisions of a partner's line: what its news tells, and what a reading home does about them.
+"""Revisions of a partner's line: how news announces them, and what a reading home does about them.
 
 A page of news never reaches over a revision: the version that made it is a page of its own, which
 holds the segments of the named ranges as they are since. A home follows it if the contract of the

@@ -1,7 +1,7 @@
 """Lookup: each record of a stream with the newest record of a table that has equal keys.
 
 The rule for times. A record of `input` at t meets the records of `table` with equal keys in
-[t - max_age, t], and takes the one with the greatest event time. Its row lies at t. No later record
+[t - max_age, t], and takes the one with the greatest event time. Its row is at t. No later record
 of the table can change it, so the row is certain at once, when the table is known through t.
 
 The rule for ranges. The positions [a, b) need `input` in [a, b), and `table` in [a - max_age, b):

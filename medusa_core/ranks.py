@@ -4,7 +4,7 @@ Without `k` it is the Sort of Aurora (Abadi et al., The VLDB Journal 2003, secti
 over a window: a stream has no order, so the place of a record is a column.
 
 The rule for times is that of an Aggregate. A record at t is ranked in every window
-[i * advance, i * advance + size) that holds t. A row of the window lies at its end - 1 us, so that
+[i * advance, i * advance + size) that holds t. A row of the window is at its end - 1 us, so that
 the output positions [a, b) need the input records of the windows that end in [a + 1 us, b]: from
 the start of the first of them to the end of the last (`medusa_core.fragments.windows_within`), and
 none if no window ends there. A row of the output depends on every record of its window and

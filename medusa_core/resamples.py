@@ -9,8 +9,8 @@ The rule for values. Let T be a multiple of `step`, counted from 1970. For each 
 Without these neighbours there is no row. A record at T is both neighbours. Of several records at
 one time the last in canonical order is the newest, and the first the oldest.
 
-The rule for times. No record after T changes a row of `previous`, so it lies at T. A row of
-`linear` is certain once T + max_age is known, and lies there. The column `sample_time` is T.
+The rule for times. No record after T changes a row of `previous`, so it is at T. A row of
+`linear` is certain once T + max_age is known, and is there. The column `sample_time` is T.
 
 The rule for ranges. With `linear`, a record at t is a neighbour of the times from t - max_age to
 t + max_age, whose rows lie max_age later (`Reach`):

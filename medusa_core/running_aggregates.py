@@ -20,7 +20,7 @@ Worked example. `by=("user",), within="1h", columns={"total": "sum(fee)", "n": "
 
     time      user  fee      total  n
     10:59:59  ann     1          1  1
-    11:00:00  ann     2          2  1   the bound of the span lies before it
+    11:00:00  ann     2          2  1   the bound of the span is before it
     11:20:00  ann     4          6  2
     11:20:00  ann     4         10  3   of two equal records, one comes first
     11:20:00  NULL    5          5  1   NULL is a key like any other

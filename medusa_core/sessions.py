@@ -3,11 +3,11 @@
 A *run* of a key has its records in the order of event time, each less than `gap` after the one
 before it. A record that comes exactly `gap` later begins the next run. A *session* is a run, or a
 piece of one that lasts too long: a run is cut `length_max` after its first record, and from there
-on at every multiple of `length_max` since the Unix epoch. So the last record of a session lies less
-than `length_max` after its first one, and a run that is no longer stays whole wherever it lies.
+on at every multiple of `length_max` since the Unix epoch. So the last record of a session is less
+than `length_max` after its first one, and a run that is no longer stays whole wherever it is.
 
 A cut depends on the first record of the run and on nothing that follows. The rule for times: with
-the last record of the session at p, its row lies at p + gap - 1 us, the last instant at which a
+the last record of the session at p, its row is at p + gap - 1 us, the last instant at which a
 record could still have continued it. So a row needs no record behind its own position.
 
 The rule for ranges. Let the output positions be [a, b). The last records of their sessions lie at
@@ -25,7 +25,7 @@ than 2 * (length_max + gap) before a.
 
 Worked example. `gap="5m", length_max="1h"`, one key:
 
-    records                                        session             its row lies at
+    records                                        session             its row is at
     11:50, 11:54, ..., 12:10 (20 minutes)          11:50 to 12:10      12:14:59.999999
     12:15 (5 minutes after the last)               12:15               12:19:59.999999
     13:10, 13:14, ..., 15:30 (two hours and more)  13:10 to 14:06      14:10:59.999999
@@ -41,7 +41,7 @@ for an Aggregate, a tentative answer is computed of the records that are there, 
 replaces it; there is one input, so a Session never waits.
 
 Source: session windows of Flink and Spark. Their sessions have no greatest length and so need
-state, and a record exactly `gap` after the last one still continues a session, although it lies at
+state, and a record exactly `gap` after the last one still continues a session, although it is at
 its end, which belongs to no other window. The cuts and the rules are ours.
 """
 

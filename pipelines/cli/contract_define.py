@@ -12,7 +12,7 @@ HELP = "have the seller of a stream run boxes before it sends the stream"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `medusa contract define`."""
-    contract = "a content contract with boxes, of which the participant is the payer"
+    contract = "a content contract with boxes whose payer is the participant"
     parser.add_argument("contract", metavar="CONTRACT", help=contract)
     network = "a file with a network of Filter, Map and Aggregate over the stream"
     parser.add_argument("network", metavar="NETWORK", help=network)

@@ -61,7 +61,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
         return 0
     done = inject_fault(settings, _request(options), explain=options.explain, observer=_print)
     if done.has_resumed:
-        print(f"{done.participants[0]} goes on")
+        print(f"{done.participants[0]} continues")
     return 0
 
 
@@ -163,7 +163,7 @@ def _freeze_text(result: FaultResult, participant: str, lasts_s: float | None) -
         return f"would be {frozen}"
     if lasts_s is None:
         return frozen
-    return f"{frozen}\nit goes on by itself, even if this command is ended before"
+    return f"{frozen}\nit continues by itself, even if this command ends first"
 
 
 def _heal_text(result: FaultResult) -> str:
@@ -173,9 +173,9 @@ def _heal_text(result: FaultResult) -> str:
     healed = "every link" if not names else f"every link of {names[0]}"
     if len(names) == 2:
         healed = f"the link between {names[0]} and {names[1]}"
-    goes_on = f"; goes on: {_pids(result)}" if result.pids else ""
+    continued = f"; continued: {_pids(result)}" if result.pids else ""
     would = "would be whole again" if result.is_explained else "whole again"
-    return f"{would}: {healed}{goes_on}"
+    return f"{would}: {healed}{continued}"
 
 
 def _pids(result: FaultResult) -> str:

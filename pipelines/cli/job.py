@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from medusa_core.supervision import Job
     from pipelines.operations.desired_jobs import JobStatus
 
-HELP = "say which participants' jobs shall run, and see what became of them"
+HELP = "declare which participants' jobs run, and show their states"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""`medusa partner list`: the partners of a home, and who is invited or was removed."""
+"""`medusa partner list`: the partners of a home, also the invited and the removed ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipelines.cli.arguments import add_home, add_json
 if TYPE_CHECKING:
     from pipelines.operations.partner_management import PartnerList
 
-HELP = "the partners of a home, and who is invited or was removed"
+HELP = "the partners of a home, also the invited and the removed ones"
 SECOND_US = 1_000_000
 HEADING = ("partner", "state", "address", "key", "key since", "last token", "invited until")
 

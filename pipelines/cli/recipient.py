@@ -1,4 +1,4 @@
-"""`medusa recipient …`: who reads streams of a home through Delta Sharing, without Medusa."""
+"""`medusa recipient …`: readers of a home's streams through Delta Sharing, without Medusa."""
 
 from __future__ import annotations
 

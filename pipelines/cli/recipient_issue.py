@@ -15,7 +15,7 @@ HELP = "print a profile file with a new token for a recipient, this once"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `medusa recipient issue`."""
-    parser.add_argument("recipient", metavar="RECIPIENT", help="a name for whoever reads")
+    parser.add_argument("recipient", metavar="RECIPIENT", help="a name for the reader")
     stream = "grant this stream as well (may be repeated)"
     parser.add_argument("--stream", metavar="STREAM", action="append", default=[], help=stream)
     expires = "how long the token is valid (default: 90d, at most 366d)"

@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     of_kind.add_argument("--markets", action="store_true", help=traded)
     jobs = "in how many processes at once (default: one for each CPU)"
     parser.add_argument("--jobs", type=positive, metavar="N", help=jobs)
-    kept = "keep what is done there; the same call goes on with it"
+    kept = "store finished parts there; the same call continues with them"
     parser.add_argument("--resume", type=Path, metavar="FILE", help=kept)
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--explain", action="store_true", help="print a line for each event")
@@ -121,7 +121,7 @@ class _Observer:
     def resumed(self, done: int) -> None:
         self._shown = done
         if done:
-            print(f"goes on: {done} schedules were done before", file=sys.stderr, flush=True)
+            print(f"continues: {done} schedules were done before", file=sys.stderr, flush=True)
 
     def progressed(self, done: int, violations: int) -> None:
         if done - self._shown >= SHOWN_EVERY:

@@ -357,11 +357,11 @@ def _sink(sink: Mapping[str, Any]) -> Sequence[str]:
 
 def _alarm(alarm: Mapping[str, Any]) -> str:
     lasts = duration(alarm["lasts_ms"] * 1_000)
-    return _wrapped(f"ALARM for {lasts}: {alarm['of']} does not go on: {alarm['because']}", 0)
+    return _wrapped(f"ALARM for {lasts}: {alarm['of']} is blocked: {alarm['because']}", 0)
 
 
 def _problem(sink: Mapping[str, Any]) -> str:
-    return _wrapped(f"{sink['stream']}/{sink['sink']} does not go on: {sink['problem']}", 0)
+    return _wrapped(f"{sink['stream']}/{sink['sink']} is blocked: {sink['problem']}", 0)
 
 
 def _span(length_ms: int) -> str:

@@ -18,7 +18,7 @@ HELP = "start and stop jobs as they are desired, until interrupted"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `medusa supervise`."""
-    parser.add_argument("--once", action="store_true", help="look once, and end; jobs go on")
+    parser.add_argument("--once", action="store_true", help="look once, and end; jobs keep running")
     every = "how often it looks (default: 5)"
     parser.add_argument("--every", type=seconds, metavar="SECONDS", help=every)
     lease = "how long the leases of jobs last (default: 10)"

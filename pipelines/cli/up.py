@@ -62,7 +62,7 @@ def render(result: PlatformStart) -> str:
     secret = f"password in {folder.passwords}"
     if result.password is not None:
         secret = f"password {result.password} (shown this once)"
-    psql = state.get("psql") or "there is no home yet; after `medusa apply`, `medusa up` tells"
+    psql = state.get("psql") or "there is no home yet: run `medusa apply`, then `medusa up` again"
     lines = ["up already"] if result.was_up else []
     lines += state.get("notes", ())
     lines.append(f"Airflow  {state['url']}  user {USER}, {secret}")

@@ -1,4 +1,4 @@
-"""The placement of all networks of a folder: plans, wiring, and who reads whose streams."""
+"""The placement of all networks of a folder: plans, wiring, and the readers of each stream."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def check_storage(
         current = storage_of(directory, participant)
         if current.resolve() != root.folder:
             raise root.at.refused(
-                f"makes {root.folder} the storage root of {participant}, whose home stands with "
+                f"makes {root.folder} the storage root of {participant}, whose home has the root "
                 f"{current}: that cannot be changed in place; write the old one"
             )
     others = {p: storage_of(directory, p).resolve() for p in known if p not in roots}

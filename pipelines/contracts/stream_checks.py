@@ -69,7 +69,7 @@ def check_readers(
             if named.name not in participants:
                 hint = did_you_mean(named.name, participants, how_to_join(named.name))
                 raise named.at.refused(
-                    f"is {named.name}, who has no contract as participant: {hint}"
+                    f"is {named.name}, without a contract as participant: {hint}"
                 )
             if contract.stream in imported:
                 raise named.at.refused(

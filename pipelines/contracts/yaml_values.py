@@ -161,7 +161,7 @@ class _Builder:
             inside = f"{field}.{_shown(name)}" if field else _shown(name)
             if name in fields:
                 raise self._at(event, inside, None).refused(
-                    f"stands here again, after line {fields[name].line}; keep one"
+                    f"is written again, after line {fields[name].line}; keep one"
                 )
             value = self._value(next(events), events, inside, depth + 1)
             # The key's line: where somebody looks for a field whose value begins further down.

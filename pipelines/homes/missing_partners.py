@@ -1,7 +1,8 @@
 """Partners that a home reads from without knowing where: nothing of their streams can arrive.
 
-Two folders whose contracts name each other's participants are such: the contracts say who computes
-a stream, but neither home has the other one's key and address until they join.
+Two folders whose contracts name each other's participants are such: the contracts name the
+participant that computes a stream, but neither home has the other one's key and address until they
+join.
 """
 
 from __future__ import annotations

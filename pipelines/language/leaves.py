@@ -155,7 +155,7 @@ class Leaves(ABC):
                 sql = f"TIMESTAMP '{time.isoformat(' ')}'"
                 return Term(sql=sql, type=type_, nullable=False, constant=time)
         except ValueError:
-            raise self.scope.refused(f"has {type_} {text!r}, which is none") from None
+            raise self.scope.refused(f"has {text!r}, which is not a valid {type_}") from None
         raise self.scope.refused(f"writes {type_} before a text: use CAST('…' AS {type_})")
 
     def target_type(self, node: exp.DataType) -> str:

@@ -1,8 +1,8 @@
 """The checks of each partner by `medusa doctor`: how it is reached, and who may read what of whom.
 
 A partner elsewhere that cannot be reached, or that refuses this participant, is a failure: somebody
-must do something. One in the same folder whose server does not run is a warning, since whoever
-starts it starts the server.
+must do something. One in the same folder whose server does not run is a warning, since the
+server starts with the participant.
 """
 
 from __future__ import annotations

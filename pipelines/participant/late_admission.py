@@ -2,7 +2,7 @@
 
 `medusa_core.late_records` decides. A revision that cannot be made (a partner reads the stream, or
 it has several producers) is an alarm and is tried again a period later, and one for which something
-is away a second later; meanwhile the records wait, and the loop goes on. All progress is in the
+is away a second later; meanwhile the records wait, and the loop continues. All progress is in the
 catalog: killed anywhere, a participant decides again, and a record that was admitted does not wait
 any more.
 """

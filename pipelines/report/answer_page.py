@@ -65,7 +65,7 @@ def _content(
     if not streams:
         yield tag("p", "No requested stream is computed from others: nothing to show.")
     yield from _broken(streams)
-    yield section("Who computes what", *_computed(home))
+    yield section("Where streams are computed", *_computed(home))
     for figures in streams:
         yield section(f"{figures.stream}, by {figures.line.producer}", *_summary(figures))
         yield section("How late each answer came", *_delays(figures, marks))

@@ -1,4 +1,4 @@
-"""Who computes what, as one home knows it: its own fragments, and the streams of its partners."""
+"""Where streams are computed, as one home sees it: its own fragments, and its partners' streams."""
 
 from __future__ import annotations
 

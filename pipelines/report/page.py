@@ -115,7 +115,7 @@ def _windows(figures: Figures) -> Iterator[Markup]:
     if shared > 1:
         words += f" Up to {shared} windows share a pixel: the greatest of them is drawn."
     if has_cuts(panels, figures.window_us):
-        words += " A dashed band stands for a stretch without any record, as long as it says."
+        words += " A dashed band is a stretch without records; its length is written in it."
     yield tag("p", words)
     yield picture
 
@@ -163,7 +163,7 @@ def _steps(figures: Figures) -> Iterator[Markup]:
     phases = phases_of(times)
     words = "One bar for each step, in the order of their commits, as the commits metered them."
     if BETWEEN in phases:
-        words += f" “{BETWEEN}” is what lies between two commits and in no other phase."
+        words += f" “{BETWEEN}” is the time between two commits that is in no other phase."
     yield tag("p", words)
     yield legend((f"phase{n % 8}", name) for n, name in enumerate(phases))
     for fragment in times:

@@ -1,4 +1,4 @@
-"""Shared files: prepared for an answer, and sent to whoever has the address that was in it.
+"""Shared files: prepared for an answer, and sent to the holder of the address that was in it.
 
 An address is no path: it names what a file holds, and its signature says for whom. While a file is
 sent the grant is looked up again, so that it breaks off soon after it was withdrawn.

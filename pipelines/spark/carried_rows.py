@@ -1,8 +1,8 @@
 """Rows that a box has left, from step to step: most of them in a file, those since in memory.
 
-The latest row of each key counts. From time to time the file is written anew with these alone, and
+The latest row of each key counts. From time to time the file is rewritten with these alone, and
 without what no later record needs, so that it grows with the keys and not with the steps. DuckDB
-does this within a bounded memory. A file is nobody's but the driver's: it lies in the scratch
+does this within a bounded memory. A file belongs to the driver alone: it is in the scratch
 folder of the session, and is removed when no step can be given it any more.
 """
 

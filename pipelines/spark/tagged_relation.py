@@ -1,4 +1,4 @@
-"""All rows of a step as one relation, so that one job computes them: a tag tells them apart.
+"""All rows of a step as one relation, so that one job computes them: a tag separates them.
 
 Columns of equal type share slots. Outputs that only filter one relation are separated in one pass
 over it.

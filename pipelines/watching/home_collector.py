@@ -146,7 +146,7 @@ class HomeCollector(Collector):
     def _sinks(self, found: Iterable[SinkFacts]) -> Iterator[GaugeMetricFamily]:
         behind = self._gauge("sink_behind_seconds", "Stable through less delivered through.", SINK)
         rows = self._gauge("sink_rows", "Rows that its target has got.", SINK)
-        stuck = self._gauge("sink_stuck", "1 if it does not go on, else 0.", SINK)
+        stuck = self._gauge("sink_stuck", "1 if it is blocked, else 0.", SINK)
         for facts in found:
             sink = facts.sink
             labels = (self._participant, self._safe(sink.stream), self._safe(sink.name))

@@ -63,12 +63,12 @@ class Metrics:
         self._behind_s = self._gauge("source_behind_seconds", behind, "stream")
         room = "What a bound leaves beyond what an answer may take; below 0 it may not be kept."
         self._headroom_s = self._gauge("bound_headroom_seconds", room, "stream")
-        unclaimed = "Records of a shared feed that are none of its streams'."
+        unclaimed = "Records of a shared feed that none of its streams takes."
         self._unclaimed = counter("unclaimed_records", unclaimed, "stream")
         self._imported = counter("imported_segments", "Segments from partners.", "stream")
         self._not_imported = counter("failed_imports", "Times a partner gave no news.", "stream")
         self._waits = counter("waits", "Rounds in which a fragment had to wait.", "fragment")
-        self._alarm = self._gauge("alarm", "1 while this is kept from going on.", "of")
+        self._alarm = self._gauge("alarm", "1 while this is blocked.", "of")
         self._conflicts = counter("conflicts", "Times that somebody was first.")
         self._errors = counter("errors", "Errors, by class.", "kind")
         self._lost = counter("log_lines_lost", "Log lines that could not be written.")

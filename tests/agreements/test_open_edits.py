@@ -70,7 +70,7 @@ def test_an_edit_that_is_taken_back_leaves_no_line(alpha: Party, editing: Login)
 @pytest.mark.long(quick=True)
 def test_what_is_chained_at_the_end_says_when_it_cannot_be(alpha: Party, editing: Login) -> None:
     editing("SET CONSTRAINTS ALL IMMEDIATE")
-    with pytest.raises(Unavailable, match="has not let go"):
+    with pytest.raises(Unavailable, match="holds a lock"):
         alpha.agreements.learn_key(Participant("epsilon"), b"e" * 32, "a test")
     editing.connection.rollback()
     alpha.agreements.learn_key(Participant("epsilon"), b"e" * 32, "a test")

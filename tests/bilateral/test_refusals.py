@@ -31,12 +31,12 @@ WRONG = [
     (MOVEMENT, "provider: alpha\n", "", 1, "lacks the field provider (the participant that is pa"),
     # --- parties
     (MOVEMENT, "payer: beta", "payer: alpha", 4, "provider is alpha, the payer too: name another"),
-    (MOVEMENT, "payer: beta", "payer: betta", 3, "payer is betta, who has no contract as partici"),
+    (MOVEMENT, "payer: beta", "payer: betta", 3, "payer is betta, without a contract as partici"),
     (MOVEMENT, "payer: beta", "payer: betta", 3, "did you mean 'beta'?"),
     (MOVEMENT, "provider: alpha", "provider: zeno", 4, "write participants/zeno.yaml, with its pu"),
     (SUGGESTED, "instead: gamma", "instead: beta", 7, "instead is beta, a party of the contract: "),
     (SUGGESTED, "instead: gamma", "instead: alpha", 7, "a party of the contract: name a third pa"),
-    (SUGGESTED, "instead: gamma", "instead: zeno", 7, "instead is zeno, who has no contract as pa"),
+    (SUGGESTED, "instead: gamma", "instead: zeno", 7, "instead is zeno, without a contract as pa"),
     # --- unknown fields
     (MOVEMENT, "penalty: 5.00", "penalti: 5.00", 22, "penalti is not known here: did you mean 'pe"),
     (MOVEMENT, "currency: EUR", "currency: EUR\nstream: large", 6, "stream is for content and sug"),
@@ -122,7 +122,7 @@ WRONG = [
     (CONTENT, "stream: large", "stream: lagre", 8, "did you mean 'large'?"),
     (SUGGESTED, "stream: result", "stream: nothing", 6, "there is large, result, ticks"),
     # --- YAML
-    (MOVEMENT, "payer: beta", "payer: beta\npayer: beta", 4, "payer stands here again, after line"),
+    (MOVEMENT, "payer: beta", "payer: beta\npayer: beta", 4, "payer is written again, after line"),
     (MOVEMENT, "payer: beta", "payer: &b beta", 3, "payer has an anchor (&…); write values out"),
     (MOVEMENT, "payer: beta", "payer: *b", 3, "payer is an alias (*…); write the value out"),
     (MOVEMENT, "payer: beta", "payer: !!str beta", 3, "payer has a tag (!…); write a plain value"),

@@ -157,7 +157,10 @@ def test_a_partner_that_reads_and_is_listed_is_granted_the_stream_for_both_reaso
 @pytest.mark.parametrize(
     ("listed", "sentence"),
     [
-        ("[gama]", "readers[0] is gama, who has no contract as participant: did you mean 'gamma'?"),
+        (
+            "[gama]",
+            "readers[0] is gama, without a contract as participant: did you mean 'gamma'?",
+        ),
         ("[alpha]", "readers[0] is alpha, who writes large: leave it out"),
         ("[gamma, gamma]", "readers[1] names gamma again"),
         ("gamma", "readers is 'gamma': write a list, such as"),

@@ -292,7 +292,7 @@ def test_a_home_keeps_its_storage_root(tmp_path: Path) -> None:
     federation = read_federation(folder, tmp_path)
     assert check_storage(federation.participants, tmp_path)[Participant("alpha")].given == "other"
     (tmp_path / "home.json").write_text('{"participants": {"alpha": "medusa_alpha"}}')
-    with pytest.raises(Refused, match=r"stands with .*storage/alpha: that cannot be changed"):
+    with pytest.raises(Refused, match=r"has the root .*storage/alpha: that cannot be changed"):
         check_storage(federation.participants, tmp_path)
     (tmp_path / "home.json").write_text(
         '{"participants": {"alpha": "medusa_alpha"}, "storage": {"alpha": "other"}}'

@@ -53,8 +53,8 @@ def test_every_value_knows_its_line_and_its_field() -> None:
     [
         (b"", "f.yaml is empty"),
         (b"# nothing\n", "f.yaml is empty"),
-        (b"a: 1\nb: 2\na: 3\n", "line 3: a stands here again, after line 1"),
-        (b"a: {b: 1, b: 2}\n", "line 1: a.b stands here again"),
+        (b"a: 1\nb: 2\na: 3\n", "line 3: a is written again, after line 1"),
+        (b"a: {b: 1, b: 2}\n", "line 1: a.b is written again"),
         (b"a: &x 1\nb: 2\n", "line 1: a has an anchor"),
         (b"a: 1\nb: *x\n", "line 2: b is an alias"),
         (b"a: !!python/object/apply:os.system [ls]\n", "line 1: a has a tag"),

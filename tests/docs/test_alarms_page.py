@@ -69,7 +69,7 @@ def test_every_check_of_the_doctor_is_there() -> None:
         ("was made with", "pipelines/participant/assigned_plans.py"),
         ("its home was restored from a backup", "medusa_core/exchange.py"),
         ("nothing runs here now", "pipelines/cli/status_text.py"),
-        ("does not go on: ", "pipelines/cli/status_text.py"),
+        (" is blocked: ", "pipelines/cli/status_text.py"),
         ("its database does not answer", "pipelines/cli/status_text.py"),
         ("its supervisor was lost", "pipelines/cli/status_text.py"),
         ("the catalog's disk is full", "pipelines/catalog/postgres/database_errors.py"),

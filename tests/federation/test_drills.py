@@ -454,7 +454,7 @@ def test_a_freeze_stays_in_the_foreground_until_it_is_over(
         assert fault("freeze", "alpha", "--for", "2s") == 0
         assert time.monotonic() - began_s >= 2.0, "the command has waited"
         until(lambda: state_of(alpha) == "runs", "alpha goes on")
-        assert capsys.readouterr().out.splitlines()[-1] == "alpha goes on"
+        assert capsys.readouterr().out.splitlines()[-1] == "alpha continues"
 
 
 def test_a_number_that_was_given_again_is_never_signalled(folder: Path, fault: Fault) -> None:

@@ -191,7 +191,7 @@ BAD = [
     ("cast(small as float)", "casts to float, which is not one of boolean, int"),
     ("cast(day as int)", "casts a date to int: Spark cannot"),
     ("cast(small as array<int>)", "casts to array<int>, which is not one of"),
-    ("date'2024-02-30'", "has date '2024-02-30', which is none"),
+    ("date'2024-02-30'", "has '2024-02-30', which is not a valid date"),
     ("timestamp'2024-01-31 12:00:00+02:00'", "has a zone in"),
     ("struct(small)", "makes a value with fields, which no column can have"),
     ("explode(split(orig_h, ','))", "makes several rows of one: use a function box"),

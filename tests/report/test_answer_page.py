@@ -240,7 +240,7 @@ def test_a_broken_law_is_at_the_top_and_participants_and_network_follow(
     late = replace(late, laws=laws_of(late.answers, (), 1_000))
     words = "".join(Seen(page_of(lines, [whole, late], tmp_path / "page.html")).words)
     broken = words.index(f"1 law is broken:S6 of {OUT}: while some input is there")
-    assert broken < words.index("Who computes what") < words.index(", by alpha")
+    assert broken < words.index("Where streams are computed") < words.index(", by alpha")
     assert "participant" in words
     assert "laws are broken:" not in words
     kept = "".join(Seen(page_of(lines, [whole], tmp_path / "kept.html")).words)

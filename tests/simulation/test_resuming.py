@@ -133,7 +133,7 @@ def test_the_command_continues_and_prints_that(
     capsys.readouterr()
     assert main([*command, "2"]) == 0
     output = capsys.readouterr()
-    assert "goes on: 1 schedules were done before" in output.err
+    assert "continues: 1 schedules were done before" in output.err
     assert "2 schedules from seed" in output.out
     assert main([*command, "2", "--explain"]) == 2
     assert "--explain" in capsys.readouterr().err

@@ -293,7 +293,7 @@ def test_status_shows_how_far_sinks_are_and_why_not_further(
     assert "copies/lake" in text
     assert "20.0 s" in text
     assert "caught up" in text
-    assert "copies/lake does not go on" in text
+    assert "copies/lake is blocked" in text
 
 
 @pytest.mark.long

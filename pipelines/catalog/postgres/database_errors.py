@@ -51,7 +51,7 @@ _OF_POSTGRES: dict[str, tuple[type[MedusaError], str]] = {
     "42501": (Refused, "this login has no right to do that: use the role that has"),
     "53100": (Unavailable, "the catalog's disk is full: free some space"),
     "53300": (Unavailable, "the catalog has no connection left: try later"),
-    "55P03": (Unavailable, "another transaction has not let go of what is needed: try later"),
+    "55P03": (Unavailable, "another transaction holds a lock that is needed: try later"),
     "57014": (Unavailable, "the catalog does not answer in time: try later"),
 }
 _CLASSES: dict[str, tuple[type[MedusaError], str]] = {

@@ -1,11 +1,11 @@
 """Which final segments are owed again because an input was revised, found in Postgres.
 
-The database finds those that read a range which differs now; the fragment tells which of them need
-it. What is left of a segment beside the buckets that were computed again read it, too, and needs
-nothing of it: the more is revised, the more of these there are, and they must take no place in a
-list that is cut. A line that was found to owe nothing never owes anything for the same revisions,
-as no later commit may read what they replaced; so it is not looked at for them again. A commit that
-was under way when a revision was made may: a line counts once all of these are over.
+The database finds those that read a range which differs now; the fragment decides which of them
+need it. What is left of a segment beside the buckets that were computed again read it, too, and
+needs nothing of it: the more is revised, the more of these there are, and they must take no place
+in a list that is cut. A line that was found to owe nothing never owes anything for the same
+revisions, as no later commit may read what they replaced; so it is not looked at for them again. A
+commit that was under way when a revision was made may: a line counts once all of these are over.
 """
 
 from __future__ import annotations

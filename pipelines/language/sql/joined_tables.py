@@ -5,7 +5,7 @@
 A second table FOR SYSTEM_TIME AS OF l.stime is that of a Lookup, and the interval its `max_age`.
 `stime` is the event time of any row; a table that is a source may write its column of event time.
 
-Several joins are a chain of boxes, of which each joins one more table. The event time of a pair is
+Several joins are a chain of boxes; each joins one more table. The event time of a pair is
 the later of the two, and not always that of a table that a later ON names. Where it is at a fixed
 distance from it, the interval is moved by that distance; else it is refused, since the boxes would
 compare another time than the condition.

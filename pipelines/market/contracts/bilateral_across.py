@@ -101,7 +101,7 @@ def _parties(
                 hint = did_you_mean(
                     at.content, known, f"write participants/{at.content}.yaml, with its public_key"
                 )
-                yield finding_at(at, f"is {at.content}, who has no contract as participant: {hint}")
+                yield finding_at(at, f"is {at.content}, without a contract as participant: {hint}")
 
 
 def _learn(known: _Known, participants: Sequence[ParticipantContract]) -> Iterator[Finding]:
