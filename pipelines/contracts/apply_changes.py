@@ -198,7 +198,9 @@ def _home(
                 {grant for grant in grants if grant.stream == record.name}
                 for grants in (granted, snapshot.grants)
             )
-            changes += readers_shown(record.name, shall_be, is_now)
+            left_out = {grant.partner for grant in shall_be} & snapshot.removed
+            shall_be = {grant for grant in shall_be if grant.partner not in left_out}
+            changes += readers_shown(record.name, shall_be, is_now, left_out)
             readers.update(_readers_changed(record.name, shall_be, is_now))
             sharing, was_sharing = (
                 frozenset(recipient for stream, recipient in pairs if stream == record.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -180,14 +180,20 @@ def following_shown(stream: StreamName, follows: bool, snapshot: HomeSnapshot) -
     yield Change(mark=mark, what="on_revision", name=stream, detail=detail)
 
 
-def readers_shown(stream: StreamName, shall_be: Set[Grant], is_now: Set[Grant]) -> Iterator[Change]:
+def readers_shown(
+    stream: StreamName,
+    shall_be: Set[Grant],
+    is_now: Set[Grant],
+    left_out: Collection[Participant] = (),
+) -> Iterator[Change]:
     """Who may read a stream by the contracts; no line if nobody may and nobody might.
 
-    What the owner granted by hand stays, and is not shown.
+    `left_out` are readers by the contracts that were removed from the home. What the owner granted
+    by hand stays, and is not shown.
     """
     declared = {grant for grant in is_now if grant.reason != OWNER}
     readers, before = ({grant.partner for grant in grants} for grants in (shall_be, declared))
-    if not readers and not before:
+    if not readers and not before and not left_out:
         return
     mark = Mark.SAME if shall_be == declared else Mark.CHANGED
     if readers and not before:
@@ -197,6 +203,8 @@ def readers_shown(stream: StreamName, shall_be: Set[Grant], is_now: Set[Grant]) 
         parts.append(f"(new: {listing(sorted(new))})")
     if ended := before - readers:
         parts.append(f"(ended: {listing(sorted(ended))})")
+    if left_out:
+        parts.append(f"(left out: {listing(sorted(left_out))}, removed)")
     yield Change(mark=mark, what="readers", name=stream, detail=" ".join(parts))
 
 

@@ -86,8 +86,9 @@ class HomeSnapshot:
     `verified` to how many of its producers must agree, if that is more than one; `followings` are
     the streams whose revisions by a partner are followed; `costs` are those
     of the fragments that run here; `grants` are the streams that partners may read, `shared`
-    those that recipients may read by the contracts (*: every recipient); `lineage` is what imported
-    streams are computed from; `clock_ms` is the catalog's clock.
+    those that recipients may read by the contracts (*: every recipient); `removed` are the partners
+    that the owner has removed; `lineage` is what imported streams are computed from; `clock_ms` is
+    the catalog's clock.
     """
 
     is_made: bool = False
@@ -105,6 +106,7 @@ class HomeSnapshot:
     sinks: Mapping[tuple[StreamName, str], str] = field(default_factory=dict)
     grants: frozenset[Grant] = frozenset()
     shared: frozenset[tuple[StreamName, str]] = frozenset()
+    removed: frozenset[Participant] = frozenset()
     lineage: Mapping[StreamName, Lineage] = field(default_factory=dict)
     clock_ms: int | None = None
 
@@ -188,6 +190,7 @@ def _snapshot_of(connection: Connection, participant: Participant) -> HomeSnapsh
         shared=frozenset(
             (row.stream, row.recipient) for row in rows("recipient_grants") if row.reason != OWNER
         ),
+        removed=frozenset(row.participant for row in rows("removed_partners")),
         lineage={
             row.stream: tuple((reads, writes) for reads, writes in row.lineage or ())
             for row in rows("imported_lineage")

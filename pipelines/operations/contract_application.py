@@ -173,14 +173,14 @@ def apply_contracts(
         _keep_files(settings, federation, chosen)
         if not all(home.is_same for home in decided):
             # A trim may have been faster than the holds of new readers.
-            _hold_for_readers(homes, federation, roots, chosen)
+            _hold_for_readers(homes, federation, roots, snapshots, chosen)
             snapshots = _snapshots(homes, federation, chosen)
             decide_changes(federation, snapshots, request.begins, chosen)
         for home in decided:
             if not home.is_same:
                 _apply_home(homes, home, roots[home.participant])
                 observer(HomeApplied(participant=home.participant))
-        _hold_for_readers(homes, federation, roots, chosen)
+        _hold_for_readers(homes, federation, roots, snapshots, chosen)
         readings = {
             (grant.partner, one.participant)
             for one in federation.participants
@@ -327,11 +327,12 @@ def _hold_for_readers(
     homes: Homes,
     federation: Federation,
     roots: Mapping[Participant, StorageRoot],
+    snapshots: Mapping[Participant, HomeSnapshot],
     chosen: Sequence[Participant],
 ) -> None:
     """Place holds for partners that are to read here and have not placed theirs yet.
 
-    Streams and homes that do not exist yet are skipped.
+    Streams and homes that do not exist yet are skipped, and partners that were removed.
     """
     for network in federation.networks:
         for name, holds in network.first_holds.items():
@@ -340,7 +341,7 @@ def _hold_for_readers(
             catalog = homes.make(name, roots[name].given).catalog
             written = {line.stream.name for line in catalog.lines()}
             for hold in holds:
-                if hold.stream not in written:
+                if hold.stream not in written or hold.holder in snapshots[name].removed:
                     continue
                 existing = {(h.holder, h.purpose) for h in catalog.holds(hold.stream)}
                 if (hold.holder, hold.purpose) not in existing:

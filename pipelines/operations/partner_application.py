@@ -44,6 +44,8 @@ def _added(partners: Partners, home: Participant, contract: ParticipantContract)
             f"{partner} was removed from the home of {home} and stays removed: invite it again, or "
             "delete its file"
         )
+    elif status is not None and status.state == "invited":
+        return  # it joins with the key that it proves, and with its present address
     elif status is None or status.state == "lapsed" or (status.url is None and given.url):
         try:
             partners.add(partner, contract.public_key, given.url, given.pin)

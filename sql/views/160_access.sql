@@ -2,7 +2,7 @@
 
 CREATE VIEW medusa_api.partners WITH (security_invoker = true) AS
     SELECT n.participant, CASE
-            WHEN p.is_removed AND i.expires_at IS NULL THEN 'removed'
+            WHEN p.is_removed AND (i.expires_at > clock_timestamp()) IS NOT TRUE THEN 'removed'
             WHEN p.confirmed_at IS NULL AND p.lapses_at > clock_timestamp() THEN 'unconfirmed'
             WHEN k.public_key IS NOT NULL AND NOT coalesce(p.is_removed, false)
                 AND (p.participant IS NULL OR p.confirmed_at IS NOT NULL) THEN 'partner'

@@ -22,6 +22,8 @@ from medusa_core.segments import Producer, Stability
 from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.agreements import PostgresAgreements
 from pipelines.catalog.postgres.home_database import catalog_url
+from pipelines.catalog.postgres.partners import Partners
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import drop_home
 from pipelines.cli.main import main
@@ -228,6 +230,30 @@ def test_who_reads_a_stream_is_granted_it_and_both_know_each_others_keys(
     keys = {name: key_of(settings, name) for name in ("alpha", "beta")}
     assert access(settings, "alpha") == ({("large", "beta")}, keys)
     assert access(settings, "beta") == (set(), keys)
+
+
+@pytest.mark.usefixtures("made")
+def test_a_partner_that_was_removed_is_granted_nothing_by_the_next_apply(
+    apply: Apply, settings: Settings
+) -> None:
+    apply()
+    beta = Participant("beta")
+    with closing(Partners(url_of(settings, "alpha", "owner"))) as partners:
+        assert partners.remove(beta)
+        ran = apply()
+        assert re.search(r" large +nobody \(left out: beta, removed\)", ran.out)
+        assert access(settings, "alpha")[0] == set()
+        assert holders(settings, "alpha", "large") == set()
+        partners.add(beta, key_of(settings, "beta"), None, None)
+        apply()
+    assert access(settings, "alpha")[0] == {("large", "beta")}
+    assert holders(settings, "alpha", "large") == {"beta"}
+
+
+def holders(settings: Settings, participant: str, stream: str) -> set[str]:
+    """For whom a home keeps a stream."""
+    with closing(PostgresCatalog(url_of(settings, participant), Participant(participant))) as home:
+        return {hold.holder for hold in home.holds(StreamName(stream))}
 
 
 @pytest.mark.long

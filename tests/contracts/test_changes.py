@@ -125,6 +125,19 @@ def test_readers_that_are_new_and_readers_that_end_are_named_among_the_others() 
     assert not list(readers_shown(StreamName("large"), set(), {grant("large", "beta", OWNER)}))
 
 
+def test_a_partner_that_was_removed_is_left_out_until_it_has_joined_again(read: Reader) -> None:
+    homes = applied(read(), ALL)
+    alpha = replace(homes[A], grants=frozenset(), removed=frozenset({B}))
+    decided = decide_changes(read(), {**homes, A: alpha}, None)
+    assert (decided[0].is_same, decided[0].readers) == (True, {})
+    (shown,) = [change for change in decided[0].changes if change.what == "readers"]
+    assert (shown.mark, shown.detail) == (Mark.SAME, "nobody (left out: beta, removed)")
+    still_granted = {**homes, A: replace(homes[A], removed=frozenset({B}))}
+    assert applied(read(), still_granted)[A].grants == frozenset()
+    again = applied(read(), {**homes, A: replace(alpha, removed=frozenset())})
+    assert again[A].grants == {grant("large", "beta", READING)}
+
+
 LISTED = {
     "streams/large.yaml": "stream: large\nreaders: [gamma]\n",
     "participants/gamma.yaml": "participant: gamma\n",

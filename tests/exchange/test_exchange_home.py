@@ -193,6 +193,25 @@ def test_a_grant_is_made_once_of_a_stream_that_is_here_to_another_participant(
             owner(urls, f"SELECT medusa_api.grant_stream({arguments})")
 
 
+def test_a_partner_that_was_removed_is_granted_nothing_until_it_has_joined_again(
+    granted: ExchangeHome, urls: HomeUrls
+) -> None:
+    join = (
+        f"SELECT medusa_api.add_partner('gamma', '{'ab' * 32}', 'https://localhost:9', NULL, "
+        "false, true) IS NULL"
+    )
+    declare = "SELECT medusa_api.declare_readers('big', 'readers', '{gamma}')"
+    owner(urls, join)
+    assert owner(urls, "SELECT medusa_api.remove_partner('gamma')") is True
+    assert owner(urls, declare) is False
+    with pytest.raises(psycopg2.Error, match="gamma was removed from this home: invite it again"):
+        owner(urls, "SELECT medusa_api.grant_stream('big', 'gamma')")
+    assert granted.published_streams(GAMMA) == ()
+    owner(urls, join)
+    assert owner(urls, declare) is True
+    assert [one.name for one in granted.published_streams(GAMMA)] == [a.BIG]
+
+
 def test_a_request_beyond_all_range_is_refused(granted: ExchangeHome) -> None:
     for after, most in ((-1, ALL), (0, 0), (0, 10_001), (0, -5)):
         with pytest.raises(Refused, match="cannot be sent: request a version from 0 on"):

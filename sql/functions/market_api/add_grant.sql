@@ -10,6 +10,10 @@ BEGIN
         RAISE EXCEPTION 'stream % is not deployed here: grant one that is',
             coalesce(quote_literal(left(add_grant.stream, 80)), 'NULL') USING ERRCODE = 'MD001';
     END IF;
+    IF medusa_market.is_removed(add_grant.partner) THEN
+        RAISE EXCEPTION '% was removed from this home: invite it again first', add_grant.partner
+            USING ERRCODE = 'MD001';
+    END IF;
     INSERT INTO medusa.stream_grant (stream, partner, reason)
     VALUES (add_grant.stream, add_grant.partner, add_grant.reason) ON CONFLICT DO NOTHING;
     IF FOUND THEN

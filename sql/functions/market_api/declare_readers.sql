@@ -14,7 +14,8 @@ BEGIN
     FOR each IN
         DELETE FROM medusa.stream_grant AS g
         WHERE (g.stream, g.reason) = (declare_readers.stream, declare_readers.reason)
-            AND g.partner <> ALL (declare_readers.partners)
+            AND (g.partner <> ALL (declare_readers.partners)
+                OR medusa_market.is_removed(g.partner))
         RETURNING g.partner
     LOOP
         IF NOT medusa_api.may_read(each, declare_readers.stream) THEN
@@ -25,6 +26,7 @@ BEGIN
         has_changed := true;
     END LOOP;
     FOREACH each IN ARRAY declare_readers.partners LOOP
+        CONTINUE WHEN medusa_market.is_removed(each);
         has_changed := medusa_market.add_grant(declare_readers.stream, each, declare_readers.reason)
             OR has_changed;
     END LOOP;
@@ -32,4 +34,4 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION medusa_api.declare_readers(text, text, text[]) IS
     'For the owner: who may read a stream by the contracts, and nobody else for this reason; whether '
-    'that changes anything.';
+    'that changes anything. Partners that were removed are left out.';
