@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,36 +16,41 @@ from pipelines.contracts.participants import NOWHERE, OPTIONAL, exchange_of
 from pipelines.contracts.public_keys import public_key_of, public_key_text
 from pipelines.contracts.yaml_values import Value, parse_yaml
 
+_PUBLIC_KEY = re.compile(r"^(public_key:[ \t]*)[^\s#]\S*", re.MULTILINE)
 
-def check_partner_file(contracts: Path, partner: Participant, public_key: bytes) -> None:
-    """Check that a partner's file, if there is one, names this key.
 
-    Raises Refused if it names another one, or if the contracts folder does not exist.
+def read_partner_key(contracts: Path, partner: Participant) -> bytes | None:
+    """The key that a partner's file names; None if it names none, or if there is no file.
+
+    Raises Refused for a file that is not valid, or if the contracts folder does not exist.
     """
     path = _path(contracts, partner)
-    fields = _checked(path, _text(path, partner), partner)
-    if "public_key" in fields and public_key_of(fields["public_key"]) != public_key:
-        raise Refused(
-            f"{path} names another key of {partner} than its invitation: ask its operator which is "
-            "right, and correct the file or refuse the invitation"
-        )
+    return _key_of(_checked(path, _text(path, partner), partner))
 
 
-def write_partner_file(contracts: Path, introduction: Introduction) -> Path:
+def write_partner_file(
+    contracts: Path, introduction: Introduction, *, replaces_key: bool = False
+) -> Path:
     """Write the file of a partner, or add the fields that it lacks; returns its path.
 
-    Fields that the file has stay as they are. Raises Unavailable if it cannot be written.
+    Fields that the file has stay as they are, but for `public_key` if `replaces_key`. Raises
+    Unavailable if it cannot be written, and Refused if the key has to be replaced by hand.
     """
     partner = introduction.participant
     path = _path(contracts, partner)
-    text = _text(path, partner)
+    before = text = _text(path, partner)
     present = _checked(path, text, partner)
     missing = [line for name, line in _lines(introduction).items() if name not in present]
-    if not missing:
+    if replaces_key and _key_of(present) not in (None, introduction.public_key):
+        key = public_key_text(introduction.public_key)
+        text = _PUBLIC_KEY.sub(rf"\g<1>{key}", text)
+        if _key_of(_checked(path, text, partner)) != introduction.public_key:
+            raise Refused(f"{path} has public_key in another form than YAML of one line: set {key}")
+    if missing:
+        text += "" if text.endswith("\n") else "\n"
+        text += "".join(missing)
+    elif text == before:
         return path
-    if not text.endswith("\n"):
-        text += "\n"
-    text += "".join(missing)
     _checked(path, text, partner)
     try:
         write_atomically(path, text)
@@ -54,6 +60,10 @@ def write_partner_file(contracts: Path, introduction: Introduction) -> Path:
             f"partner export {partner}"
         ) from error
     return path
+
+
+def _key_of(fields: Mapping[str, Value]) -> bytes | None:
+    return public_key_of(fields["public_key"]) if "public_key" in fields else None
 
 
 def _lines(introduction: Introduction) -> Mapping[str, str]:

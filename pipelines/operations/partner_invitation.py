@@ -9,7 +9,7 @@ be repeated, and finish what was interrupted.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,11 +29,12 @@ from pipelines.base.settings import Settings
 from pipelines.base.time_text import duration
 from pipelines.catalog.partner_records import PartnerStatus
 from pipelines.catalog.postgres.partners import Partners
-from pipelines.contracts.folder import check_folder
-from pipelines.contracts.partner_file import check_partner_file, write_partner_file
+from pipelines.contracts.folder import SUFFIX, check_folder
+from pipelines.contracts.partner_file import read_partner_key, write_partner_file
 from pipelines.exchange.client.https_exchange import HttpsExchange
 from pipelines.exchange.client.partner_link import PartnerAddress
 from pipelines.exchange.own_identity import OwnIdentity
+from pipelines.exchange.signed_introductions import verified_introduction
 from pipelines.homes.exchange_addresses import is_public, read_address
 from pipelines.homes.home import chosen_participant, home_server
 
@@ -87,7 +88,8 @@ class PartnerJoined:
 class AcceptRequest:
     """An invitation that the home of `participant` (None: the only one) accepts.
 
-    `replaces_key`: the inviter may have another key than the one that is known here.
+    `replaces_key`: the inviter may have another key than the one that is known here, also if that
+    one has not signed it; its file gets the other one.
     """
 
     code: str
@@ -145,14 +147,15 @@ def invite_partner(
         if not request.is_waiting:
             return None
         joined = _joined(partners, partner, before, clock.monotonic_s() + request.lifetime_ms / 1e3)
-        return write_file(request.contracts, joined)
+        return write_file(request.contracts, joined, replaces_key=request.replaces_key)
 
 
 def accept_invitation(settings: Settings, request: AcceptRequest) -> PartnerJoined:
     """Join the participant that has sent an invitation, and count it as a partner.
 
-    Raises Refused for an invitation that is not for this home, or over, Unavailable if the exchange
-    of the inviter cannot be reached: nobody has joined then, and the command may be repeated.
+    Raises Refused for an invitation that is not for this home, or over, Conflict if another key of
+    the inviter is known that does not lead to its present one, Unavailable if the exchange of the
+    inviter cannot be reached: nobody has joined then, and the command may be repeated.
     """
     invitation = read_code(request.code)
     inviter = invitation.inviter
@@ -162,14 +165,8 @@ def accept_invitation(settings: Settings, request: AcceptRequest) -> PartnerJoin
                 f"the invitation is for {invitation.invited}, not for {participant}: choose the "
                 "home with --participant, or ask for another invitation"
             )
-        check_partner_file(request.contracts, inviter, invitation.public_key)
-        known = partners.status_of(inviter)
-        is_other = known is not None and known.public_key not in (None, invitation.public_key.hex())
-        if is_other and not request.replaces_key:
-            raise Conflict(
-                f"another key of {inviter} is known here: give --new-key if its operator says that "
-                "it has another one"
-            )
+        known = _known_keys(partners, request.contracts, inviter)
+        others = {} if request.replaces_key else _others(known, invitation.public_key)
         address = PartnerAddress(
             url=invitation.url, public_key=invitation.public_key, pin=invitation.pin
         )
@@ -187,13 +184,16 @@ def accept_invitation(settings: Settings, request: AcceptRequest) -> PartnerJoin
         def add(*, is_confirmed: bool) -> None:
             partners.add(
                 inviter, heard[-1].public_key, heard[-1].url, heard[-1].pin,
-                replaces_key=request.replaces_key, is_confirmed=is_confirmed,
+                # The known keys lead to this one, or the operator has said that it is another.
+                replaces_key=True, is_confirmed=is_confirmed,
             )  # fmt: skip
 
         exchange = HttpsExchange(
             participant, lambda partner: address, identity, learn=lambda _, new: heard.append(new)
         )
         with closing(exchange):
+            if others:
+                _check_succession(inviter, others, exchange.introduction(inviter))
             exchange.join(inviter, invitation.secret)
             reached("partner.joined")
             add(is_confirmed=False)
@@ -201,13 +201,15 @@ def accept_invitation(settings: Settings, request: AcceptRequest) -> PartnerJoin
             exchange.health(inviter)
             reached("partner.confirmed")
             add(is_confirmed=True)
-        path = write_partner_file(request.contracts, heard[-1])
+        path = write_partner_file(request.contracts, heard[-1], replaces_key=request.replaces_key)
         is_reached = _is_reached(settings, participant)
         return PartnerJoined(partner=inviter, file=path, is_reached=is_reached)
 
 
-def write_file(contracts: Path, status: PartnerStatus) -> PartnerJoined:
-    """Write the file of a partner that has joined."""
+def write_file(
+    contracts: Path, status: PartnerStatus, *, replaces_key: bool = False
+) -> PartnerJoined:
+    """Write the file of a partner that has joined; its key stays unless `replaces_key`."""
     assert status.public_key is not None
     introduction = Introduction(
         participant=status.participant,
@@ -215,8 +217,38 @@ def write_file(contracts: Path, status: PartnerStatus) -> PartnerJoined:
         url=status.url,
         pin=status.pin,
     )
-    path = write_partner_file(contracts, introduction)
+    path = write_partner_file(contracts, introduction, replaces_key=replaces_key)
     return PartnerJoined(partner=status.participant, file=path, is_reached=status.url is not None)
+
+
+def _known_keys(
+    partners: Partners, contracts: Path, partner: Participant
+) -> Mapping[str, bytes | None]:
+    """The key by which a partner is known, by where: its file, and this home; None: nowhere."""
+    status = partners.status_of(partner)
+    of_home = None if status is None else status.public_key
+    return {
+        f"{contracts / 'participants' / partner}{SUFFIX}": read_partner_key(contracts, partner),
+        "this home": None if of_home is None else bytes.fromhex(of_home),
+    }
+
+
+def _others(known: Mapping[str, bytes | None], public_key: bytes) -> Mapping[str, bytes]:
+    """The known keys that are not this one."""
+    return {where: key for where, key in known.items() if key is not None and key != public_key}
+
+
+def _check_succession(partner: Participant, known: Mapping[str, bytes], introduction: str) -> None:
+    """Check that each of the known keys leads to the present one; Conflict if one does not."""
+    now_ms = int(clock.wall_s() * 1_000)
+    for where, key in known.items():
+        try:
+            verified_introduction(introduction, partner, [key], now_ms)
+        except Refused:
+            raise Conflict(
+                f"{where} has another key of {partner} than its invitation, which that key has not "
+                f"signed: give --new-key if the operator of {partner} says that it has a new one"
+            ) from None
 
 
 @contextmanager

@@ -256,7 +256,7 @@ def test_a_key_that_is_known_is_replaced_on_purpose_only(offices: Offices) -> No
     other = "ab" * 32
     beta.sql("SELECT medusa_api.learn_key('alpha', :key)", key=other)
     code = invited(alpha)
-    with pytest.raises(Conflict, match="another key of alpha is known here: give --new-key"):
+    with pytest.raises(Conflict, match=r"this home has another key of alpha than .*--new-key"):
         accepted(beta, code)
     alpha.sql("SELECT medusa_api.learn_key('beta', :key)", key=other)
     with pytest.raises(Refused, match="another key of beta is known here"):
@@ -271,11 +271,16 @@ def test_a_key_that_is_known_is_replaced_on_purpose_only(offices: Offices) -> No
 def test_a_file_with_another_key_is_not_overruled(offices: Offices) -> None:
     alpha, beta = offices
     path = beta.contracts / "participants" / "alpha.yaml"
-    path.write_text(f"participant: alpha\npublic_key: ed25519:{'A' * 43}=\n")
+    path.write_text(f"participant: alpha\npublic_key: ed25519:{'A' * 43}=  # by telephone\n")
     code = invited(alpha)
-    with pytest.raises(Refused, match="names another key of alpha than its invitation"):
+    with pytest.raises(Conflict, match=r"alpha\.yaml has another key of alpha than its invitation"):
         accepted(beta, code)
     assert (alpha.state_of("beta"), beta.state_of("alpha")) == ("invited", None)
+    accepted(beta, code, replaces_key=True)
+    key = make_key(alpha.settings.directory, alpha.participant).public_key
+    (file,) = [one for one in read_participants(beta.contracts) if one.participant == "alpha"]
+    assert file.public_key == key
+    assert "=  # by telephone\n" in path.read_text()
 
 
 class Killed(Exception):

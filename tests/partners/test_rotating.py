@@ -82,6 +82,24 @@ def test_a_partner_that_was_away_follows_several_rotations(offices: tuple[Office
     assert is_answered(alpha, "beta")
 
 
+def test_a_partner_that_missed_a_rotation_is_invited_again_and_edits_no_file(
+    offices: tuple[Office, Office],
+) -> None:
+    alpha, beta = offices
+    joined(offices)
+    path = beta.contracts / "participants" / "alpha.yaml"
+    before = path.read_text()
+    code = invited(alpha)
+    for key in ("rotated once", "rotated twice"):
+        rotated = OwnIdentity(alpha.settings.directory, ALPHA).rotate()
+        alpha.sql("SELECT medusa_api.replace_key('alpha', :key)", key=rotated.hex())
+        accepted(beta, code)
+        assert beta.sql("SELECT public_key FROM medusa_api.partners") == [(rotated.hex(),)], key
+        assert (path.read_text(), is_answered(beta, "alpha")) == (before, True)
+        alpha.sql("SELECT medusa_api.remove_partner('beta')")
+        code = invited(alpha)
+
+
 @pytest.mark.long
 def test_an_earlier_key_counts_for_a_week_unless_the_owner_replaces_it(
     offices: tuple[Office, Office],

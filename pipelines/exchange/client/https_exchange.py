@@ -296,6 +296,10 @@ class HttpsExchange:
         link = self._links.get(partner)
         return link is not None and link.is_refused
 
+    def introduction(self, partner: Participant) -> str:
+        """The introduction that a partner's server presents, signed and not verified."""
+        return self._run(partner, lambda link: link.introduction(self._answer_s))
+
     def join(self, partner: Participant, secret: str) -> None:
         """Join this participant at a partner, with the secret of its invitation."""
         self._run(partner, lambda link: link.join(secret, self._answer_s))

@@ -240,6 +240,12 @@ class PartnerLink:
                 async with _answered(client, "POST", "/v1/partners", JSON, body) as response:
                     await self._check(response)
 
+    async def introduction(self, seconds_max: float) -> str:
+        """The introduction that the partner's server presents, signed and not verified."""
+        async with self.in_time(seconds_max):
+            with self._errors():
+                return await self._introduction(await self._connected())
+
     @asynccontextmanager
     async def streamed(
         self, method: str, path: str, *, query: Mapping[str, str | int] | None = None,
@@ -401,10 +407,7 @@ class PartnerLink:
 
     async def _hear(self, client: HttpClient) -> Introduction:
         """What the partner says of itself; what is new of it is stored."""
-        async with _answered(client, "GET", "/v1/introduction") as response:
-            await self._check(response)
-            content = await self._content(response, INTRODUCTION.bytes_max)
-        signed = INTRODUCTION.read(content)["introduction"]
+        signed = await self._introduction(client)
         known = self.address.public_key
         now_ms = int(clock.wall_s() * 1_000)
         _, found = verified_introduction(signed, self._partner, [known], now_ms)
@@ -413,6 +416,13 @@ class PartnerLink:
             with suppress(MedusaError):  # it is heard, and stored, with the next token
                 await asyncio.to_thread(self._learn, known, found)
         return found
+
+    async def _introduction(self, client: HttpClient) -> str:
+        async with _answered(client, "GET", "/v1/introduction") as response:
+            await self._check(response)
+            content = await self._content(response, INTRODUCTION.bytes_max)
+        signed: str = INTRODUCTION.read(content)["introduction"]
+        return signed
 
     async def _connected(self) -> HttpClient:
         async with self._client_lock:
