@@ -34,6 +34,7 @@ from pipelines.homes.exchange_addresses import (
 )
 from pipelines.homes.home import chosen_participant, exchange_login, storage_of
 from pipelines.homes.signing_keys import key_path, make_key
+from pipelines.sharing.recipient_limits import SharingLimits
 from pipelines.sharing.sharing_calls import SharingCalls
 
 CERTIFICATE = "server.pem"
@@ -105,16 +106,22 @@ def serve_exchange(
     tls = None if certificate is None else ServerCertificate(certificate, request.key)
     port = request.port or settings.exchange_port or 0
     listen = ListenAddress(host=host, port=port, tls=None if tls is None else tls.context)
-    limits = ServerLimits()
+    limits, of_recipients = ServerLimits(), SharingLimits()
     storage = storage_of(settings.directory, participant)
     lock = _lock_of_server(settings.directory, participant, is_standby=request.is_standby)
     with (
         nullcontext() if lock is None else lock,
         exchange_login(settings, participant) as (login_url, revive),
-        closing(ExchangeHome(login_url, participant)) as home,
-        closing(SharedHome(login_url, participant)) as shared,
         closing(
-            SharingCalls(shared, storage, settings.directory / SHARED / participant)
+            ExchangeHome(login_url, participant, connections_max=limits.catalog_connections_max)
+        ) as home,
+        closing(
+            SharedHome(
+                login_url, participant, connections_max=of_recipients.server.catalog_connections_max
+            )
+        ) as shared,
+        closing(
+            SharingCalls(shared, storage, settings.directory / SHARED / participant, of_recipients)
         ) as sharing,
     ):
         progress = HomeProgress(login_url)

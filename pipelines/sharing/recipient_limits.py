@@ -26,7 +26,7 @@ from pipelines.exchange.server.partner_budgets import ServerLimits
 
 NICE = 10
 USAGE_S = 1.0
-SERVER_LIMITS = ServerLimits(requests_max=32, memory_bytes_max=64 << 20, calls_max=2, threads_max=4)
+SERVER_LIMITS = ServerLimits(requests_max=32, memory_bytes_max=64 << 20, calls_max=2, threads_max=6)
 
 log = logging.getLogger(__name__)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import socket
@@ -19,11 +20,13 @@ from medusa_core.names import Participant
 from pipelines.catalog.postgres.exchange_home import ExchangeHome
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.server.home_databases import HomeUrls
+from pipelines.catalog.server.role_bounds import CONNECTIONS_MAX
 from pipelines.exchange.server.https_server import HttpsServer
-from pipelines.exchange.server.partner_budgets import ServerLimits
+from pipelines.exchange.server.partner_budgets import PartnerBudgets, ServerLimits
 from pipelines.exchange.server_certificates import (
     pin_of_file,
 )
+from pipelines.sharing.recipient_limits import SharingLimits
 from tests.catalog import building as a
 from tests.exchange.published_home import ALPHA, GAMMA, stored, write
 from tests.exchange.served import (
@@ -230,6 +233,67 @@ def test_a_body_that_is_not_valid_ends_its_connection_and_is_no_fault(
             connection.sendall(b"ZZ\r\n")
         until_closed(connection)
     assert not caplog.records
+
+
+def test_four_partners_with_slow_calls_leave_a_fifth_an_answer(urls: HomeUrls) -> None:
+    limits = ServerLimits()
+    goes_on = threading.Event()
+    connections_max = limits.catalog_connections_max
+    with closing(ExchangeHome(urls.exchange, ALPHA, connections_max=connections_max)) as home:
+
+        def slow() -> None:
+            with home.engine.connect():
+                assert goes_on.wait(120)
+
+        async def clock_of_fifth() -> int:
+            budgets = PartnerBudgets(limits)
+            slow_calls = [
+                asyncio.create_task(budgets.call(Participant(name), slow))
+                for name in ("one", "two", "three", "four")
+                for _ in range(limits.calls_max)
+            ]
+            await asyncio.sleep(0)  # each of them has begun
+            try:
+                return await asyncio.wait_for(
+                    budgets.call(Participant("five"), home.read_clock_ms), 10
+                )
+            finally:
+                goes_on.set()
+                await asyncio.gather(*slow_calls)
+
+        assert asyncio.run(clock_of_fifth()) > 0
+
+
+def test_a_partner_whose_calls_have_ended_waits_for_no_further_call_of_others() -> None:
+    ends = {name: threading.Event() for name in ("other", "first", "second")}
+
+    async def calls() -> None:
+        budgets = PartnerBudgets(ServerLimits(threads_max=4))
+        others, partner = Participant("others"), Participant("partner")
+        slow = [
+            asyncio.create_task(budgets.call(others, ends["other"].wait, 120)) for _ in range(4)
+        ]
+        first, second = (
+            asyncio.create_task(budgets.call(partner, ends[name].wait, 120))
+            for name in ("first", "second")
+        )
+        try:
+            ends["first"].set()
+            assert await asyncio.wait_for(first, 10)
+            ends["second"].set()
+            assert await asyncio.wait_for(second, 10)
+        finally:
+            for end in ends.values():
+                end.set()
+            await asyncio.gather(*slow, second)
+
+    asyncio.run(calls())
+
+
+def test_the_login_of_the_server_may_have_all_connections_that_its_parts_use() -> None:
+    parts = (ServerLimits(), SharingLimits().server)
+    connections = sum(limits.catalog_connections_max for limits in parts) + 1  # one listens
+    assert connections <= CONNECTIONS_MAX["exchange"]
 
 
 def test_a_head_request_is_no_call(server: HttpsServer, home: ExchangeHome) -> None:

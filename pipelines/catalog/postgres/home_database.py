@@ -33,13 +33,18 @@ def catalog_url(url: str) -> URL:
 
 
 def catalog_engine(
-    url: str, pool_size: int = 5, connect_args: Mapping[str, Any] | None = None
-) -> Engine:
-    """An engine whose statements are transactions of their own: one round trip each."""
+    url: str, pool_size: int = 5, connect_args: Mapping[str, Any] | None = None,
+    connections_max: int | None = None,
+) -> Engine:  # fmt: skip
+    """An engine whose statements are transactions of their own: one round trip each.
+
+    It keeps `pool_size` connections, and has 10 more or `connections_max` while they are used.
+    """
     return create_engine(
         catalog_url(url),
         isolation_level="AUTOCOMMIT",
-        pool_size=pool_size,
+        pool_size=pool_size if connections_max is None else min(pool_size, connections_max),
+        max_overflow=10 if connections_max is None else max(connections_max - pool_size, 0),
         # No home has an hstore column: each new connection would ask for the type.
         use_native_hstore=False,
         connect_args={
@@ -70,9 +75,11 @@ class HomeDatabase:
     quotes_database: ClassVar[bool] = True
     """Whether errors of its statements end with the database's own words."""
 
-    def __init__(self, url: str, participant: Participant) -> None:
+    def __init__(
+        self, url: str, participant: Participant, *, connections_max: int | None = None
+    ) -> None:
         self._participant = participant
-        self._engine = catalog_engine(url)
+        self._engine = catalog_engine(url, connections_max=connections_max)
         with errors_of_catalog(), self._engine.connect() as connection:
             check_connection(connection)
             home = connection.execute(query("read_home")).mappings().first()

@@ -1,17 +1,18 @@
 """What one partner may use of the exchange server at a time: a slow partner costs its own budget.
 
 Connections, open requests and bytes in memory beyond a partner's number are refused. Of its calls
-to the catalog and to files a few are made at a time, the others wait for these, so that no partner
-takes all threads and connections. Unauthenticated clients share one budget of calls and use up none
-of a partner's. Counted in the server's one thread.
+to the catalog and to files a few are made at a time, the others wait for these. Calls of partners
+that have one already take half of the threads at most, so that slow calls of some partners leave
+threads for the others. Each thread has a connection to the catalog. Unauthenticated clients share
+one budget of calls and use up none of a partner's. Counted in the server's one thread.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import ParamSpec, TypeVar
@@ -32,7 +33,7 @@ class ServerLimits:
     a connection without requests stays open; `body_s_max`, `token_s_max`: time for a body, and for
     that of a request for a token; `request_s_max`: time for a request with its answer.
     `anonymous_per_s`: how often a second what unauthenticated clients send is looked at, handshakes
-    included, and `anonymous_burst` times at once.
+    included, and `anonymous_burst` times at once. `threads_max`: calls of all together at a time.
     """
 
     connections_max: int = 64
@@ -49,7 +50,12 @@ class ServerLimits:
     token_s_max: float = 2.0
     body_s_max: float = 10.0
     request_s_max: float = 600.0
-    threads_max: int = 64
+    threads_max: int = 13
+
+    @property
+    def catalog_connections_max(self) -> int:
+        """Connections to the catalog: of the threads, and two for what is recorded meanwhile."""
+        return self.threads_max + 2
 
 
 class TooManyRequests(Exception):
@@ -67,6 +73,9 @@ class PartnerBudgets:
         self._open: Counter[Participant | None] = Counter()
         self._memory: Counter[Participant] = Counter()
         self._threads = CapacityLimiter(limits.threads_max)
+        self._running: Counter[Participant | None] = Counter()
+        self._further = 0
+        self._ended = asyncio.Event()
         self._calls: dict[Participant | None, asyncio.Semaphore] = {}
         self._bodies: dict[Participant, asyncio.Lock] = {}
 
@@ -113,7 +122,24 @@ class PartnerBudgets:
     ) -> Answer:  # fmt: skip
         """The result of a function that waits for the catalog or a file: it runs in a thread."""
         calls = self._calls.setdefault(holder, asyncio.Semaphore(self._limits.calls_max))
-        async with calls:
+        async with calls, self._thread(holder):
             return await to_thread.run_sync(
                 partial(function, *args, **kwargs), limiter=self._threads
             )
+
+    @asynccontextmanager
+    async def _thread(self, holder: Participant | None) -> AsyncIterator[None]:
+        """Wait until a call may take a thread: at once, unless others of its partner have one."""
+        while holder in self._running and self._further >= self._limits.threads_max // 2:
+            await self._ended.wait()
+        self._further += holder in self._running
+        self._running[holder] += 1
+        try:
+            yield
+        finally:
+            self._running[holder] -= 1
+            if not self._running[holder]:
+                del self._running[holder]
+            self._further -= holder in self._running
+            self._ended.set()
+            self._ended = asyncio.Event()
