@@ -13,7 +13,6 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,7 +25,8 @@ from starlette.routing import Mount, Route
 from medusa_core.errors import Refused
 from medusa_core.names import StreamName, Version
 from pipelines.catalog.sharing_records import TokenHolder
-from pipelines.exchange.server.connections import claim
+from pipelines.exchange.server.access_tokens import RecentHolders, hash_of
+from pipelines.exchange.server.connections import claim, claimed_by
 from pipelines.exchange.server.partner_budgets import PartnerBudgets, TooManyRequests
 from pipelines.exchange.server.request_parts import bearer_of, body_of, text_of
 from pipelines.exchange.server.responses import LimitedResponse, document_response
@@ -78,6 +78,7 @@ class SharingCalls:
         self._limits = limits or SharingLimits()
         self._budgets = PartnerBudgets(self._limits.server)
         self._rate = RequestRate(self._limits)
+        self._recent: RecentHolders[TokenHolder] = RecentHolders()
         self._usage = UsageMeter(home.note_recipient_usage)
         self._signatures = Signatures()
         self._files = FileCalls(
@@ -141,12 +142,19 @@ class SharingCalls:
         return answer
 
     async def _holder(self, request: Request) -> TokenHolder:
+        """The holder of a request's token; looked up in the budget of the connection's recipient.
+
+        A recipient that is refused for its rate is looked up twice a second at most.
+        """
         token = bearer_of(request)
-        holder = None
-        if token is not None:
-            hashed = sha256(token.encode()).digest()
-            with self._budgets.request(None):
-                holder = await self._budgets.call(None, self._home.recipient_of, hashed)
+        hashed = b"" if token is None else hash_of(token)
+        holder = self._recent.find(hashed)
+        if holder is None and token is not None:
+            claimant = claimed_by(request.scope)
+            with self._budgets.request(claimant):
+                holder = await self._budgets.call(
+                    claimant, self._recent.look_up, hashed, self._home.recipient_of
+                )
         if holder is None:
             raise CallProblem(
                 401, "UNAUTHENTICATED", "the token is not valid, has expired or was revoked"

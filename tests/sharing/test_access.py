@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import random
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote
 
@@ -14,6 +16,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from medusa_core.errors import Refused
+from pipelines.catalog.postgres.shared_home import SharedHome
+from pipelines.catalog.sharing_records import TokenHolder
+from pipelines.exchange.server.access_tokens import RECENT_S, RecentHolders, hash_of
 from pipelines.sharing.recipient_limits import SharingLimits
 from tests.catalog import building as a
 from tests.changes.building import BIG, SUMS, Lines
@@ -284,6 +289,56 @@ def test_too_many_requests_are_told_to_wait_and_cost_no_other_recipient(
         assert is_error(answers[-1], 429)
         assert answers[-1].headers["Retry-After"] == "1"
         assert other.get("/shares").status_code == 200
+
+
+def test_a_recipient_is_looked_up_once_for_requests_that_follow_one_another(
+    lines: Lines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_up: list[bytes] = []
+    real = SharedHome.recipient_of
+
+    def counted(home: SharedHome, token_hash: bytes) -> TokenHolder | None:
+        looked_up.append(token_hash)
+        return real(home, token_hash)
+
+    monkeypatch.setattr(SharedHome, "recipient_of", counted)
+    limits = SharingLimits(burst_max=1, requests_per_s=0.001)
+    now_s = [0.0]
+    with shared_home(lines, tmp_path / "shared", limits) as sharing:
+        monkeypatch.setattr(sharing.calls, "_recent", RecentHolders(lambda: now_s[0]))
+        client = sharing.client(sharing.token("acme"))
+        assert [client.get("/shares").status_code for _ in range(5)] == [200] + [429] * 4
+        assert len(looked_up) == 1
+        now_s[0] += RECENT_S
+        assert client.get("/shares").status_code == 429
+        assert len(looked_up) == 2
+
+
+def test_the_token_of_a_known_recipient_is_looked_up_though_strangers_wait_for_theirs(
+    sharing: Sharing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known, goes_on, entered = sharing.token("acme").token, threading.Event(), threading.Semaphore(0)
+    real = SharedHome.recipient_of
+
+    def slow(home: SharedHome, token_hash: bytes) -> TokenHolder | None:
+        if token_hash != hash_of(known):
+            entered.release()
+            assert goes_on.wait(120)
+        return real(home, token_hash)
+
+    with httpx.Client(trust_env=False, timeout=60) as connection, ThreadPoolExecutor(9) as threads:
+        url = f"{sharing.url}/shares"
+        headers = {"Authorization": f"Bearer {known}"}
+        assert connection.get(url, headers=headers).status_code == 200
+        monkeypatch.setattr(SharedHome, "recipient_of", slow)
+        strangers = [threads.submit(sharing.client("x" * 43).get, "/shares") for _ in range(9)]
+        try:
+            assert entered.acquire(timeout=30)
+            sharing.calls._recent = RecentHolders()  # half a second later
+            assert connection.get(url, headers=headers, timeout=10).status_code == 200
+        finally:
+            goes_on.set()
+        assert {one.result().status_code for one in strangers} == {401}
 
 
 @pytest.mark.long

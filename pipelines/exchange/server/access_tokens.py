@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
@@ -21,6 +21,8 @@ from medusa_core.protocol.introductions import Introduction
 from pipelines.base import clock
 from pipelines.exchange.signed_assertions import NOT_SIGNED, issuer_of, verified_claims
 from pipelines.exchange.signed_introductions import verified_introduction
+
+Holder = TypeVar("Holder")
 
 TOKEN_BYTES = 32
 TOKEN_CHARACTERS = 43
@@ -50,6 +52,31 @@ class AccessRecords(Protocol):
         """The partner that a token was issued to; None if it is over, revoked or unknown."""
 
 
+class RecentHolders(Generic[Holder]):
+    """The holders of tokens that were looked up within the last `RECENT_S`."""
+
+    def __init__(self, now_s: Callable[[], float] = clock.monotonic_s) -> None:
+        self._now_s = now_s
+        self._found: dict[bytes, tuple[Holder, float]] = {}
+
+    def look_up(
+        self, token_hash: bytes, look_up: Callable[[bytes], Holder | None]
+    ) -> Holder | None:
+        """The holder of a token by the catalog; None if it counts for nobody."""
+        now_s = self._now_s()
+        holder = look_up(token_hash)
+        if holder is not None:
+            if len(self._found) >= RECENT_MAX:
+                self._found = {k: one for k, one in [*self._found.items()] if one[1] > now_s}
+            self._found[token_hash] = holder, now_s + RECENT_S
+        return holder
+
+    def find(self, token_hash: bytes) -> Holder | None:
+        """The holder of a token that was looked up a moment ago; None: look it up."""
+        holder, until_s = self._found.get(token_hash, (None, 0.0))
+        return holder if self._now_s() < until_s else None
+
+
 class AccessTokens:
     """Issues the access tokens of one exchange server, and finds their holders.
 
@@ -67,8 +94,7 @@ class AccessTokens:
         self._records = records
         self._audiences = audiences
         self._draw = draw
-        self._now_s = now_s
-        self._recent: dict[bytes, tuple[Participant, float]] = {}
+        self._recent: RecentHolders[Participant] = RecentHolders(now_s)
 
     def issue(self, assertion: str, introduction: str = "") -> AccessToken:
         """A token for the partner that signed an assertion.
@@ -95,7 +121,7 @@ class AccessTokens:
             key,
             accepted.nonce,
             keep_ms=accepted.keep_ms,
-            token_hash=_hash_of(token),
+            token_hash=hash_of(token),
             lifetime_ms=TOKEN_LIFETIME_S * 1_000,
         )
         if not is_issued:
@@ -108,18 +134,11 @@ class AccessTokens:
         """The partner that a token was issued to; None if it counts for nobody."""
         if len(token) != TOKEN_CHARACTERS or not token.isascii():
             return None
-        key, now_s = _hash_of(token), self._now_s()
-        partner = self._records.token_holder(key)
-        if partner is not None:
-            if len(self._recent) >= RECENT_MAX:
-                self._recent = {k: one for k, one in [*self._recent.items()] if one[1] > now_s}
-            self._recent[key] = partner, now_s + RECENT_S
-        return partner
+        return self._recent.look_up(hash_of(token), self._records.token_holder)
 
     def recent_holder(self, token: str) -> Participant | None:
         """The holder of a token that was looked up a moment ago; None: look it up."""
-        partner, until_s = self._recent.get(_hash_of(token), (None, 0.0))
-        return partner if self._now_s() < until_s else None
+        return self._recent.find(hash_of(token))
 
 
 def _signed_with(assertion: str, keys: Sequence[bytes]) -> tuple[bytes, Mapping[str, Any]]:
@@ -130,5 +149,6 @@ def _signed_with(assertion: str, keys: Sequence[bytes]) -> tuple[bytes, Mapping[
     raise Refused(NOT_SIGNED)
 
 
-def _hash_of(token: str) -> bytes:
+def hash_of(token: str) -> bytes:
+    """What a home stores of a token: its SHA-256."""
     return sha256(token.encode()).digest()
