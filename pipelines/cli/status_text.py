@@ -33,7 +33,7 @@ LEASES = (Column("fragment", 29), Column("p", 2, True), Column("by", 9), Column(
 STREAMS = (Column("stream", 22), Column("by", 9), Column("stable through", 20),
            Column("tentative", 10), Column("behind by", 10), Column("version", 7, True),
            Column("rows", 10, True))  # fmt: skip
-LINKS = (Column("link", 12), Column("here", 6), Column("state", 18), Column("answers", 13, True),
+LINKS = (Column("link", 12), Column("here", 6), Column("state", 20), Column("answers", 13, True),
          Column("news later by", 13, True), Column("received", 8, True), Column("sent", 7, True),
          Column("files", 6, True))  # fmt: skip
 CORRECTIONS = (Column("stream", 36), Column("by", 9), Column("tentative through", 25),
@@ -186,9 +186,9 @@ def disputed_lines(streams: Iterable[Mapping[str, Any]]) -> list[str]:
 def _link(link: Mapping[str, Any]) -> Sequence[str]:
     is_client = link["side"] == "client"
     since_ms = link["since_ago_ms"] if is_client else link["answered_ago_ms"]
-    state = f"{link['state']} {_span(since_ms)}" if since_ms is not None else link["state"]
+    state = f"{link['state']} {_unit(since_ms)}" if since_ms is not None else link["state"]
     if not is_client:
-        state = "" if since_ms is None else f"answered {_span(since_ms)} ago"
+        state = "" if since_ms is None else f"answered {_unit(since_ms)} ago"
     return (
         link["partner"],
         "reads" if is_client else "serves",
@@ -368,6 +368,11 @@ def _span(length_ms: int) -> str:
     """A length of time that changes while one looks: no more digits than a glance can take."""
     seconds = length_ms / 1_000
     return f"{seconds:.1f} s" if seconds < 100 else duration(int(seconds) * SECOND_US)
+
+
+def _unit(length_ms: int) -> str:
+    """The same in its greatest unit."""
+    return " ".join(_span(length_ms).split()[:2])
 
 
 def _last_step(step: Mapping[str, Any]) -> str:

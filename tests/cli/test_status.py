@@ -20,6 +20,7 @@ from medusa_core.names import Participant
 from pipelines.catalog.partner_records import LinkReport, LinkState
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.cli.main import main
+from pipelines.cli.status_text import LINKS, _link, fixed
 from pipelines.homes.home import open_home
 from pipelines.sources.live.live_source import Polled
 from pipelines.watching.backlog import BacklogFile
@@ -135,6 +136,23 @@ def test_links_show_which_partner_is_dead_or_slow_before_all_else(
     assert line.split()[1:3] == ["reads", "reachable"]
     assert " ".join(line.split()).endswith("4 ms/9 ms 2.3 s/9.0 s 1.5 MB 20 B 3")
     assert {c for c in out if unicodedata.category(c).startswith("C")} == {"\n"}
+
+
+def test_no_duration_of_a_link_is_cut() -> None:
+    seconds = (0.4, 59, 119, 133, 3_599, 86_399, 8 * 86_400, 399 * 86_400)
+    links = [
+        {"side": side, "state": state, "since_ago_ms": int(s * 1_000), "partner": "bank",
+         "answered_ago_ms": int(s * 1_000), "answer_ms": 4, "answer_ms_max": 9, "delay_ms": None,
+         "delay_ms_max": None, "bytes_received": 0, "bytes_sent": 0, "files": 0}
+        for s in seconds
+        for side, state in (("client", "reachable"), ("client", "unreachable"), ("server", ""))
+    ]  # fmt: skip
+    printed = fixed(LINKS, [_link(link) for link in links])
+    assert "…" not in printed
+    assert max(map(len, printed.splitlines())) <= WIDTH_MAX
+    assert {"answered 2 min ago", "unreachable 59 min"} <= {
+        line[22:42].strip() for line in printed.splitlines()
+    }
 
 
 def a_link(partner: str, state: LinkState = LinkState.REACHABLE, error: str | None = None,
