@@ -36,7 +36,8 @@ _UNIT_WORDS = {
     "seconds": "s", "sec": "s", "minutes": "m", "min": "m", "hours": "h", "hour": "h", "hrs": "h",
     "days": "d", "day": "d",
 }  # fmt: skip
-DURATION_US_MAX = 366 * _UNIT_US["d"]
+DURATION_DAYS_MAX = 366
+DURATION_US_MAX = DURATION_DAYS_MAX * _UNIT_US["d"]
 
 
 def shown_us(value: float) -> str:
@@ -46,14 +47,16 @@ def shown_us(value: float) -> str:
     return "the end of time" if value == FOREVER_US else str(value)
 
 
-def parse_duration_us(text: str | int) -> int:
+def parse_duration_us(text: str | int, *, days_max: int = DURATION_DAYS_MAX) -> int:
     """Microseconds of a duration such as '10s', '250ms', '15m'; an integer is seconds.
 
-    Raises Refused for anything else, for zero, and beyond a year.
+    Raises Refused for anything else, for zero, and beyond so many days.
     """
     if isinstance(text, bool) or not isinstance(text, str | int):
         raise Refused(f"duration {text!r} is not one: write a number and us, ms, s, m, h or d")
-    return _written_us(text) if isinstance(text, str) else _written_us(f"{text}s", text)
+    if isinstance(text, str):
+        return _written_us(text, None, days_max)
+    return _written_us(f"{text}s", text, days_max)
 
 
 def parse_offset_us(text: str | int) -> int:
@@ -73,7 +76,9 @@ def parse_offset_us(text: str | int) -> int:
 
 
 @lru_cache(maxsize=256)
-def _written_us(written: str, given: str | int | None = None) -> int:
+def _written_us(
+    written: str, given: str | int | None = None, days_max: int = DURATION_DAYS_MAX
+) -> int:
     """The duration that is written there; cached, since it is read for each window's size."""
     text = written if given is None else given
     match = _DURATION.fullmatch(written.strip())
@@ -81,8 +86,8 @@ def _written_us(written: str, given: str | int | None = None) -> int:
         hint = _nearest_duration(str(text)) or "write a number and us, ms, s, m, h or d"
         raise Refused(f"duration {text!r} is not one: {hint}")
     duration_us = int(match[1]) * _UNIT_US[match[2]]
-    if not 0 < duration_us <= DURATION_US_MAX:
-        raise Refused(f"duration {text!r} is out of range: above 0 and at most 366 days")
+    if not 0 < duration_us <= days_max * _UNIT_US["d"]:
+        raise Refused(f"duration {text!r} is out of range: above 0 and at most {days_max} days")
     return duration_us
 
 

@@ -274,7 +274,8 @@ class Document:
 
     def refusal(self, problem: str) -> Refused:
         """The sentence about a wrong document."""
-        return Refused(f"{self.what}: {problem}; {self.to_do}")
+        link = " " if problem.startswith(("is ", "has ")) else " is not valid: "
+        return Refused(f"{self.what}{link}{problem}; {self.to_do}")
 
 
 def has_more_elements(content: bytes, elements_max: int, arrays_max: int) -> bool:

@@ -14,6 +14,7 @@ from pipelines.cli.arguments import add_contracts, add_home
 if TYPE_CHECKING:
     from pipelines.operations.partner_invitation import InvitationMade
 
+DAYS_MAX = 31
 HELP = "print a code with which a participant elsewhere joins, and wait until it has"
 
 
@@ -38,7 +39,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
         partner=options.partner,
         contracts=options.contracts,
         participant=options.participant,
-        lifetime_ms=parse_duration_us(options.expires) // 1_000,
+        lifetime_ms=parse_duration_us(options.expires, days_max=DAYS_MAX) // 1_000,
         replaces_key=options.new_key,
         is_waiting=not options.no_wait,
     )

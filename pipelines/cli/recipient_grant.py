@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from pipelines.base.settings import Settings
 from pipelines.cli.arguments import add_home
@@ -22,6 +23,12 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
     from pipelines.operations.recipient_management import grant_stream
 
     name, stream = options.recipient, options.stream
-    is_new = grant_stream(settings, options.participant, name, stream)
-    print(f"{name} may {'now' if is_new else 'already'} read {stream}")
+    granted = grant_stream(settings, options.participant, name, stream)
+    print(f"{name} may {'now' if granted.is_new else 'already'} read {stream}")
+    if not granted.has_token:
+        print(
+            f"no valid token of {name} was issued yet: if the name is right, issue one with medusa "
+            f"recipient issue {name}",
+            file=sys.stderr,
+        )
     return 0

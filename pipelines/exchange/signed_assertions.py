@@ -82,8 +82,6 @@ def _claims(
     return claims
 
 
-NOT_SIGNED = (
-    "the assertion is not signed with the key of a partner of this home: exchange keys with its "
-    "operator"
-)
+EXCHANGE_KEYS = ": exchange keys with its operator"
+NOT_SIGNED = f"the assertion is not signed with the key of a partner of this home{EXCHANGE_KEYS}"
 """The same sentence for a partner that is not known and for a wrong signature."""

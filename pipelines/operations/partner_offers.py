@@ -80,7 +80,8 @@ class PartnerOffers:
                 except Unavailable as error:
                     raise Unavailable(
                         f"the streams of {writer} are not known in the home of {reader} yet, and "
-                        f"it was not reached: {error}"
+                        f"it was not reached: {error}. Apply the contracts again when it answers: "
+                        "medusa doctor says whether it does"
                     ) from error
             self._offers[reader, writer] = {one.name: one for one in offers}
         return self._offers[reader, writer]

@@ -51,6 +51,14 @@ class ProfileIssued:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StreamGranted:
+    """A recipient may read a stream: whether that is new, and whether it has a valid token."""
+
+    is_new: bool
+    has_token: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecipientList:
     """The recipients of a home, in order of their names."""
 
@@ -113,11 +121,15 @@ def revoke_tokens(
     return revoked
 
 
-def grant_stream(settings: Settings, participant: str | None, recipient: str, stream: str) -> bool:
-    """Let a recipient read a stream; whether that is new."""
+def grant_stream(
+    settings: Settings, participant: str | None, recipient: str, stream: str
+) -> StreamGranted:
+    """Let a recipient read a stream; Refused if it is not deployed here."""
     check_name("recipient", recipient)
     with owned_recipients(settings, participant) as (_, recipients):
-        return recipients.grant(_stream(stream), recipient)
+        is_new = recipients.grant(_stream(stream), recipient)
+        has_token = any(one.recipient == recipient and one.tokens for one in recipients.all())
+    return StreamGranted(is_new=is_new, has_token=has_token)
 
 
 def withdraw_stream(

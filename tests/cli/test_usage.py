@@ -25,6 +25,7 @@ from tests.sweeps import long_but
             ("generate d --format cvs", "--format cannot be 'cvs': did you mean 'csv'?"),
             ("simulate fautls", "cannot be 'fautls': did you mean 'faults'?"),
             ("completion fihs", "SHELL cannot be 'fihs': did you mean 'fish'?"),
+            ("recipient revoke acme --token x", "'x' is not the number of a token: give the one"),
             ("read x y", "unrecognized arguments: y"),
             ("read " + "--" + "x" * 100_000, "there is no option '--xxx"),
             ("z" * 100_000, "there is no command 'zzz"),
@@ -41,6 +42,15 @@ def test_a_mistyped_word_is_refused_with_the_nearest_one(
     assert words in output
     assert len(output) < 1_000
     assert len(output.splitlines()) == 1
+
+
+@pytest.mark.parametrize("given", ["40d", "400d"])
+def test_an_invitation_has_one_limit_of_time(
+    given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MEDUSA_DIR", str(tmp_path))
+    assert main(["partner", "invite", "beta", "--expires", given]) == 2
+    assert "out of range: above 0 and at most 31 days" in capsys.readouterr().err
 
 
 def test_the_beginning_of_an_option_is_enough(

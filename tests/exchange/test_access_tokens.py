@@ -306,7 +306,7 @@ def test_a_claim_that_is_missing_is_named(home: ExchangeHome, tokens: AccessToke
     claims = dict(claims_of(BETA, AUDIENCE, "n" * 32, now_ms(home)))
     for name in claims.keys() - {"iss"}:
         fewer = {key: value for key, value in claims.items() if key != name}
-        with pytest.raises(Refused, match=f"the assertion: {name} is missing; sign another"):
+        with pytest.raises(Refused, match=f"not valid: {name} is missing; sign another"):
             tokens.issue(sign_claims(fewer, KEYS[BETA]))
 
 

@@ -41,7 +41,7 @@ NO_ADDRESSES = {
 @pytest.mark.parametrize("url", NO_URLS)
 def test_an_introduction_with_what_is_no_url_is_refused(url: str) -> None:
     claims = {**introduction_claims(ALPHA, "https://a", None, (), 0), "url": url}
-    with pytest.raises(Refused, match="the introduction: url"):
+    with pytest.raises(Refused, match="the introduction is not valid: url"):
         read_introduction(claims, ALPHA, KEYS[ALPHA].public_key().public_bytes_raw(), 0)
 
 

@@ -235,7 +235,9 @@ def test_contracts_are_applied_while_the_partner_is_away(
         "participants/beta.yaml",
         BETA + "  - {network: networks/more.py, fragments: [main]}\n",
     )
-    assert "was not reached" in refusal(beta)
+    refused = refusal(beta)
+    assert "was not reached" in refused
+    assert "Apply the contracts again when it answers" in refused
 
 
 OTHER_COLUMNS = "with columns (window_start timestamp, orig_h string, n int)"

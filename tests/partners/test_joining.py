@@ -175,7 +175,7 @@ def altered(**changes: object) -> Callable[[str], str]:
 
 
 REFUSALS: dict[str, tuple[Callable[[str], str], type[MedusaError], str]] = {
-    "cut short": (lambda code: code[:-9], Refused, "is not whole"),
+    "cut short": (lambda code: code[:-9], Refused, "^the invitation is not whole; copy"),
     "another text": (lambda code: "hello", Refused, "this is no invitation"),
     "for another": (altered(invited=Participant("gamma")), Refused, "is for gamma, not for beta"),
     "another secret": (altered(secret="x" * 32), Refused, "is not for beta, or is over"),
@@ -368,7 +368,9 @@ def test_doctor_is_red_where_no_token_is_issued_and_says_why(offices: Offices) -
     found = finding(beta, "alpha")
     assert found["state"] == "fail"
     assert "its server issues no access token: partner alpha: the assertion" in found["found"]
-    assert "whether it knows the present key of beta" in found["to_do"]
+    assert found["found"].endswith("is not signed with the key of a partner of this home")
+    assert found["found"].startswith("may read 0 streams of this home; its server issues no")
+    assert "whether it knows the present key of beta, or has removed it" in found["to_do"]
 
 
 @pytest.mark.long

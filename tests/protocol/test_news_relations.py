@@ -191,7 +191,7 @@ def test_values_that_no_field_holds_are_not_sent() -> None:
         replace(empty, stream=StreamName("no name")),
         replace(empty, version=Version(2**63)),
     ):
-        with pytest.raises(Refused, match=r"the news of a line: (end_us|stream|version) is"):
+        with pytest.raises(Refused, match=r"a line is not valid: (end_us|stream|version) is"):
             write_news(wrong)
 
 

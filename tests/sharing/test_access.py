@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import base64
 import random
 import threading
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from medusa_core.errors import Refused
 from pipelines.catalog.postgres.shared_home import SharedHome
 from pipelines.catalog.sharing_records import TokenHolder
+from pipelines.cli import recipient_grant
 from pipelines.exchange.server.access_tokens import RECENT_S, RecentHolders, hash_of
 from pipelines.sharing.recipient_limits import SharingLimits
 from tests.catalog import building as a
@@ -461,6 +463,19 @@ def test_the_functions_of_the_catalog_defend_the_grants_themselves(
     assert filled.recipients.revoke("acme")
     assert exchange(f"SELECT medusa.shared_table({number}, 'big') IS NULL") == [(True,)]
     assert exchange(f"SELECT medusa.shared_segments({number}, 'big', 1, 0) = '[]'") == [(True,)]
+
+
+def test_a_grant_to_a_name_without_a_token_says_that_none_was_issued(
+    filled: Sharing, capsys: pytest.CaptureFixture[str]
+) -> None:
+    filled.token("acme")
+    for name, warning in (("acme", ""), ("acne", "no valid token of acne was issued yet: if ")):
+        options = argparse.Namespace(recipient=name, stream="big", participant=None)
+        assert recipient_grant.run(options, filled.lines.settings) == 0
+        printed = capsys.readouterr()
+        assert printed.out == f"{name} may {'now' if warning else 'already'} read big\n"
+        assert printed.err.startswith(warning)
+        assert bool(printed.err) == bool(warning)
 
 
 def test_the_owner_is_refused_what_makes_no_sense(filled: Sharing) -> None:
