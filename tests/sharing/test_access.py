@@ -9,12 +9,9 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from urllib.parse import quote
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
 
 from medusa_core.errors import Refused
 from pipelines.catalog.postgres.shared_home import SharedHome
@@ -389,58 +386,6 @@ def test_wrong_bodies_and_headers_are_refused_in_a_sentence(filled: Sharing) -> 
         headers = {"delta-sharing-capabilities": form}
         answer = client.get(f"{path_of('big')}/metadata", headers=headers)
         assert answer.status_code == 200
-
-
-@pytest.mark.long
-@settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@example(share="alpha", table="\n", call="version", names=[], body={})
-@given(
-    share=st.one_of(st.just("alpha"), st.text(max_size=20)),
-    table=st.one_of(st.sampled_from(["big", "big__all", "sums"]), st.text(max_size=20)),
-    call=st.sampled_from(["version", "metadata", "query", "changes", "x"]),
-    names=st.lists(
-        st.tuples(
-            st.sampled_from(
-                ["startingVersion", "endingVersion", "startingTimestamp", "endingTimestamp",
-                 "maxResults", "pageToken", "x"]
-            ),
-            st.one_of(st.integers().map(str), st.text(max_size=12), st.just("2024-04-19")),
-        ),
-        max_size=3,
-    ),
-    body=st.dictionaries(
-        st.sampled_from(["version", "timestamp", "limitHint", "predicateHints", "x"]),
-        st.recursive(
-            st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5)),
-            lambda inner: st.lists(inner, max_size=2),
-            max_leaves=3,
-        ),
-        max_size=3,
-    ),
-)  # fmt: skip
-def test_no_request_ends_in_a_fault(
-    fuzzed: Client, share: str, table: str, call: str, names: list[tuple[str, str]],
-    body: dict[str, object],
-) -> None:  # fmt: skip
-    def quoted(text: str) -> str:
-        return quote(text.encode("utf-8", "surrogatepass"), safe="")
-
-    query = "&".join(f"{name}={quoted(value)}" for name, value in names)
-    path = f"/shares/{quoted(share)}/schemas/streams/tables/{quoted(table)}/{call}?{query}"
-    method = "POST" if call == "query" else "GET"
-    more = {"json": body} if method == "POST" else {}
-    answer = fuzzed.get(path, method, **more)
-    assert answer.status_code in (200, 400, 404)
-    assert "canary" not in answer.text
-    if answer.status_code != 200:
-        assert set(answer.json()) == {"errorCode", "message"}
-
-
-@pytest.fixture
-def fuzzed(filled: Sharing) -> Client:
-    return filled.client(filled.token("acme", "big"))
 
 
 def test_the_functions_of_the_catalog_defend_the_grants_themselves(
