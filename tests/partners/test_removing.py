@@ -97,3 +97,10 @@ def test_applying_contracts_does_not_bring_a_removed_partner_back(
     printed = ended.stdout + ended.stderr
     assert "beta was removed from the home of alpha and stays removed" in printed
     assert alpha.state_of("beta") == "removed"
+    invited(alpha)
+    assert alpha.run("apply").returncode == 0
+    assert alpha.state_of("beta") == "invited"
+    alpha.sql("UPDATE medusa_market.invitation SET invited_at = now() - interval '2 days', "
+              "expires_at = now() - interval '1 second'")  # fmt: skip
+    assert alpha.run("apply").returncode == 0
+    assert alpha.state_of("beta") == "removed"
