@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from medusa_core.errors import Refused
+from pipelines.base.exit_codes import Ending, end_of
 from tests.sweeps import long_but
 
 # The command waits for longer than a test may: only its interrupt ends it.
@@ -94,6 +96,19 @@ def test_a_command_that_ends_before_its_interrupt_comes_again_is_interrupted_all
     )
     assert done.returncode == 130, done.stderr
     assert done.stderr.splitlines()[-1] == "medusa: interrupted; what was committed stays"
+
+
+def test_what_an_interrupted_library_raises_is_no_error_of_the_data() -> None:
+    def interrupted() -> int:
+        try:
+            try:
+                raise KeyboardInterrupt
+            finally:
+                raise OSError("Broken pipe")  # as of a job's result, which PySpark reads to its end
+        except OSError as error:
+            raise Refused("the step failed on its data: Broken pipe") from error
+
+    assert end_of(interrupted) == Ending(130, "interrupted; what was committed stays")
 
 
 def test_a_timer_of_the_caller_goes_on() -> None:

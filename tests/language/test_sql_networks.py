@@ -484,6 +484,27 @@ def test_columns_of_joined_tables_are_named_with_their_table() -> None:
     assert where.cases == {"yes": "p_user IS NULL OR p_user <> user"}
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "(t.k = r.k AND r.stime BETWEEN t.stime AND t.stime + INTERVAL '1' HOUR)",
+        "(t.k = r.k) AND (r.stime BETWEEN t.stime AND t.stime + INTERVAL '1' HOUR)",
+        "((t.k = r.k) AND ((r.stime >= t.stime) AND r.stime <= t.stime + INTERVAL '1' HOUR))",
+    ],
+)
+def test_brackets_around_the_parts_of_a_condition_change_nothing(condition: str) -> None:
+    network = network_of_sql_text(
+        "CREATE SOURCE t (at STRING, k INT, fee INT) WITH (time = 'at');"
+        "CREATE SOURCE r (at STRING, k INT) WITH (time = 'at');"
+        f"CREATE STREAM j AS SELECT t.fee FROM t JOIN r ON {condition}",
+        "j.sql",
+        "j",
+    )
+    join = network.box("j_join")
+    assert isinstance(join, Join)
+    assert (join.on, join.within) == (("k",), ("0s", "1h"))
+
+
 def test_a_name_without_a_table_is_the_only_column_of_that_name() -> None:
     network = network_of_sql_text(
         "CREATE SOURCE t (at STRING, k INT, fee INT) WITH (time = 'at');"

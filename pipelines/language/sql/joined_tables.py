@@ -44,7 +44,7 @@ def joined(tables: JoinedTables, left: Scope, right: Scope, made: BoxList) -> Sc
     of_left = next(known, of_left)
     sides = {**dict.fromkeys(left.tables, (LEFT, left)), of_right: (RIGHT, right)}
     found = _Condition(made.text, tables, sides, of_left, of_right)
-    for part in conjuncts(without_brackets(tables.on)):
+    for part in parts_of_condition(without_brackets(tables.on)):
         found.add(part)
     columns, names = _columns(tables, found.keys, left, right, of_right)
     on = tuple(a if a == b else f"{a} = {b}" for a, b in found.keys)
@@ -309,11 +309,19 @@ class _Condition:
     def _unknown(self, part: Tokens) -> Refused:
         left, right = self.left, self.right
         example = EXAMPLE if self.tables.as_of is None else EXAMPLE_AS_OF
+        # WHERE is behind the join: there, a row without a partner is lost.
+        is_inner = self.tables.how == "inner"
+        if self.tables.as_of is not None:
+            others = "WHERE" if is_inner else "CASE WHEN … THEN … END of the columns in SELECT"
+            others = f"other conditions into {others}"
+        elif is_inner:
+            others = "other conditions into WHERE, or into a view before the join"
+        else:
+            others = f"a condition on {right} alone into a view of {right} before the join"
         return self.text.refused(
             part[0] if part else self.tables.at,
             f"`{written(part)}` is neither a key nor a bound of times: write {left}.user = "
-            f"{right}.user, {example.format(left=left, right=right)}, and other conditions into "
-            "WHERE, or into a view before the join",
+            f"{right}.user, {example.format(left=left, right=right)}, and {others}",
         )
 
 
@@ -322,6 +330,26 @@ def without_brackets(tokens: Tokens) -> Tokens:
     while tokens and tokens[0].text == "(" and end_of_brackets(tokens, 0) == len(tokens) - 1:
         tokens = tokens[1:-1]
     return tokens
+
+
+def parts_of_condition(condition: Tokens) -> list[Tokens]:
+    """The parts that AND joins, also those in brackets that have nothing but AND in them."""
+    found: list[Tokens] = []
+    for part in conjuncts(condition):
+        inner = without_brackets(part)
+        is_one = len(inner) == len(part) or not inner or or_of(inner) is not None
+        found += [part] if is_one else parts_of_condition(inner)
+    return found
+
+
+def or_of(tokens: Tokens) -> Token | None:
+    """The first OR that is in no brackets and in no CASE, if there is one."""
+    depth = 0
+    for token in tokens:
+        depth += (token.upper in ("(", "CASE")) - (token.upper in (")", "END"))
+        if token.upper == "OR" and depth == 0:
+            return token
+    return None
 
 
 def conjuncts(tokens: Tokens) -> list[Tokens]:

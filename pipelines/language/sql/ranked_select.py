@@ -20,7 +20,7 @@ from medusa_core.network import Rank
 from medusa_core.suggest import did_you_mean
 from pipelines.language.sql.calls_in_select import aggregate_calls
 from pipelines.language.sql.grouped_select import check_time, size_us_of, window_end
-from pipelines.language.sql.joined_tables import conjuncts, without_brackets
+from pipelines.language.sql.joined_tables import or_of, parts_of_condition
 from pipelines.language.sql.relations import (
     EVENT_TIME,
     BoxList,
@@ -383,12 +383,12 @@ def _limit(outer: Select, name: str, text: SqlText) -> tuple[int | None, Sequenc
     alias = outer.table.alias if isinstance(outer.table, Subquery) else None
     limit: int | None = None
     rest: list[Token] = []
-    for part in _parts_of_condition(outer.where or ()):
+    for part in parts_of_condition(outer.where or ()):
         found = _number_of_limit(_without_table(part, alias), name) if limit is None else None
         if found is not None:
             limit = found
             continue
-        disjunction = _or_of(part)
+        disjunction = or_of(part)
         if disjunction is not None:
             raise text.refused(disjunction, "put the conditions with OR into brackets")
         rest += (
@@ -397,26 +397,6 @@ def _limit(outer: Select, name: str, text: SqlText) -> tuple[int | None, Sequenc
     if limit is None and any(token.name == name for token in outer.where or ()):
         raise text.refused(rest[0], f"a rank needs a limit: {advice}")
     return limit, rest or None
-
-
-def _parts_of_condition(condition: Tokens) -> list[Tokens]:
-    """The parts that AND joins, also those in brackets that have nothing but AND in them."""
-    found: list[Tokens] = []
-    for part in conjuncts(condition):
-        inner = without_brackets(part)
-        is_one = len(inner) == len(part) or not inner or _or_of(inner) is not None
-        found += [part] if is_one else _parts_of_condition(inner)
-    return found
-
-
-def _or_of(tokens: Tokens) -> Token | None:
-    """The first OR that is in no brackets and in no CASE, if there is one."""
-    depth = 0
-    for token in tokens:
-        depth += (token.upper in ("(", "CASE")) - (token.upper in (")", "END"))
-        if token.upper == "OR" and depth == 0:
-            return token
-    return None
 
 
 def _without_table(tokens: Tokens, table: str | None) -> Tokens:

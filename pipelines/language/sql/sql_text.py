@@ -89,6 +89,13 @@ class SqlText:
                 raise whole.refused(
                     token, f"a text or name begins with {token.text} and does not end"
                 )
+            if token.kind == "string" and token.text.endswith('"'):
+                # A name in most dialects and a text in Spark's: neither is taken.
+                inner = token.text.lstrip("rR").strip('"')
+                raise whole.refused(
+                    token, f"double quotes are ambiguous: write `{inner}` for a name, or "
+                    f"'{inner}' for a text"
+                )  # fmt: skip
             if (token.text, behind.text, token.end) == ("/", "*", behind.start):
                 raise whole.refused(
                     token, "a comment begins here and does not end: write */ behind it"
