@@ -202,6 +202,8 @@ class LateAdmission:
             waited += f"; those before {iso(buckets[0])} stay, because what they need is trimmed"
         buckets = self._that_fit(line, buckets)
         records = self._catalog.late_records(stream, buckets)
+        if not records:
+            return 0  # another driver has admitted them since they were decided on
         segments = self._contents.write(line, records)
         reached("late.written")
         done = replace(decision, buckets=tuple(buckets), records=len(records), waited=waited)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +11,12 @@ import pytest
 from medusa_core.commits import LateRow, QuarantinedRecord
 from medusa_core.digest import Digest
 from medusa_core.errors import Conflict, Refused
-from medusa_core.late_records import LateBucket
-from medusa_core.names import Epoch, PlanId
+from medusa_core.late_records import LateBucket, LateRecord
+from medusa_core.names import Epoch, PlanId, StreamName
 from medusa_core.plans import fingerprint_of
 from medusa_core.revisions import RevisedSegment, RevisionRequest
 from pipelines.catalog.interface import Catalog
+from pipelines.participant.late_admission import LateAdmission
 from tests.catalog import building as a
 
 DOCUMENT = '{"network": {"sources": [{"name": "src", "late": "revise"}]}}'
@@ -108,6 +109,37 @@ def test_a_driver_admits_late_records_once(landed: Catalog) -> None:
     assert sum(mark == (None, "") for mark in marks.values()) == 2
     with pytest.raises(Conflict, match="does not wait"):
         landed.revise(admission(late_ones, {1: 5, 2: 3}, generation=2))
+    assert rows_of(landed) == {0: 1, 1: 3, 2: 2, 3: 1}
+
+
+class AdmittedMeanwhile:
+    """A home in which another driver admits late records just before they are read."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._catalog, name)
+
+    def late_records(self, stream: StreamName, buckets: Sequence[int]) -> tuple[LateRecord, ...]:
+        """What is left of them."""
+        self._catalog.revise(admission(numbers(self._catalog, 1, 2), {1: 3, 2: 2}))
+        return self._catalog.late_records(stream, buckets)
+
+
+class NobodyToHear:
+    """Hears alarms that are not to be raised."""
+
+    def alarm(self, of: str, because: str | None) -> None:
+        """Fail: there is nothing to report."""
+        raise AssertionError(f"{of}: {because}")
+
+
+def test_late_records_that_another_driver_admits_meanwhile_are_left_to_it(landed: Catalog) -> None:
+    home: Any = AdmittedMeanwhile(landed)
+    contents: Any = None  # nothing is written
+    late_admission = LateAdmission(home, contents, {a.SRC: 1}, NobodyToHear())
+    assert late_admission.tick() == 0
     assert rows_of(landed) == {0: 1, 1: 3, 2: 2, 3: 1}
 
 
