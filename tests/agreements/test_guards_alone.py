@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from tests.agreements.building import (
     ALPHA,
     BETA,
     DAY_MS,
+    INSERT,
+    RAISE_PRICE,
     Party,
     SqlRefused,
     a_content,
@@ -28,6 +31,7 @@ from tests.agreements.building import (
 from tests.agreements.homes import Watchers
 from tests.agreements.test_envelopes import an_envelope, put
 from tests.sweeps import long_but
+from tests.waiting import until
 
 TAKE = "SELECT medusa_market.take_document(%s, %s, %s::jsonb, %s, %s, %s, %s::jsonb)"
 KEY = "a" * 64
@@ -364,3 +368,52 @@ def test_what_is_proposed_for_the_first_void_number_stays_open(
         connection.execute(text(void.format(1)))
         connection.execute(text("RESET session_replication_role"))
     assert alpha.sql(open_numbers, role="job") == []
+
+
+def test_a_home_names_10000_contracts_and_learns_10000_keys(
+    alpha: Party, watchers: Watchers
+) -> None:
+    in_time(
+        watchers[ALPHA],
+        "INSERT INTO medusa_market.contract_order (contract) "
+        "SELECT 'c' || n FROM generate_series(1, 9999) AS n; "
+        "INSERT INTO medusa_market.party_key (participant, public_key, because) "
+        "SELECT 'p' || n, sha256(n::text::bytea), 'a test' FROM generate_series(1, 9996) AS n",
+    )
+    learn = "SELECT medusa_api.learn_key(%s, %s)"
+    assert alpha.sql(learn, "delta", "d" * 64) == [(True,)]
+    error = refused(alpha, learn, "epsilon", "e" * 64, role="owner")
+    assert str(error) == "10,000 keys are known here: no more is learned"
+    assert alpha.sql("SELECT medusa_api.replace_key('delta', %s)", KEY) == [(True,)]
+    alpha.sql(INSERT)
+    error = refused(alpha, INSERT.replace("'spare_load'", "'another'"), role="owner")
+    assert str(error) == "this home has named 10,000 contracts: it takes no more"
+    assert alpha.shows()[0] == "proposed"
+
+
+def test_notice_is_given_of_an_agreement_and_a_round_is_open_once_one_was(alpha: Party) -> None:
+    alpha.sql(INSERT)
+    for call, words in (
+        ("give_notice('spare_load')", "contract spare_load is not agreed"),
+        ("this_round()", "no round was ever opened here"),
+    ):
+        assert words in str(refused(alpha, f"SELECT medusa_market.{call}", role="owner"))
+
+
+def test_an_edit_of_what_another_edit_has_changed_is_refused(alpha: Party, beta: Party) -> None:
+    """It waits for the other one, which has read the same row."""
+    agree(alpha, beta)
+    first, second = alpha.a_login(), alpha.a_login()
+    first.connection.autocommit = False
+    first(RAISE_PRICE, 1.3)
+    ((waits,),) = second("SELECT pg_backend_pid()")
+    with ThreadPoolExecutor(1) as threads:
+        edit = threads.submit(second, RAISE_PRICE, 1.4)
+        until(lambda: alpha.sql("SELECT cardinality(pg_blocking_pids(%s)) > 0", waits)[0][0],
+              "the second edit waits")  # fmt: skip
+        first.connection.commit()
+        with pytest.raises(SqlRefused, match="contract spare_load was edited meanwhile"):
+            edit.result(timeout=60)
+    for login in (first, second):
+        login.connection.close()
+    assert [price for _, price, state in alpha.proposals() if state == "open"] == ["1.3"]

@@ -83,6 +83,15 @@ def test_a_partner_cannot_put_off_a_notice_that_it_was_given(alpha: Party, beta:
     assert ends_ms(alpha) == ends_ms(beta) == ends
 
 
+def test_a_partner_hears_of_no_notice_that_nobody_has_given(alpha: Party, beta: Party) -> None:
+    agree(alpha, beta)
+    ((now_ms,),) = alpha.sql("SELECT medusa.to_ms(clock_timestamp())")
+    state, reason = send_notice(beta, alpha, a_notice(ALPHA, BETA, now_ms + 2 * DAY_MS))
+    assert state == "refused"
+    assert "nobody has given notice of contract spare_load as beta says" in reason
+    assert ends_ms(alpha) is None
+
+
 @pytest.mark.long(quick=True)
 def test_a_partner_that_waits_until_its_giver_has_forgotten_when_it_came_puts_off_nothing(
     alpha: Party, beta: Party, watchers: dict[Participant, Engine]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
 from medusa_core.bounds import Policy
 from medusa_core.choosing import choose
@@ -15,6 +18,7 @@ from medusa_core.imports import ChosenRows
 from medusa_core.names import Epoch
 from medusa_core.segments import Producer, Stability
 from medusa_core.wait_budget import WaitBudget
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.records import Assignment
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import HomeUnderTest
@@ -333,6 +337,22 @@ def test_a_choice_under_a_lost_lease_is_refused_and_leaves_nothing(reading: Read
         reading.catalog.commit_choice(tail, chosen)
     assert reading.rows() == []
     assert reading.choose().rows == chosen.rows
+
+
+@pytest.mark.parametrize("home", ["postgres"], indirect=True)
+def test_a_choice_holds_commits_of_its_import_alone(reading: Reading) -> None:
+    """As medusa.commit_choice refuses it: the program writes no other."""
+    catalog, key = reading.catalog, reading.lease.key
+    assert isinstance(catalog, PostgresCatalog)
+    request = {
+        "fragment": key.fragment, "partition": 0, "participant": a.ALPHA, "replica": -1,
+        "lane": "live", "epoch": reading.lease.epoch, "holder": "me", "stream": a.SUMS,
+        "commits": [{"fragment": a.TAIL, "cause": "import"}],
+    }  # fmt: skip
+    call = text("SELECT medusa.commit_choice(:request)")
+    words = "a choice of import/sums holds a commit of example/tail"
+    with catalog.engine.connect() as connection, pytest.raises(DBAPIError, match=words):
+        connection.execute(call, {"request": json.dumps(request)})
 
 
 def test_a_choice_that_cannot_be_made_whole_is_not_made_at_all(reading: Reading) -> None:

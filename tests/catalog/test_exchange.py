@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from medusa_core.errors import Conflict, Diverged, Refused
@@ -182,6 +184,16 @@ def test_an_import_requires_its_lease(partner: Catalog, reader: Catalog) -> None
         reader.import_line(a.a_lease(a.TAIL), news(partner), a.PLAN)
     with pytest.raises(Conflict):
         reader.import_line(a.a_lease(IMPORT, holder="another"), news(partner), a.PLAN)
+
+
+def test_news_of_a_plan_with_another_document_is_refused(partner: Catalog, reader: Catalog) -> None:
+    write(partner, a.a_segment(0, 1, rows={0: 1}))
+    told = news(partner)
+    (plan,) = told.plans
+    other = replace(plan, document='{"another": "document"}')
+    with pytest.raises(Refused, match=f"plan {a.PLAN} exists here with another document"):
+        bring(reader, replace(told, plans=(other,)))
+    assert bring(reader, told)
 
 
 def test_nobody_imports_a_line_of_its_own(home: HomeUnderTest) -> None:

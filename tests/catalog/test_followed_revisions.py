@@ -285,6 +285,22 @@ def test_an_operator_agrees_to_revisions_up_to_a_generation(
         owner.agree_to_revisions(agreement)
 
 
+def test_a_line_is_revised_in_the_home_that_writes_it_and_followed_in_others(
+    reader: Catalog, owner: Catalog
+) -> None:
+    part = RevisedSegment(segment=a.a_segment(2, 3, rows={2: 5}), plan=a.PLAN)
+    request = RevisionRequest(
+        stream=a.SUMS, producer=THEIRS, generation=1, segments=(part,), because=WHY, who="ada"
+    )
+    with pytest.raises(Refused, match=r"the line of sums by .* is not written here"):
+        owner.revise(request)
+    agreement = RevisionAgreement(
+        stream=a.BIG, producer=a.ME, generation=2, from_us=0, because=WHY, who="ada"
+    )
+    with pytest.raises(Refused, match="the line of big is written here"):
+        owner.agree_to_revisions(agreement)
+
+
 def test_an_agreement_is_for_no_event_time_before_the_one_that_it_names(
     partner: Catalog, reader: Catalog, owner: Catalog
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -184,6 +185,27 @@ def test_recorded_envelopes_count_once(alpha: Trader, beta: Trader) -> None:
     assert "was made before" in beta.refused()[-1]
     assert "was answered before" in alpha.refused()[-1]
     assert (alpha.moves(), beta.moves(), alpha.offers(), beta.offers()) == before
+
+
+def test_nothing_is_accepted_under_a_revision_that_is_not_in_force(
+    pair: tuple[Trader, Trader],
+) -> None:
+    """As medusa_market.give_answer refuses it, whatever a worker has decided."""
+    alpha, beta = pair
+    offer = an_offer(alpha, revision=Revision("0" * 64))
+    put(alpha, beta, offer_bytes(offer), heard=False)
+    take = "SELECT medusa_market.take_offer(max(envelope_id)) FROM medusa_market.inbox"
+    beta.sql(take, role="job")
+    body = answer_bytes(an_answer(accepted=offer.items)).decode()
+    given = {"to": ALPHA, "body": body, "is_more": False, "because": "a test", "leaves": []}
+    ((changes, number),) = beta.sql(
+        "SELECT changes, medusa_market.this_round() FROM medusa_market.market"
+    )
+    request = {"changes": changes, "round": number, "offers": [], "answers": [given],
+               "leaves": [], "wanted": [], "decides": False}  # fmt: skip
+    with pytest.raises(SqlRefused, match="contract spare is not in force as the offer quotes it"):
+        beta.sql("SELECT medusa_market.apply_round(%s)", json.dumps(request), role="job")
+    assert beta.moves() == []
 
 
 def test_one_offer_of_a_partner_is_open_at_a_time(pair: tuple[Trader, Trader]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import psycopg2
@@ -156,3 +157,45 @@ def test_what_is_declared_is_declared_of_a_stream_of_this_home(
     error = refusal(log_in, "job", *call)
     assert isinstance(error, Refused)
     assert "stream none is not deployed here" in str(error)
+
+
+LEASE_OF_MAIN = {"fragment": a.MAIN, "partition": 0, "participant": "alpha", "replica": 0,
+                 "lane": "live", "epoch": 1, "holder": "me"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("call", "request_", "words"),
+    [
+        ("admit_late", {"stream": "src", "late": [[]]}, "a revision by late records names none"),
+        (
+            "commit_choice",
+            {**LEASE_OF_MAIN, "stream": "sums", "commits": []},
+            "fragment example/main does not choose among the producers of sums",
+        ),
+    ],
+)
+def test_a_request_of_a_job_is_within_what_its_function_does(
+    log_in: LogIn, call: str, request_: dict[str, Any], words: str
+) -> None:
+    error = refusal(log_in, "job", call, json.dumps(request_))
+    assert isinstance(error, Refused)
+    assert words in str(error)
+
+
+STREAM_OF_ALL = """
+    INSERT INTO medusa.stream (name, kind, width_us, columns, key_columns)
+    VALUES ('sums__all', 'derived', 1, '[]', '{}');
+    INSERT INTO medusa.stream_producer (stream, participant, replica)
+    VALUES ('sums__all', 'alpha', 0)
+"""
+
+
+def test_a_stream_is_shared_that_this_home_computes_under_a_name_of_its_own(log_in: LogIn) -> None:
+    with log_in("owner").cursor() as owner:
+        owner.execute(STREAM_OF_ALL)
+    for stream, words in (
+        ("none", "stream 'none' is not computed by this home"),
+        ("sums__all", "stream sums__all cannot be shared"),
+    ):
+        with log_in("owner").cursor() as owner, pytest.raises(psycopg2.Error, match=words):
+            owner.execute("SELECT medusa_api.grant_to_recipient(%s, 'acme')", (stream,))

@@ -93,9 +93,10 @@ def test_an_update_is_one_more_row_of_the_history(log_in: LogIn, attacked: Postg
     assert declared.threshold == 2.5
     for verb in ("UPDATE medusa_market.cost_function SET threshold = 9",
                  "TRUNCATE medusa_market.cost_function",
-                 "DELETE FROM medusa_market.cost_function",
-                 "DELETE FROM medusa_api.cost"):  # fmt: skip
+                 "DELETE FROM medusa_market.cost_function"):  # fmt: skip
         refusal(log_in, verb)
+    words = "a cost function is not taken away: declare another one"
+    assert refusal(log_in, "DELETE FROM medusa_api.cost") == words
 
 
 BAD = {
