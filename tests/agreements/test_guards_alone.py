@@ -373,6 +373,7 @@ def test_what_is_proposed_for_the_first_void_number_stays_open(
 def test_a_home_names_10000_contracts_and_learns_10000_keys(
     alpha: Party, watchers: Watchers
 ) -> None:
+    """By medusa_market.lock_contract and medusa_market.learn_key."""
     in_time(
         watchers[ALPHA],
         "INSERT INTO medusa_market.contract_order (contract) "
@@ -392,6 +393,7 @@ def test_a_home_names_10000_contracts_and_learns_10000_keys(
 
 
 def test_notice_is_given_of_an_agreement_and_a_round_is_open_once_one_was(alpha: Party) -> None:
+    """By medusa_market.give_notice and medusa_market.this_round."""
     alpha.sql(INSERT)
     for call, words in (
         ("give_notice('spare_load')", "contract spare_load is not agreed"),
@@ -401,7 +403,7 @@ def test_notice_is_given_of_an_agreement_and_a_round_is_open_once_one_was(alpha:
 
 
 def test_an_edit_of_what_another_edit_has_changed_is_refused(alpha: Party, beta: Party) -> None:
-    """It waits for the other one, which has read the same row."""
+    """By medusa_market.edit_contract; it waits for the other one, which has read the same row."""
     agree(alpha, beta)
     first, second = alpha.a_login(), alpha.a_login()
     first.connection.autocommit = False

@@ -84,6 +84,7 @@ def test_a_partner_cannot_put_off_a_notice_that_it_was_given(alpha: Party, beta:
 
 
 def test_a_partner_hears_of_no_notice_that_nobody_has_given(alpha: Party, beta: Party) -> None:
+    """As medusa_market.take_notice refuses it."""
     agree(alpha, beta)
     ((now_ms,),) = alpha.sql("SELECT medusa.to_ms(clock_timestamp())")
     state, reason = send_notice(beta, alpha, a_notice(ALPHA, BETA, now_ms + 2 * DAY_MS))

@@ -187,6 +187,7 @@ def test_an_import_requires_its_lease(partner: Catalog, reader: Catalog) -> None
 
 
 def test_news_of_a_plan_with_another_document_is_refused(partner: Catalog, reader: Catalog) -> None:
+    """By medusa.import_line."""
     write(partner, a.a_segment(0, 1, rows={0: 1}))
     told = news(partner)
     (plan,) = told.plans

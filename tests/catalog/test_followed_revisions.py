@@ -288,6 +288,7 @@ def test_an_operator_agrees_to_revisions_up_to_a_generation(
 def test_a_line_is_revised_in_the_home_that_writes_it_and_followed_in_others(
     reader: Catalog, owner: Catalog
 ) -> None:
+    """By medusa.revise and medusa.agree_to_revisions."""
     part = RevisedSegment(segment=a.a_segment(2, 3, rows={2: 5}), plan=a.PLAN)
     request = RevisionRequest(
         stream=a.SUMS, producer=THEIRS, generation=1, segments=(part,), because=WHY, who="ada"

@@ -18,6 +18,7 @@ from medusa_core.revisions import RevisedSegment, RevisionRequest
 from pipelines.catalog.interface import Catalog
 from pipelines.participant.late_admission import LateAdmission
 from tests.catalog import building as a
+from tests.catalog.homes_under_test import HomeUnderTest
 
 DOCUMENT = '{"network": {"sources": [{"name": "src", "late": "revise"}]}}'
 PLAN = fingerprint_of(DOCUMENT)
@@ -140,6 +141,21 @@ def test_late_records_that_another_driver_admits_meanwhile_are_left_to_it(landed
     contents: Any = None  # nothing is written
     late_admission = LateAdmission(home, contents, {a.SRC: 1}, NobodyToHear())
     assert late_admission.tick() == 0
+    assert rows_of(landed) == {0: 1, 1: 3, 2: 2, 3: 1}
+
+
+def test_late_records_that_are_admitted_twice_at_once_are_admitted_once(
+    home: HomeUnderTest, landed: Catalog
+) -> None:
+    """By medusa.revise, which looks again when it holds the lease."""
+    first, second = home.session(), home.session()
+    request = admission(numbers(landed, 1, 2), {1: 3, 2: 2})
+    first.begin()
+    done = home.start(first, lambda c: c.revise(request)).answer()
+    pending = home.start(second, lambda c: c.revise(request))
+    assert pending.is_waiting
+    first.end(keep=True)
+    assert pending.answer() == done
     assert rows_of(landed) == {0: 1, 1: 3, 2: 2, 3: 1}
 
 

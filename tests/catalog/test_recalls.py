@@ -277,6 +277,7 @@ def test_changes_go_over_a_recall_as_over_any_version(catalog: Catalog, owner: C
 def test_what_cannot_be_recalled_is_refused_with_a_sentence(
     catalog: Catalog, owner: Catalog, said: RecallRequest, words: str
 ) -> None:
+    """By medusa.recall."""
     catalog.land(a.a_lease(a.LANDING), a.a_batch(0, {0: 1, 1: 1}))
     catalog.promise(a.a_lease(a.LANDING), a.SRC, origin_us=0, boundary_us=2 * WIDTH, end_us=None)
     source = a.a_segment(0, 2, stream=a.SRC, rows={0: 1, 1: 1})

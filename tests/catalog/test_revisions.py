@@ -336,6 +336,7 @@ def test_holds_of_those_who_read_again_move_back(computed: Catalog, owner: Catal
 def test_what_cannot_be_revised_is_refused_with_a_sentence(
     computed: Catalog, owner: Catalog, request_: RevisionRequest, words: str
 ) -> None:
+    """By medusa.revise."""
     computed.trim(a.SRC, a.ME, WIDTH, needed={a.MAIN: WIDTH}, segments_max=9)
     with pytest.raises(Refused, match=words):
         owner.revise(request_)
@@ -377,6 +378,7 @@ def test_what_a_partner_reads_is_held_for_it_from_the_first_revised_bucket(
 
 
 def test_a_source_is_not_recalled_over_what_was_revised(computed: Catalog, owner: Catalog) -> None:
+    """By medusa.recall."""
     owner.revise(revised((4, {4: 5})))
     request = RecallRequest(stream=a.SRC, producer=a.ME, from_us=3 * WIDTH, because=WHY, who="ada")
     with pytest.raises(Refused, match="revised"):

@@ -504,6 +504,7 @@ OWN_KEY = KEYS[ALPHA].public_key().public_bytes_raw()
 def test_the_home_itself_refuses_a_token_that_no_server_should_request(
     home: ExchangeHome, watcher: Engine, changes: dict[str, Any], sentence: str
 ) -> None:
+    """By medusa_market.issue_token."""
     with pytest.raises(Refused, match=sentence):
         issued(home, **changes)
     assert run(watcher, "SELECT count(*) FROM medusa_market.access_token") == [0]

@@ -270,6 +270,7 @@ def test_no_offer_is_kept_under_a_nonce_that_is_none_whoever_has_read_its_messag
 def test_an_answer_that_accepts_what_was_not_offered_is_refused(
     alpha: Trader, beta: Trader
 ) -> None:
+    """By medusa_market.take_answer."""
     agree_on(alpha, beta, a_price("10"))
     alpha.declares(1.0, 0.9)
     alpha.carries(parts(9))

@@ -177,6 +177,7 @@ LEASE_OF_MAIN = {"fragment": a.MAIN, "partition": 0, "participant": "alpha", "re
 def test_a_request_of_a_job_is_within_what_its_function_does(
     log_in: LogIn, call: str, request_: dict[str, Any], words: str
 ) -> None:
+    """By medusa.admit_late and medusa.commit_choice."""
     error = refusal(log_in, "job", call, json.dumps(request_))
     assert isinstance(error, Refused)
     assert words in str(error)
@@ -191,6 +192,7 @@ STREAM_OF_ALL = """
 
 
 def test_a_stream_is_shared_that_this_home_computes_under_a_name_of_its_own(log_in: LogIn) -> None:
+    """By medusa_market.add_recipient."""
     with log_in("owner").cursor() as owner:
         owner.execute(STREAM_OF_ALL)
     for stream, words in (

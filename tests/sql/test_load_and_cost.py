@@ -83,6 +83,7 @@ def test_an_owner_declares_a_cost_function_and_its_jobs_decide_by_it(
 
 
 def test_an_update_is_one_more_row_of_the_history(log_in: LogIn, attacked: PostgresCatalog) -> None:
+    """By medusa_market.set_cost."""
     run(log_in, "owner", f"{QUEUE} ('queue', 4, NULL, 3.2, 'EUR')")
     run(log_in, "owner", "UPDATE medusa_api.cost SET threshold = 2.5 WHERE kind = 'queue'")
     history = run(log_in, "owner", "SELECT capacity, scale, threshold, set_by = session_user "
@@ -177,6 +178,7 @@ def test_points_that_are_not_increasing_and_convex_are_refused_with_the_first_th
     ],
 )
 def test_what_has_another_form_is_refused_too(log_in: LogIn, statement: str) -> None:
+    """By medusa_market.guard_cost."""
     refusal(log_in, statement)
 
 

@@ -102,6 +102,8 @@ ATTACKS = {
     ("statement", "state"), long_but(6, ATTACKS.values(), quick=True), ids=list(ATTACKS)
 )
 def test_the_owner_cannot_trim_what_must_stay(log_in: LogIn, statement: str, state: str) -> None:
+    """By medusa.check_trim, medusa.guard_trimmed_segment, medusa.guard_file and
+    medusa.guard_landed_batch."""
     error = refusal(log_in("owner"), statement)
     assert error.pgcode == state, error
     assert isinstance(error_of(error), MedusaError)
@@ -290,6 +292,7 @@ COMPACTIONS = {
 def test_no_file_takes_a_place_that_is_not_its_own(
     log_in: LogIn, before: str, statement: str, state: str
 ) -> None:
+    """By medusa.guard_segment and medusa.guard_compaction."""
     owner = log_in("owner")
     run(owner, before)
     error = refusal(owner, statement)
