@@ -260,19 +260,19 @@ def test_changes_go_over_a_recall_as_over_any_version(catalog: Catalog, owner: C
 @pytest.mark.parametrize(
     ("said", "words"),
     long_but(
-        4,
+        5,
         [
+            (expected(1, needed={a.MAIN: {a.SRC: 0}}), "trimmed"),
             (expected(9), "reaches to"),
             (expected(4), "reaches to"),
             (expected(-1), "begins at"),
             (replace(expected(1), from_us=WIDTH + 1), "grid"),
             (expected(1, producer=Producer(a.ALPHA, 7)), "no line"),
             (expected(1, follows=2), "line of sums"),
-            (expected(1, needed={a.MAIN: {a.SRC: 0}}), "trimmed"),
         ],
         quick=True,
     ),
-    ids=["future", "boundary", "before the origin", "off grid", "no line", "own", "input trimmed"],
+    ids=["input trimmed", "future", "boundary", "before the origin", "off grid", "no line", "own"],
 )
 def test_what_cannot_be_recalled_is_refused_with_a_sentence(
     catalog: Catalog, owner: Catalog, said: RecallRequest, words: str

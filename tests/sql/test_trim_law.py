@@ -58,6 +58,10 @@ def rows_of(login: psycopg2.extensions.connection, statement: str) -> Sequence[t
 
 
 ATTACKS = {
+    "a final row before it is trimmed": (
+        "DELETE FROM medusa.segment WHERE stability = 'stable'",
+        "MDS07",
+    ),
     "over a tentative row": (trimmed_before(2), "MDS07"),
     "past the boundary": (trimmed_before(4), "MDS07"),
     "of a line that has not begun": (
@@ -73,10 +77,6 @@ ATTACKS = {
         f"BEGIN ISOLATION LEVEL REPEATABLE READ; {trimmed_before(1)}",
         "MDS07",
     ),
-    "a final row before it is trimmed": (
-        "DELETE FROM medusa.segment WHERE stability = 'stable'",
-        "MDS07",
-    ),
     "a tentative row": ("DELETE FROM medusa.segment WHERE stability = 'tentative'", "MDS07"),
     "a superseded row": (f"{SUPERSEDE}; DELETE FROM medusa.segment WHERE end_version = 9", "MDS07"),
     "a row behind the trim": (
@@ -90,23 +90,25 @@ ATTACKS = {
     ),
     "a file that a segment names": ("DELETE FROM medusa.file WHERE stream = 'sums'", "MDLOG"),
     "a file that a landed batch names": ("DELETE FROM medusa.file WHERE stream = 'src'", "MDLOG"),
-    "the file of a batch that is not trimmed": (
-        "UPDATE medusa.landed_batch SET file_id = NULL",
-        "MDLOG",
-    ),
     "a landed batch": ("DELETE FROM medusa.landed_batch", "MDLOG"),
 }
 
 
 @pytest.mark.parametrize(
-    ("statement", "state"), long_but(6, ATTACKS.values(), quick=True), ids=list(ATTACKS)
+    ("statement", "state"), long_but(7, ATTACKS.values(), quick=True), ids=list(ATTACKS)
 )
 def test_the_owner_cannot_trim_what_must_stay(log_in: LogIn, statement: str, state: str) -> None:
-    """By medusa.check_trim, medusa.guard_trimmed_segment, medusa.guard_file and
-    medusa.guard_landed_batch."""
+    """By medusa.check_trim, medusa.guard_trimmed_segment and medusa.guard_file."""
     error = refusal(log_in("owner"), statement)
     assert error.pgcode == state, error
     assert isinstance(error_of(error), MedusaError)
+
+
+def test_a_batch_names_its_file_until_it_is_trimmed(log_in: LogIn) -> None:
+    """By medusa.guard_landed_batch."""
+    error = refusal(log_in("owner"), "UPDATE medusa.landed_batch SET file_id = NULL")
+    assert error.pgcode == "MDLOG", error
+    assert str(error_of(error)).startswith("batch 0 of src stays as it landed")
 
 
 def test_the_owner_cannot_trim_under_a_hold(log_in: LogIn, attacked: PostgresCatalog) -> None:
@@ -224,6 +226,7 @@ def test_a_stream_keeps_its_place_in_the_order(log_in: LogIn) -> None:
 def test_a_file_that_is_about_to_be_named_is_not_removed(
     log_in: LogIn, attacked: PostgresCatalog
 ) -> None:
+    """By medusa.guard_file."""
     writer, remover = log_in("owner"), log_in("owner")
     ids = rows_of(
         writer,
