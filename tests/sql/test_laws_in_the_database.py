@@ -118,19 +118,6 @@ ATTACKS = {
         a_row(50_000_000, 60_000_000, "'{50000000}', '{1}', '{1}', '{1}', '{}'"),
         "23514",
     ),
-    "buckets out of order": (
-        a_row(50_000_000, 70_000_000,
-              f"'{{60000000,50000000}}', '{{1,1}}', '{{1,1}}', '{{1,1}}', {FILE}"),
-        "MD001",
-    ),
-    "a bucket outside": (
-        a_row(50_000_000, 60_000_000, f"'{{70000000}}', '{{1}}', '{{1}}', '{{1}}', {FILE}"),
-        "MD001",
-    ),
-    "a bucket without rows": (
-        a_row(50_000_000, 60_000_000, f"'{{50000000}}', '{{0}}', '{{1}}', '{{1}}', {FILE}"),
-        "MD001",
-    ),
     "S2 history is made up": (
         a_row(50_000_000, 60_000_000, "'{}', '{}', '{}', '{}', '{}', 10", ", end_version"),
         "MDS02",
@@ -218,6 +205,27 @@ def test_the_owner_cannot_break_it_by_plain_sql(log_in: LogIn, statement: str, s
     error = refusal(log_in("owner"), statement)
     assert error.pgcode == state, error
     assert isinstance(error_of(error), MedusaError)
+
+
+@pytest.mark.parametrize(
+    ("buckets", "rows"),
+    [
+        ("60000000,50000000", "1,1"),
+        ("70000000", "1"),
+        ("50000000", "0"),
+        ("50000001", "1"),
+    ],
+    ids=["out of order", "outside", "without rows", "off the grid"],
+)
+def test_a_segment_lists_its_buckets_in_order_and_with_rows(
+    log_in: LogIn, buckets: str, rows: str
+) -> None:
+    """By medusa.guard_segment."""
+    sums = ",".join("1" for _ in rows.split(","))
+    lists = f"'{{{buckets}}}', '{{{rows}}}', '{{{sums}}}', '{{{sums}}}', {FILE}"
+    error = refusal(log_in("owner"), a_row(50_000_000, 70_000_000, lists))
+    assert error.pgcode == "MD001", error
+    assert "lists a bucket off its grid, outside, out of order or without rows" in str(error)
 
 
 def test_a_tentative_row_is_superseded_and_never_changes(log_in: LogIn) -> None:

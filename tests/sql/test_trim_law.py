@@ -63,6 +63,10 @@ ATTACKS = {
         "MDS07",
     ),
     "over a tentative row": (trimmed_before(2), "MDS07"),
+    "from a snapshot": (
+        f"BEGIN ISOLATION LEVEL REPEATABLE READ; {trimmed_before(1)}",
+        "MDS07",
+    ),
     "past the boundary": (trimmed_before(4), "MDS07"),
     "of a line that has not begun": (
         "UPDATE medusa.stream_producer SET trimmed_us = 0 WHERE stream = 'big'",
@@ -73,10 +77,6 @@ ATTACKS = {
         "MD001",
     ),
     "before the origin": (trimmed_before(-1), "23514"),
-    "from a snapshot": (
-        f"BEGIN ISOLATION LEVEL REPEATABLE READ; {trimmed_before(1)}",
-        "MDS07",
-    ),
     "a tentative row": ("DELETE FROM medusa.segment WHERE stability = 'tentative'", "MDS07"),
     "a superseded row": (f"{SUPERSEDE}; DELETE FROM medusa.segment WHERE end_version = 9", "MDS07"),
     "a row behind the trim": (
