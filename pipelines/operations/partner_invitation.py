@@ -167,6 +167,8 @@ def accept_invitation(settings: Settings, request: AcceptRequest) -> PartnerJoin
             )
         known = _known_keys(partners, request.contracts, inviter)
         others = {} if request.replaces_key else _others(known, invitation.public_key)
+        # A known key leads to the present one, or the operator has said that this is another.
+        replaces_key = request.replaces_key or any(known.values())
         address = PartnerAddress(
             url=invitation.url, public_key=invitation.public_key, pin=invitation.pin
         )
@@ -184,8 +186,7 @@ def accept_invitation(settings: Settings, request: AcceptRequest) -> PartnerJoin
         def add(*, is_confirmed: bool) -> None:
             partners.add(
                 inviter, heard[-1].public_key, heard[-1].url, heard[-1].pin,
-                # The known keys lead to this one, or the operator has said that it is another.
-                replaces_key=True, is_confirmed=is_confirmed,
+                replaces_key=replaces_key, is_confirmed=is_confirmed,
             )  # fmt: skip
 
         exchange = HttpsExchange(
@@ -193,7 +194,8 @@ def accept_invitation(settings: Settings, request: AcceptRequest) -> PartnerJoin
         )
         with closing(exchange):
             if others:
-                _check_succession(inviter, others, exchange.introduction(inviter))
+                introduction = exchange.introduction(inviter)
+                check_succession(inviter, others, invitation.public_key, introduction)
             exchange.join(inviter, invitation.secret)
             reached("partner.joined")
             add(is_confirmed=False)
@@ -238,9 +240,16 @@ def _others(known: Mapping[str, bytes | None], public_key: bytes) -> Mapping[str
     return {where: key for where, key in known.items() if key is not None and key != public_key}
 
 
-def _check_succession(partner: Participant, known: Mapping[str, bytes], introduction: str) -> None:
-    """Check that each of the known keys leads to the present one; Conflict if one does not."""
+def check_succession(
+    partner: Participant, known: Mapping[str, bytes], invited_by: bytes, introduction: str
+) -> None:
+    """Check that the known keys, and that of the invitation, lead to one key.
+
+    Raises Conflict if a known key does not lead to the present one, and Refused if the invitation's
+    does not: another server than the partner's may present the partner's introduction.
+    """
     now_ms = int(clock.wall_s() * 1_000)
+    verified_introduction(introduction, partner, [invited_by], now_ms)
     for where, key in known.items():
         try:
             verified_introduction(introduction, partner, [key], now_ms)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from medusa_core.errors import Refused
+from medusa_core.errors import Conflict, Refused
 from medusa_core.names import Participant
 from pipelines.base import clock
 from pipelines.exchange import signed_introductions
@@ -17,6 +17,7 @@ from pipelines.exchange.signed_assertions import verified_claims
 from pipelines.exchange.signed_introductions import verified_introduction
 from pipelines.homes.secret_files import secret_file
 from pipelines.homes.signing_keys import key_path, make_key
+from pipelines.operations.partner_invitation import check_succession
 from pipelines.operations.partner_management import rotate_keys
 from pipelines.participant.home_session import open_session
 from tests.partners.offices import Office
@@ -213,6 +214,19 @@ def test_an_introduction_costs_few_signatures_whoever_sends_it(
     verified.clear()
     verified_introduction(own.introduction(), ALPHA, known[:1], now_ms)
     assert len(verified) == len(known)
+
+
+def test_an_invitation_by_a_stranger_is_not_that_of_the_partner_whose_introduction_it_shows(
+    own: OwnIdentity, tmp_path: Path
+) -> None:
+    known = {"this home": own.public_key()}
+    check_succession(ALPHA, known, own.rotate(), own.introduction())
+    make_key(tmp_path / "stranger", ALPHA)
+    stranger = OwnIdentity(tmp_path / "stranger", ALPHA)
+    with pytest.raises(Refused, match="is not signed with the key that is known here"):
+        check_succession(ALPHA, known, stranger.public_key(), own.introduction())
+    with pytest.raises(Conflict, match="this home has another key of alpha than its invitation"):
+        check_succession(ALPHA, known, stranger.public_key(), stranger.introduction())
 
 
 def test_successions_of_others_lead_nowhere(own: OwnIdentity, tmp_path: Path) -> None:
