@@ -465,7 +465,7 @@ def test_only_the_homes_are_made_where_partners_have_yet_to_join(
     apply: Apply, settings: Settings
 ) -> None:
     awaiting = {**FILES, "streams/ticks.yaml": TICKS + "readers: [elsewhere]\n"}
-    assert "elsewhere, who has no contract" in apply(files=awaiting).err
+    assert "elsewhere, without a contract as participant" in apply(files=awaiting).err
     ran = apply("--homes", files=awaiting)
     assert (ran.code, ran.marks, ran.err) == (0, ["=", "="], "")
     assert logs(settings, "alpha") == {}

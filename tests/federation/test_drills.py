@@ -437,7 +437,7 @@ def test_what_is_frozen_for_a_while_goes_on_although_the_command_is_gone(folder:
         )
         assert command.stdout is not None
         assert f"frozen for {LASTS[:-1]} s" in command.stdout.readline()
-        assert "even if this command is ended" in command.stdout.readline()
+        assert "even if this command ends first" in command.stdout.readline()
         until(lambda: state_of(alpha) == "frozen", "alpha is frozen")
         os.killpg(command.pid, signal.SIGKILL)
         command.wait(timeout=30)
