@@ -158,8 +158,8 @@ def _revised(
     if not because:
         return line
     for part in parts:
-        rows = line.live_over(part.range)
-        if all(_revision_behind(transaction, row, part, commit) is None for row in rows):
+        # A final row that read no revision is a conflict, see `check_parts`.
+        if all(map(is_tentative, line.live_over(part.range))):
             raise Refused(
                 f"a commit of {part.stream} replaces final rows, but none from "
                 f"{part.range.from_us} on (S13): commit these ranges apart"
