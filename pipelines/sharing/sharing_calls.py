@@ -147,18 +147,21 @@ class SharingCalls:
         A recipient that is refused for its rate is looked up twice a second at most.
         """
         token = bearer_of(request)
-        hashed = b"" if token is None else hash_of(token)
-        holder = self._recent.find(hashed)
-        if holder is None and token is not None:
-            claimant = claimed_by(request.scope)
-            with self._budgets.request(claimant):
-                holder = await self._budgets.call(
-                    claimant, self._recent.look_up, hashed, self._home.recipient_of
-                )
+        holder = await self._holder_of(hash_of(token), request) if token else None
         if holder is None:
             raise CallProblem(
                 401, "UNAUTHENTICATED", "the token is not valid, has expired or was revoked"
             )
+        return holder
+
+    async def _holder_of(self, token_hash: bytes, request: Request) -> TokenHolder | None:
+        holder = self._recent.find(token_hash)
+        if holder is None:
+            claimant = claimed_by(request.scope)
+            with self._budgets.request(claimant):
+                holder = await self._budgets.call(
+                    claimant, self._recent.look_up, token_hash, self._home.recipient_of
+                )
         return holder
 
     async def _call(

@@ -32,19 +32,25 @@ def catalog_url(url: str) -> URL:
         raise Refused("MEDUSA_CATALOG_URL is not a valid PostgreSQL URL: correct it") from None
 
 
+OVERFLOW = 10
+
+
 def catalog_engine(
     url: str, pool_size: int = 5, connect_args: Mapping[str, Any] | None = None,
     connections_max: int | None = None,
 ) -> Engine:  # fmt: skip
     """An engine whose statements are transactions of their own: one round trip each.
 
-    It keeps `pool_size` connections, and has 10 more or `connections_max` while they are used.
+    It keeps `pool_size` connections. While more are used it has `connections_max` at most, or
+    OVERFLOW more.
     """
+    most = pool_size + OVERFLOW if connections_max is None else connections_max
+    kept = min(pool_size, most)
     return create_engine(
         catalog_url(url),
         isolation_level="AUTOCOMMIT",
-        pool_size=pool_size if connections_max is None else min(pool_size, connections_max),
-        max_overflow=10 if connections_max is None else max(connections_max - pool_size, 0),
+        pool_size=kept,
+        max_overflow=most - kept,
         # No home has an hstore column: each new connection would ask for the type.
         use_native_hstore=False,
         connect_args={

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +23,7 @@ from medusa_core.names import Participant
 
 P = ParamSpec("P")
 Answer = TypeVar("Answer")
+Holder = TypeVar("Holder", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +75,9 @@ class PartnerBudgets:
         self._memory: Counter[Participant] = Counter()
         self._threads = CapacityLimiter(limits.threads_max)
         self._running: Counter[Participant | None] = Counter()
-        self._further = 0
         self._ended = asyncio.Event()
         self._calls: dict[Participant | None, asyncio.Semaphore] = {}
-        self._bodies: dict[Participant, asyncio.Lock] = {}
+        self._bodies: dict[Participant | None, asyncio.Lock] = {}
 
     @contextmanager
     def request(self, holder: Participant | None) -> Iterator[None]:
@@ -85,16 +85,13 @@ class PartnerBudgets:
         is_full = self._open[holder] >= self._limits.requests_max
         if is_full and holder is not None:
             raise TooManyRequests
-        self._open[holder] += 1
         try:
-            yield
+            with _counted(self._open, holder):
+                yield
         finally:
-            self._open[holder] -= 1
-            if not self._open[holder]:
-                del self._open[holder]
+            if holder not in self._open:
                 self._calls.pop(holder, None)
-                if holder is not None:
-                    self._bodies.pop(holder, None)
+                self._bodies.pop(holder, None)
 
     @contextmanager
     def memory(self, partner: Participant, size_bytes: int) -> Iterator[None]:
@@ -103,13 +100,8 @@ class PartnerBudgets:
             self._limits.memory_bytes_max
         ):
             raise TooManyRequests
-        self._memory[partner] += size_bytes
-        try:
+        with _counted(self._memory, partner, size_bytes):
             yield
-        finally:
-            self._memory[partner] -= size_bytes
-            if not self._memory[partner]:
-                del self._memory[partner]
 
     def large_body(self, partner: Participant) -> asyncio.Lock:
         """Held while a large body is read, in a request: one at a time, as they take turns of the
@@ -132,14 +124,26 @@ class PartnerBudgets:
         """Wait until a call may take a thread: at once, unless others of its partner have one."""
         while holder in self._running and self._further >= self._limits.threads_max // 2:
             await self._ended.wait()
-        self._further += holder in self._running
-        self._running[holder] += 1
         try:
-            yield
+            with _counted(self._running, holder):
+                yield
         finally:
-            self._running[holder] -= 1
-            if not self._running[holder]:
-                del self._running[holder]
-            self._further -= holder in self._running
             self._ended.set()
             self._ended = asyncio.Event()
+
+    @property
+    def _further(self) -> int:
+        """How many calls run beyond the first of each partner."""
+        return self._running.total() - len(self._running)
+
+
+@contextmanager
+def _counted(counts: Counter[Holder], holder: Holder, number: int = 1) -> Iterator[None]:
+    """Count so many of a holder while the block runs; who has none is not in the counts."""
+    counts[holder] += number
+    try:
+        yield
+    finally:
+        counts[holder] -= number
+        if not counts[holder]:
+            del counts[holder]
