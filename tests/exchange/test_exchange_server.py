@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import closing
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -42,10 +43,12 @@ LIMITS = ServerLimits(body_s_max=0.3, requests_max=8)
 Test = Callable[[httpx.AsyncClient], Awaitable[None]]
 
 
-def serving(home: ExchangeHome, storage: Path, url: str, test: Test) -> None:
+def serving(
+    home: ExchangeHome, storage: Path, url: str, test: Test, limits: ServerLimits = LIMITS
+) -> None:
     """Run a test against the server, without a network."""
     progress = HomeProgress(url)
-    server = ExchangeServer(home, storage, KeyIdentity(ALPHA), "0.1.0", progress, LIMITS)
+    server = ExchangeServer(home, storage, KeyIdentity(ALPHA), "0.1.0", progress, limits)
 
     async def run() -> None:
         transport = httpx.ASGITransport(server.application, raise_app_exceptions=False)
@@ -414,6 +417,44 @@ def test_a_partner_that_floods_uses_up_its_own_budget(
         assert (await client.get("/v1/health")).status_code == 200
 
     serve(test)
+
+
+def test_large_bodies_of_one_partner_are_read_one_at_a_time_and_those_of_another_meanwhile(
+    home: ExchangeHome, storage: Path, urls: HomeUrls
+) -> None:
+    async def test(client: httpx.AsyncClient) -> None:
+        read: list[str] = []
+        may_end = asyncio.Event()
+
+        async def body(name: str) -> AsyncIterator[bytes]:
+            read.append(name)
+            yield b'{"envelopes":'
+            await may_end.wait()
+            read.append(f"{name} ends")
+            yield b"[]}"
+
+        async def send(name: str) -> int:
+            return (await client.post("/v1/envelopes", content=body(name))).status_code
+
+        async def until_read(names: list[str]) -> None:
+            async with asyncio.timeout(30):
+                while read != names:
+                    assert (await client.get("/v1/health")).status_code == 200
+
+        await log_in(client, home)
+        first = asyncio.create_task(send("first"))
+        await until_read(["first"])
+        second = asyncio.create_task(send("second"))
+        for _ in range(3):  # each gives the second request its turns
+            assert (await client.get("/v1/health")).status_code == 200
+        await log_in(client, home, GAMMA)
+        other = asyncio.create_task(send("other"))
+        await until_read(["first", "other"])
+        may_end.set()
+        assert [await task for task in (first, second, other)] == [200] * 3
+        assert read.index("first ends") < read.index("second")
+
+    serving(home, storage, urls.exchange, test, replace(LIMITS, body_s_max=60))
 
 
 def test_a_damaged_file_is_unavailable(serve: Serve, home: ExchangeHome, storage: Path) -> None:
