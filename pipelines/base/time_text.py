@@ -56,7 +56,7 @@ def time_of_day(time_us: int) -> str:
     return iso(time_us).partition("T")[2].rstrip("Z") or iso(time_us)
 
 
-def duration(length_us: float) -> str:
+def duration(length_us: float, *, units_max: int = 2) -> str:
     """A length of time in its one or two greatest units, such as `3 d 4 h` or `60 s`."""
     if length_us < 1_000:
         return f"{length_us:g} us"
@@ -69,8 +69,8 @@ def duration(length_us: float) -> str:
             if unit == "s":
                 return f"{length_us / size:.3g} s"
             small, small_size = _UNITS[at + 1]
-            return f"{whole} {unit}" + (f" {rest // small_size} {small}" if rest >= small_size
-                                        else "")  # fmt: skip
+            has_second = units_max > 1 and rest >= small_size
+            return f"{whole} {unit}" + (f" {rest // small_size} {small}" if has_second else "")
     return f"{length_us} us"
 
 

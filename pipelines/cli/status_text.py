@@ -186,9 +186,11 @@ def disputed_lines(streams: Iterable[Mapping[str, Any]]) -> list[str]:
 def _link(link: Mapping[str, Any]) -> Sequence[str]:
     is_client = link["side"] == "client"
     since_ms = link["since_ago_ms"] if is_client else link["answered_ago_ms"]
-    state = f"{link['state']} {_unit(since_ms)}" if since_ms is not None else link["state"]
+    state = (
+        f"{link['state']} {_span(since_ms, units_max=1)}" if since_ms is not None else link["state"]
+    )
     if not is_client:
-        state = "" if since_ms is None else f"answered {_unit(since_ms)} ago"
+        state = "" if since_ms is None else f"answered {_span(since_ms, units_max=1)} ago"
     return (
         link["partner"],
         "reads" if is_client else "serves",
@@ -364,15 +366,12 @@ def _problem(sink: Mapping[str, Any]) -> str:
     return _wrapped(f"{sink['stream']}/{sink['sink']} is blocked: {sink['problem']}", 0)
 
 
-def _span(length_ms: int) -> str:
+def _span(length_ms: int, *, units_max: int = 2) -> str:
     """A length of time that changes while one looks: no more digits than a glance can take."""
     seconds = length_ms / 1_000
-    return f"{seconds:.1f} s" if seconds < 100 else duration(int(seconds) * SECOND_US)
-
-
-def _unit(length_ms: int) -> str:
-    """The same in its greatest unit."""
-    return " ".join(_span(length_ms).split()[:2])
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    return duration(int(seconds) * SECOND_US, units_max=units_max)
 
 
 def _last_step(step: Mapping[str, Any]) -> str:

@@ -82,6 +82,8 @@ def _claims(
     return claims
 
 
-EXCHANGE_KEYS = ": exchange keys with its operator"
-NOT_SIGNED = f"the assertion is not signed with the key of a partner of this home{EXCHANGE_KEYS}"
+NOT_SIGNED = (
+    "the assertion is not signed with the key of a partner of this home: exchange keys with its "
+    "operator"
+)
 """The same sentence for a partner that is not known and for a wrong signature."""

@@ -20,7 +20,6 @@ from pipelines.base import clock
 from pipelines.base.settings import Settings
 from pipelines.base.time_text import duration, iso
 from pipelines.exchange.client.partner_link import PartnerAddress
-from pipelines.exchange.signed_assertions import EXCHANGE_KEYS
 from pipelines.homes.home import known_homes
 from pipelines.homes.missing_partners import JOIN, missing_partners, missing_sentence
 from pipelines.operations.findings import Finding, fail, ok, warn
@@ -117,8 +116,7 @@ def _not_reached(session: HomeSession, known: _Known, error: MedusaError, rest: 
     if session.exchange.is_refused(partner):
         return fail(
             check,
-            f"{_granted(known)}{_news(known)}; its server issues no access token: "
-            + str(error).removesuffix(EXCHANGE_KEYS),
+            f"{_granted(known)}{_news(known)}; its server issues no access token: {error}",
             "compare both clocks, and call its operator: medusa partner list there says whether it "
             f"knows the present key of {session.home.participant}, or has removed it",
         )

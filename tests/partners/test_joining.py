@@ -20,6 +20,7 @@ from pipelines.contracts.participants import read_participants
 from pipelines.exchange.client.https_exchange import HttpsExchange
 from pipelines.exchange.client.partner_link import PartnerAddress
 from pipelines.exchange.own_identity import OwnIdentity
+from pipelines.exchange.signed_assertions import NOT_SIGNED
 from pipelines.homes.exchange_addresses import read_address
 from pipelines.homes.signing_keys import make_key
 from pipelines.operations.partner_invitation import (
@@ -368,7 +369,7 @@ def test_doctor_is_red_where_no_token_is_issued_and_says_why(offices: Offices) -
     found = finding(beta, "alpha")
     assert found["state"] == "fail"
     assert "its server issues no access token: partner alpha: the assertion" in found["found"]
-    assert found["found"].endswith("is not signed with the key of a partner of this home")
+    assert found["found"].endswith(NOT_SIGNED)
     assert found["found"].startswith("may read 0 streams of this home; its server issues no")
     assert "whether it knows the present key of beta, or has removed it" in found["to_do"]
 
