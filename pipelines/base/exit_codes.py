@@ -32,7 +32,7 @@ def end_of(action: Callable[[], int]) -> Ending:
     try:
         return Ending(action())
     except MedusaError as error:
-        if _is_of_an_interrupt(error):
+        if is_of_an_interrupt(error):
             return _INTERRUPT
         return Ending(error.exit_code, str(error))
     except KeyboardInterrupt:
@@ -44,13 +44,13 @@ def end_of(action: Callable[[], int]) -> Ending:
 _INTERRUPT = Ending(INTERRUPTED, "interrupted; what was committed stays")
 
 
-def _is_of_an_interrupt(error: BaseException | None) -> bool:
-    """Whether an error was raised while an interrupt was handled.
+def is_of_an_interrupt(error: BaseException | None) -> bool:
+    """Whether an error is an interrupt, or was raised while one was handled.
 
     PySpark, which is interrupted in a job, first reads what became of it: a broken pipe.
     """
     while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__ or error.__context__
+        error = error.__context__
     return error is not None
 
 

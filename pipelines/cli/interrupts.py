@@ -14,6 +14,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from pipelines.base.exit_codes import is_of_an_interrupt
+
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
@@ -79,7 +81,7 @@ class _Interrupt:
         raise KeyboardInterrupt
 
     def _again(self, number: int, frame: object) -> None:
-        self._looks = self._looks + 1 if _is_handled() else 0
+        self._looks = self._looks + 1 if is_of_an_interrupt(sys.exc_info()[1]) else 0
         if self._looks == LOOKS:
             self.stop()
         elif not self._looks:
@@ -99,14 +101,3 @@ class _Interrupt:
             self._is_raised_again = False
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
-
-
-def _is_handled() -> bool:
-    """Whether this thread is in an except or finally block of KeyboardInterrupt.
-
-    An error that was raised in such a block counts, too.
-    """
-    error = sys.exc_info()[1]
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__context__
-    return error is not None

@@ -14,7 +14,6 @@ from pipelines.cli.arguments import add_contracts, add_home
 if TYPE_CHECKING:
     from pipelines.operations.partner_invitation import InvitationMade
 
-DAYS_MAX = 31
 HELP = "print a code with which a participant elsewhere joins, and wait until it has"
 
 
@@ -33,13 +32,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
     """Print the code, wait, and write the partner's file."""
-    from pipelines.operations.partner_invitation import InviteRequest, invite_partner
+    from pipelines.operations.partner_invitation import (
+        LIFETIME_DAYS_MAX,
+        InviteRequest,
+        invite_partner,
+    )
 
     request = InviteRequest(
         partner=options.partner,
         contracts=options.contracts,
         participant=options.participant,
-        lifetime_ms=parse_duration_us(options.expires, days_max=DAYS_MAX) // 1_000,
+        lifetime_ms=parse_duration_us(options.expires, days_max=LIFETIME_DAYS_MAX) // 1_000,
         replaces_key=options.new_key,
         is_waiting=not options.no_wait,
     )

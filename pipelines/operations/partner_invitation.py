@@ -40,7 +40,8 @@ from pipelines.homes.home import chosen_participant, home_server
 
 SECRET_BYTES = 24
 LOOK_S = 0.5
-LIFETIME_MS_MAX = 31 * 86_400_000
+LIFETIME_DAYS_MAX = 31
+LIFETIME_MS_MAX = LIFETIME_DAYS_MAX * 86_400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,9 +167,7 @@ def accept_invitation(settings: Settings, request: AcceptRequest) -> PartnerJoin
                 "home with --participant, or ask for another invitation"
             )
         known = _known_keys(partners, request.contracts, inviter)
-        others = {} if request.replaces_key else _others(known, invitation.public_key)
-        # A known key leads to the present one, or the operator has said that this is another.
-        replaces_key = request.replaces_key or any(known.values())
+        others = {where: key for where, key in known.items() if key != invitation.public_key}
         address = PartnerAddress(
             url=invitation.url, public_key=invitation.public_key, pin=invitation.pin
         )
@@ -186,14 +185,15 @@ def accept_invitation(settings: Settings, request: AcceptRequest) -> PartnerJoin
         def add(*, is_confirmed: bool) -> None:
             partners.add(
                 inviter, heard[-1].public_key, heard[-1].url, heard[-1].pin,
-                replaces_key=replaces_key, is_confirmed=is_confirmed,
+                # A known key leads to this one, or the operator has said that it is another.
+                replaces_key=request.replaces_key or bool(known), is_confirmed=is_confirmed,
             )  # fmt: skip
 
         exchange = HttpsExchange(
             participant, lambda partner: address, identity, learn=lambda _, new: heard.append(new)
         )
         with closing(exchange):
-            if others:
+            if others and not request.replaces_key:
                 introduction = exchange.introduction(inviter)
                 check_succession(inviter, others, invitation.public_key, introduction)
             exchange.join(inviter, invitation.secret)
@@ -223,21 +223,15 @@ def write_file(
     return PartnerJoined(partner=status.participant, file=path, is_reached=status.url is not None)
 
 
-def _known_keys(
-    partners: Partners, contracts: Path, partner: Participant
-) -> Mapping[str, bytes | None]:
-    """The key by which a partner is known, by where: its file, and this home; None: nowhere."""
+def _known_keys(partners: Partners, contracts: Path, partner: Participant) -> Mapping[str, bytes]:
+    """The keys by which a partner is known, by where: its file, and this home."""
+    known: dict[str, bytes] = {}
+    if of_file := read_partner_key(contracts, partner):
+        known[f"{contracts / 'participants' / partner}{SUFFIX}"] = of_file
     status = partners.status_of(partner)
-    of_home = None if status is None else status.public_key
-    return {
-        f"{contracts / 'participants' / partner}{SUFFIX}": read_partner_key(contracts, partner),
-        "this home": None if of_home is None else bytes.fromhex(of_home),
-    }
-
-
-def _others(known: Mapping[str, bytes | None], public_key: bytes) -> Mapping[str, bytes]:
-    """The known keys that are not this one."""
-    return {where: key for where, key in known.items() if key is not None and key != public_key}
+    if status is not None and status.public_key:
+        known["this home"] = bytes.fromhex(status.public_key)
+    return known
 
 
 def check_succession(

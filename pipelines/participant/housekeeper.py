@@ -6,7 +6,7 @@ tick of the loop that finds nothing else to do; only if no tick was idle for a w
 a busy tick do a piece too. All progress is in the catalog: if it is cut short, the next round
 does the rest, and a crash leaves orphans.
 
-Each round begins with a check by the caller of what fills up slowly.
+Each round begins with a check that the caller passes, such as of the notification queue.
 
 Compaction and the search for orphans are left to `medusa trim`: both read much at once.
 """
