@@ -82,7 +82,7 @@ def _warm(federation: Federation) -> float:
     def is_ready() -> bool:
         with federation.log(COMPUTES).open() as log:
             log.seek(output)
-            return "stands by" in log.read()
+            return "is on standby" in log.read()
 
     try:
         _until(is_ready, f"the standby of {COMPUTES} is ready")

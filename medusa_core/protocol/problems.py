@@ -1,4 +1,4 @@
-"""Problem details (RFC 9457): an error as a document, and the error that the document stands for.
+"""Problem details (RFC 9457): an error as a document, and the error that a document describes.
 
 The type of a problem says what the caller should do next, as the error tree does. A problem of a
 type that is not known is Unavailable: a newer partner may have others.
@@ -120,7 +120,7 @@ def write_problem(kind: ProblemKind, detail: str) -> bytes:
 
 
 def read_problem(content: bytes, status: int, partner: str) -> MedusaError:
-    """The error that a partner's answer with a status stands for.
+    """The error that a partner's answer with a status describes.
 
     Never raises: an answer that is no problem document is an error too, by its status.
     """

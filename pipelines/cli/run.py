@@ -86,7 +86,7 @@ class _Output:
             self._print(event.line)
         else:
             ready = counted(event.fragments, "fragment")
-            self._print(f"{event.participant} stands by: {ready} ready")
+            self._print(f"{event.participant} is on standby: {ready} ready")
 
     def _print(self, line: str) -> None:
         if not self._is_read:

@@ -154,12 +154,6 @@ SHOWN = (
     *(REPOSITORY / "pipelines" / room for room in ("airflow", "cli", "report", "watching")),
     REPOSITORY / "pipelines" / "catalog" / "postgres" / "database_errors.py",
 )
-LEFT = {
-    "medusa_core/protocol/problems.py": "a metaphor for a state",
-    "pipelines/cli/run.py": "a metaphor for a state",
-    "pipelines/exchange/server/access_tokens.py": "an archaism",
-}
-"""What is left to reword; an entry is removed with its phrase, and none is added."""
 
 
 def shown_texts(path: Path) -> Iterator[str]:
@@ -184,6 +178,4 @@ def test_a_shown_text_and_the_docstring_of_a_module_have_no_banned_phrase() -> N
         for text in shown_texts(path)
         for kind in kinds_in(text)
     }
-    more = {key: text for key, text in found.items() if key not in LEFT.items()}
-    assert more == {}
-    assert found.keys() == set(LEFT.items()), "remove what is no longer there"
+    assert found == {}

@@ -126,7 +126,7 @@ def test_run_prints_the_lines_unless_it_is_quiet(
 
     monkeypatch.setattr(participant_run, "run_participant", run)
     assert main(["run", *words]) == 0
-    assert capsys.readouterr().out == "a line\nalpha stands by: 1 fragment ready\n"
+    assert capsys.readouterr().out == "a line\nalpha is on standby: 1 fragment ready\n"
 
 
 BROKEN = """

@@ -1,7 +1,7 @@
 """Access tokens: issued for a signed assertion, stored as a hash, and looked up with each request.
 
-A token is 32 random bytes, so nothing about it can be computed or altered. Whoever reads the
-catalog reads hashes. The home's clock decides what has expired, for assertions as for tokens, so
+A token is 32 random bytes, so nothing about it can be computed or altered. The catalog holds
+hashes alone. The home's clock decides what has expired, for assertions as for tokens, so
 that an assertion is remembered for exactly as long as it could be accepted.
 """
 
