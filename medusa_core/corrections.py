@@ -7,19 +7,19 @@ slack (no slack for the share is overload, which design 9 treats).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from medusa_core import owed
 from medusa_core.commits import Cause
 from medusa_core.decisions import ComputeStep, DecisionReason, OutputAge, Promote
-from medusa_core.grid import Range
+from medusa_core.grid import Range, merged_ranges
 from medusa_core.knowledge import FragmentKnowledge, Limits
 from medusa_core.names import StreamName
 from medusa_core.partial import oldest_fresh
 from medusa_core.reads import reads_of, records_of
-from medusa_core.segments import Producer, Stability
+from medusa_core.segments import Producer, Segment, Stability
 
 SHARE = 0.1
 """Of the time of a home that corrections get at least (design 6)."""
@@ -79,8 +79,32 @@ def _revisions_in_order(fragments: Sequence[FragmentKnowledge]) -> list[_Owed]:
         _Owed(fragment, correction)
         for fragment, owed_ in by_fragment
         if outdated.isdisjoint(fragment.inputs)
-        for correction in owed_
+        for correction in _in_runs(owed_)
     ]
+
+
+def _in_runs(owed_: Iterable[owed.Correction]) -> Iterator[owed.Correction]:
+    """The same buckets of the same outputs, those together that are owed over the same run.
+
+    What one output owes over many buckets side by side is one step, though another one owes some
+    of them: cut at each of these, a span that a Running reads is read again for each piece.
+    """
+    owed_by: dict[StreamName, list[tuple[Range, Segment]]] = {}
+    for correction in owed_:
+        for segment in correction.revised:
+            owed_by.setdefault(segment.stream, []).append((correction.range, segment))
+    found: dict[Range, dict[Range, list[Segment]]] = {}
+    for buckets in owed_by.values():
+        runs = iter(merged_ranges(bucket for bucket, _ in buckets))
+        run = next(runs)
+        for bucket, segment in buckets:
+            while bucket.from_us >= run.to_us:
+                run = next(runs)
+            found.setdefault(run, {}).setdefault(bucket, []).append(segment)
+    for of_run in found.values():
+        for bucket, segments in of_run.items():
+            revised = tuple(sorted(segments, key=lambda s: s.stream))
+            yield owed.Correction(range=bucket, tentative=(), is_unchanged=False, revised=revised)
 
 
 def _chunks(

@@ -345,18 +345,23 @@ class StepEngine:
         """
         alike: dict[str, list[Together]] = {}
         for step in steps:
-            shaped_as = self._shaped_as(step.fragment.fragment)
-            is_alone = set(step.outputs) != set(step.fragment.outputs)
-            if step.cause is Cause.CORRECTION and shaped_as is not None and not is_alone:
+            fragment = step.fragment.fragment
+            shaped_as = self._shaped_as(fragment)
+            is_correction = step.cause is Cause.CORRECTION
+            is_part = set(step.outputs) != set(step.fragment.outputs)
+            is_alone = shaped_as is None or (is_part and not is_correction)
+            if is_correction and not is_alone:
                 is_alone = self._kept_pane_step(step, Phases()) is not None
             if shaped_as is None or is_alone:
                 result = self.compute(step)
                 self.check_deterministic(step, result)
                 yield [(step, result)]
                 continue
-            rules = self._rules_of(step.fragment.fragment)
+            rules = self._rules_of(fragment)
             together = Together(step=step, shaped=shaped_as, inputs=self._inputs(step), rules=rules)
-            alike.setdefault(shaped_as.shape.key, []).append(together)
+            # A part of the outputs is computed with the same part of the same fragment's alone.
+            key = f"{fragment.id} {step.outputs}" if is_part else shaped_as.shape.key
+            alike.setdefault(key, []).append(together)
         for key, members in alike.items():
             ratios = [self._ratio_of(m.step.fragment.fragment) for m in members]
             batches = in_batches(
@@ -369,7 +374,8 @@ class StepEngine:
                 if (of_one := self._computed_in_one(batch)) is not None:
                     yield of_one
                     continue
-                job = None if len(batch) == 1 else self._shared_job_of(key)
+                is_shape = key in self._shapes
+                job = self._shared_job_of(key) if is_shape and len(batch) > 1 else None
                 if job is not None:
                     yield self._computed(key, job, batch)
                     continue

@@ -11,7 +11,17 @@ from typing import Any
 import pytest
 
 from medusa_core.names import StreamName
-from medusa_core.network import Aggregate, Filter, Join, Network, Output, Source
+from medusa_core.network import (
+    Aggregate,
+    Filter,
+    Join,
+    Network,
+    Output,
+    Rank,
+    Running,
+    Session,
+    Source,
+)
 from pipelines.base.settings import Settings
 from pipelines.cli.main import main
 from pipelines.homes.home import Home, open_home
@@ -50,6 +60,30 @@ NETWORK = Network(
 )  # fmt: skip
 
 
+SEVERAL = Network(
+    name="several",
+    sources=NETWORK.sources,
+    boxes=(
+        Filter(name="some", input="calls", cases={"yes": "line = 'a'"}),
+        Running(
+            name="so_far", input="calls", by=("line",), within="2m", columns={"n": "count(*)"}
+        ),
+        Session(
+            name="visits", input="calls", by=("line",), gap="5s", length_max="30s",
+            columns={"n": "count(*)"},
+        ),
+        Rank(name="most", input="calls", size="20s", order=("line desc", "at_s"), k=2),
+    ),
+    outputs=(
+        Output(name="passed", input="some"),
+        Output(name="totals", input="so_far"),
+        Output(name="sessions", input="visits"),
+        Output(name="first", input="most"),
+    ),
+)  # fmt: skip
+"""Outputs of one fragment that owe different buckets for one revised record."""
+
+
 def calls(*, dropped: Sequence[int] = (), extra: Sequence[int] = ()) -> str:
     """A call every four seconds on line a, every seven on line b, for 200 seconds."""
     seconds = [at for at in range(0, 200, 4) if at not in dropped]
@@ -72,11 +106,12 @@ class RevisedHome:
     replayer: Replayer
     folder: Path
     monkeypatch: MONKEY
+    network: Network = NETWORK
 
     def run(self) -> None:
         """Compute what is owed."""
         inputs = {"calls": [self.folder / "in/calls.csv"]}
-        self.replayer.run(self.home, NETWORK, inputs, width_s=BUCKET_S)
+        self.replayer.run(self.home, self.network, inputs, width_s=BUCKET_S)
 
     def revise(self, *words: str) -> int:
         self.monkeypatch.setenv("MEDUSA_DIR", str(self.settings.directory))
@@ -98,7 +133,7 @@ class RevisedHome:
 
     def digests(self) -> Digests:
         """Of all outputs, by bucket."""
-        return digests(self.home, NETWORK)
+        return digests(self.home, self.network)
 
     def corrected(self) -> list[tuple[str, int, int]]:
         """The buckets, in seconds, that corrections computed."""
@@ -111,23 +146,26 @@ class RevisedHome:
 
 
 @pytest.fixture
-def revised(replayer: Replayer, tmp_path: Path, monkeypatch: MONKEY) -> Iterator[RevisedHome]:
+def revised(
+    replayer: Replayer, tmp_path: Path, monkeypatch: MONKEY, request: pytest.FixtureRequest
+) -> Iterator[RevisedHome]:
     a_file(tmp_path / "in/calls.csv", calls())
+    network = getattr(request, "param", NETWORK)
     with (
         home_pool(replayer.server, tmp_path / "home", SOLO) as settings,
         open_home(settings, SOLO) as home,
     ):
-        found = RevisedHome(home, settings, replayer, tmp_path, monkeypatch)
+        found = RevisedHome(home, settings, replayer, tmp_path, monkeypatch, network)
         found.run()
         yield found
 
 
-def of_whole(replayer: Replayer, folder: Path, rows: str) -> Digests:
+def of_whole(replayer: Replayer, folder: Path, rows: str, network: Network = NETWORK) -> Digests:
     """What a replay of these records computes in a home of its own."""
     with replayer.home("whole") as home:
         inputs = {"calls": [a_file(folder / "whole/calls.csv", rows)]}
-        replayer.run(home, NETWORK, inputs, width_s=BUCKET_S)
-        return digests(home, NETWORK)
+        replayer.run(home, network, inputs, width_s=BUCKET_S)
+        return digests(home, network)
 
 
 ACTIONS = {
@@ -173,6 +211,23 @@ def test_revised_buckets_apart_from_each_other_are_computed_in_one_commit(
     assert seconds == [(20, 40), (80, 100), (140, 160)]
     commits = [s.fragment for s in revised.home.catalog.steps()[before:]]
     assert commits.count("revised/main") == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("revised", [SEVERAL], indirect=True, ids=["several"])
+def test_outputs_that_owe_different_buckets_are_computed_in_as_many_runs_of_the_job(
+    revised: RevisedHome, tmp_path: Path
+) -> None:
+    before = len(revised.home.catalog.steps())
+    late = str(a_file(tmp_path / "it.csv", "25,a\n65,a\n105,a\n145,b\n"))
+    assert revised.revise("--add", late, *WHY, "--yes") == 0
+    revised.run()
+    rows = sorted(
+        [*calls(extra=(25, 65, 105)).splitlines(), "145,b"], key=lambda row: int(row.split(",")[0])
+    )
+    whole = of_whole(revised.replayer, tmp_path, "\n".join([*rows, ""]), SEVERAL)
+    assert revised.digests() == whole
+    assert len(revised.home.catalog.steps()) - before <= len(SEVERAL.outputs)
 
 
 @pytest.mark.long
