@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from medusa_core.digest import Digest, sum_of
 from medusa_core.knowledge import Limits
@@ -19,7 +20,7 @@ from medusa_core.network import Network, inputs_of
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.homes.home import Home, open_home
 from pipelines.participant.kept_history import KeptHistory
-from pipelines.participant.replay import ReplayResult, replay
+from pipelines.participant.replay import ReplayResult, StartingSession, replay
 from pipelines.participant.replay_order import ReplayOrder
 from tests.home_pool import home_pool
 
@@ -74,6 +75,12 @@ class Replayer:
     @contextmanager
     def _session(self, home: Home) -> Iterator[Callable[[], SparkSession]]:
         yield lambda: self.spark
+
+
+def replay_in(spark: SparkSession, patch: pytest.MonkeyPatch) -> None:
+    """Let `medusa replay`, called in this process, use the Spark session of the tests."""
+    patch.setattr(StartingSession, "start", lambda *_: None)
+    patch.setattr(StartingSession, "of_home", lambda *_: nullcontext(lambda: spark))
 
 
 def part_of(network: Network, *outputs: str) -> Network:

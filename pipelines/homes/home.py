@@ -247,15 +247,25 @@ def migration_url(settings: Settings, participant: Participant) -> Iterator[str]
 
 
 @contextmanager
-def make_home(settings: Settings, participant: Participant, *, keep: bool) -> Iterator[Home]:
+def make_home(
+    settings: Settings,
+    participant: Participant,
+    *,
+    keep: bool,
+    meanwhile: Callable[[Path], None] = lambda directory: None,
+) -> Iterator[Home]:
     """Make a home in the folder (or go on with it) and hold it alone; `keep` False drops it.
 
-    A home in which a check failed is kept, so that it can be looked at.
+    `meanwhile` is called with the folder as soon as it is held, before the server is started. A
+    home in which a check failed is kept, so that it can be looked at.
     Raises Conflict if another process holds the folder, Unavailable if it cannot be written.
     """
     directory = settings.directory
     _make_folder(directory)
-    with _held_alone(directory), _server_of(settings, participant, keep=keep) as admin_url:
+    with ExitStack() as stack:
+        stack.enter_context(_held_alone(directory))
+        meanwhile(directory)
+        admin_url = stack.enter_context(_server_of(settings, participant, keep=keep))
         embedded = settings.catalog_url is None
         database = _database_for(settings, participant)
         passwords = make_passwords(directory, participant)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,9 +20,16 @@ from medusa_core.network import Network
 from pipelines.base import clock
 from pipelines.base.settings import Settings
 from pipelines.homes.home import Home, chosen_participant, make_home, open_home
+from pipelines.language.check import check_network
 from pipelines.language.load import load_network
 from pipelines.participant.kept_history import ALL, KeptHistory, kept_history
-from pipelines.participant.replay import ReplayResult, make_folder, replay
+from pipelines.participant.replay import (
+    ReplayResult,
+    Sessions,
+    StartingSession,
+    make_folder,
+    replay,
+)
 from pipelines.participant.replay_order import (
     ReplayOrder,
     inputs_of_network,
@@ -147,12 +154,13 @@ def _run(
         make_folder(request.report.absolute().parent, "--report")
         if request.report.is_dir():
             raise Refused(f"{request.report} is a folder: give --report the name of a file")
+    check_network(network)  # before a home is made and Spark started for it
     done: CheckedReplay | None = None
     try:
-        with _folder(request.keep) as directory:
-            own = replace(settings, directory=directory)
-            with make_home(own, SOLO, keep=request.keep is not None) as home:
-                done = _replayed(home, order, request, progress)
+        with _folder(request.keep) as directory, closing(StartingSession()) as session:
+            own, keeps = replace(settings, directory=directory), request.keep is not None
+            with make_home(own, SOLO, keep=keeps, meanwhile=session.start) as home:
+                done = _replayed(home, order, request, session.of_home, progress)
                 if done.failure is not None:
                     raise done.failure
     except CheckFailed:
@@ -213,9 +221,10 @@ def _check_columns(network: Network, found: Mapping[StreamName, KeptHistory]) ->
 
 
 def _replayed(
-    home: Home, order: ReplayOrder, request: ReplayRequest, progress: Callable[[str], None]
-) -> CheckedReplay:
-    result, check = replay(order, home, request.export, say=progress), None
+    home: Home, order: ReplayOrder, request: ReplayRequest, sessions: Sessions,
+    progress: Callable[[str], None],
+) -> CheckedReplay:  # fmt: skip
+    result, check = replay(order, home, request.export, say=progress, sessions=sessions), None
     if request.checks:
         result, check = _checked(home, result, order.network)
     if request.report is not None:

@@ -8,9 +8,9 @@ continues from the last commit.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -128,7 +128,7 @@ def replay(
     plan = plan_of(order.network, checked, order.width_us, home.directory)
     holder = claim(home, order, plan)
     with ExitStack() as stack:
-        session = stack.enter_context((sessions or _StartingSession)(home))
+        session = stack.enter_context((sessions or StartingSession().of_home)(home))
         catalog = home.catalog
         producer = Producer(home.participant)
         fragments = fragments_for(checked)
@@ -328,24 +328,38 @@ class _LazyEngine:
         return self._engine
 
 
-class _StartingSession:
-    """A Spark session that starts in the background while records land, stopped at the end."""
+class StartingSession:
+    """A Spark session that starts in the background, and is stopped at the end if it was started.
 
-    def __init__(self, home: Home) -> None:
-        self._home = home
+    A JVM takes seconds to start, in which a home can be made and records land.
+    """
+
+    def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="spark-start")
         self._session: Future[SparkSession] | None = None
 
-    def __enter__(self) -> Callable[[], SparkSession]:
+    def start(self, directory: Path) -> None:
+        """Begin to start it, once; its files are in `directory`."""
         from pipelines.spark.session import open_session
 
-        self._session = self._pool.submit(open_session, self._home.directory)
-        return self._session.result
+        if self._session is None:
+            self._session = self._pool.submit(open_session, directory)
 
-    def __exit__(self, *error: object) -> None:
+    @contextmanager
+    def of_home(self, home: Home) -> Iterator[Callable[[], SparkSession]]:
+        """What returns the session when it has started; it is stopped with the block."""
+        self.start(home.directory)
+        assert self._session is not None
+        try:
+            yield self._session.result
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Stop it, once it has started."""
         from pipelines.spark.session import close_session
 
-        assert self._session is not None
-        if not self._session.cancel() and self._session.exception() is None:
-            close_session(self._session.result())
+        session, self._session = self._session, None
+        if session is not None and not session.cancel() and session.exception() is None:
+            close_session(session.result())
         self._pool.shutdown()

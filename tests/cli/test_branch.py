@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,10 +12,9 @@ import pyarrow as pa
 import pytest
 
 from pipelines.cli import main
-from pipelines.participant import replay
 from tests.cli.test_replay import NETWORK
 from tests.conftest import folder_on_memory
-from tests.replaying import parquet_files
+from tests.replaying import parquet_files, replay_in
 from tests.sweeps import long_but
 
 if TYPE_CHECKING:
@@ -50,7 +48,7 @@ def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     at = [at * 1_000_000 for at in range(100)]
     (file,) = parquet_files(files / "in", pa.table({"at_us": at}))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(replay, "_StartingSession", lambda home: nullcontext(lambda: spark))
+        replay_in(spark, patched)
         patched.setenv("MEDUSA_DIR", str(folder))
         patched.delenv("MEDUSA_CATALOG_URL", raising=False)
         patched.chdir(files)

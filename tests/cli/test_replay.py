@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +15,10 @@ from medusa_core.errors import Refused
 from medusa_core.network import Network
 from pipelines.cli import main
 from pipelines.language import aggregates
-from pipelines.participant import replay
 from pipelines.participant.replay_order import with_landed_sources
 from pipelines.quality import sample_check
 from tests.conftest import folder_on_memory
-from tests.replaying import parquet_files
+from tests.replaying import parquet_files, replay_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,10 +49,7 @@ def folder() -> Iterator[Path]:
 def arguments(
     folder: Path, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> list[str]:
-    def sessions(home: Any) -> AbstractContextManager[Any]:
-        return nullcontext(lambda: spark)
-
-    monkeypatch.setattr(replay, "_StartingSession", sessions)
+    replay_in(spark, monkeypatch)
     (tmp_path / "small.py").write_text(NETWORK)
     at = [at * 1_000_000 for at in range(100)]
     (file,) = parquet_files(tmp_path / "in", pa.table({"at_us": at}))

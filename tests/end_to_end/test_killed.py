@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,11 +20,10 @@ from medusa_core.knowledge import Limits
 from pipelines.base.failpoints import FILE, POINT
 from pipelines.cli.main import main
 from pipelines.language.load import load_network
-from pipelines.participant import replay
 from pipelines.sources.generated_files import write_generated
 from tests.conftest import folder_on_memory
 from tests.federation.processes import kill
-from tests.replaying import Replayer
+from tests.replaying import Replayer, replay_in
 from tests.sweeps import long_but
 from tests.waiting import until
 
@@ -84,7 +83,7 @@ def run_here(
     """Runs the command to its end in this process, with the Spark of the tests."""
 
     def run(connections: Path, keep: Path, export: Path) -> dict[str, object]:
-        monkeypatch.setattr(replay, "_StartingSession", lambda home: nullcontext(lambda: spark))
+        replay_in(spark, monkeypatch)
         monkeypatch.setenv("MEDUSA_CATALOG_URL", "")
         code = main(command(connections, keep, export)[len(PROGRAM) :])
         out, errors = capsys.readouterr()
