@@ -15,6 +15,7 @@ import argparse
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,7 +93,7 @@ def _replay(settings: Settings, folder: Path, *, records: int, seed: int) -> int
     from pipelines.homes.home import make_home
     from pipelines.language.load import load_network
     from pipelines.operations.recorded_replay import SOLO
-    from pipelines.participant.replay import replay
+    from pipelines.participant.replay import StartingSession, replay
     from pipelines.participant.replay_order import ReplayOrder
     from pipelines.report.next_steps import near, next_commands
     from pipelines.report.page import write_page
@@ -115,8 +116,11 @@ def _replay(settings: Settings, folder: Path, *, records: int, seed: int) -> int
         width_us=parse_duration_us(network.bucket),
         limits=Limits(records_per_step_max=RECORDS_PER_STEP),
     )
-    with make_home(own, SOLO, keep=True) as home:
-        result = replay(order, home, folder / "out", say=say)
+    with (
+        closing(StartingSession()) as session,
+        make_home(own, SOLO, keep=True, meanwhile=session.start) as home,
+    ):
+        result = replay(order, home, folder / "out", say=say, sessions=session.of_home)
         say.end()
         _print(f"3  write the report from the catalog to {near(folder / 'report.html')}")
         write_page(folder / "report.html", home=home, network=network, result=result.document())
