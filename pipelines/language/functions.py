@@ -222,7 +222,8 @@ REFUSED: dict[str, str] = {
                "rand random randn uuid uniform randstr shuffle"),
     **_because("reads the clock: use event time, `window_start` of an aggregate or the source's "
                "time column",
-               "now current_timestamp current_date curdate current_time localtimestamp localtime"),
+               "now current_timestamp current_date curdate current_time localtimestamp localtime "
+               "proctime mz_now current_row_timestamp"),
     **_because("depends on which file and task a record is in",
                "input_file_name input_file_block_start input_file_block_length "
                "monotonically_increasing_id spark_partition_id"),
@@ -242,6 +243,17 @@ REFUSED: dict[str, str] = {
     **_because("makes a window: write it as `size` and `advance`, or `every` and `zone`, of an "
              "Aggregate",
                "window window_time time_bucket"),
+    **_because("is written as a table function: write FROM TUMBLE(…), HOP(…) or SESSION(…) in "
+             "SQL, and window_start",
+             "tumble hop session tumble_start tumble_end hop_start hop_end session_start "
+             "session_end"),
+    **_because("takes rows in the order in which they arrived: use max_by(x, t) or min_by(x, t) "
+             "with a column of time, or last(x) or first(x) in a window",
+             "latest_by_offset earliest_by_offset"),
+    **_because("gives several values: rank the rows of a window with a Rank, in SQL ROW_NUMBER",
+             "topk topkdistinct"),
+    **_because("reads a field of a JSON text: use get_json_object(x, '$.name')",
+             "json_value extractjsonfield json_extract"),
     "session_window": "makes a session window: write a Session with `gap` and `length_max`",
     **_because("reckons with a time zone, but times are UTC: for an offset that does not change "
                "write timestamp_micros(unix_micros(x) + 3600000000L)",

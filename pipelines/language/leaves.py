@@ -18,7 +18,7 @@ from pipelines.language import coercion
 from pipelines.language.compiled_terms import Term, strict
 from pipelines.language.constants import literal_type, quote
 from pipelines.language.failure_causes import Failure, FailureCause
-from pipelines.language.functions import suggestion, within_years
+from pipelines.language.functions import REFUSED, suggestion, within_years
 from pipelines.language.scope import Scope, article
 
 DIGITS_MAX = 38
@@ -55,7 +55,9 @@ class Leaves(ABC):
         if column is None:
             known = frozenset(self.scope.columns)
             near = suggestion(name, known) or f"; there are {', '.join(self.scope.columns)}"
-            if name in ("_stime", "stime", "_bucket"):
+            if name in REFUSED:
+                near = f": it {REFUSED[name]}"
+            if name in ("_stime", "stime", "_bucket", "rowtime", "window_time"):
                 near = "; event time is not a column: aggregates give `window_start`"
             raise self.scope.refused(f"names column {node.name!r}, which is not there{near}")
         return Term(

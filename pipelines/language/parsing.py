@@ -94,7 +94,8 @@ def parse(text: str, where: str) -> exp.Expr:
     except TokenError:
         raise refused("has a text or quoted name that does not end") from None
     except ParseError as error:
-        raise refused("cannot be read: look", _place(text, error)) from None
+        place = _place(text, error)
+        raise refused(f"cannot be read: {_advice(text, place)}look", place) from None
     except RecursionError:
         raise refused("is nested too deeply: split it over two boxes") from None
     tree = trees[0] if len(trees) == 1 else None
@@ -125,6 +126,23 @@ def _place(text: str, error: ParseError) -> int | None:
     line, end = int(error.errors[0]["line"]), int(error.errors[0]["col"])
     start = sum(len(row) + 1 for row in text.split("\n")[: line - 1])
     return max(start, start + end - len(error.errors[0].get("highlight") or " "))
+
+
+_WITH_FROM = re.compile(r"\b(extract|substring|trim|overlay)\s*\(", re.IGNORECASE)
+_WITH_COMMAS = {
+    "extract": "hour(x), day(x) or year(x)",
+    "substring": "substring(x, 1, 3)",
+    "trim": "trim(x)",
+    "overlay": "concat of parts by substring",
+}
+
+
+def _advice(text: str, place: int | None) -> str:
+    """What to write for syntax of other systems, if that is what cannot be read."""
+    if place is not None and text[place : place + 1] == "~":
+        return "write RLIKE for a pattern; "
+    before = _WITH_FROM.findall(text[:place])
+    return f"write {_WITH_COMMAS[before[-1].lower()]}; " if before else ""
 
 
 def _check_tokens(

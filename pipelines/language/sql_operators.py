@@ -34,6 +34,13 @@ _SYNTAX_REFUSED: tuple[tuple[type[exp.Expr], str], ...] = (
     (exp.Subquery, "has a subquery: a box sees one record at a time"),
     (exp.Exists, "has a subquery: a box sees one record at a time"),
     (exp.Lambda, "has a lambda function: use a function box"),
+    (
+        exp.JSONExtractScalar,
+        "uses `->>`: for a field of a JSON text use get_json_object(x, '$.name')",
+    ),
+    (exp.Order, "has ORDER BY inside of a function: write sort_array(collect_list(x))"),
+    (exp.SimilarTo, "uses SIMILAR TO: write RLIKE with a pattern"),
+    (exp.Placeholder, "has a parameter: write the value itself"),
     (exp.JSONExtract, "uses `->`: for a field of a JSON text use get_json_object(x, '$.name')"),
     (exp.Star, "has a `*`: name the columns"),
     (exp.Interval, "has an interval: reckon in days with date_add, else in unix_micros"),

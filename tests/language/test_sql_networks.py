@@ -841,3 +841,23 @@ def test_windows_without_records_have_rows_of_the_values_that_are_declared(
     )
     assert isinstance(box, Aggregate)
     assert (box.empty, box.keys) == ("emit", keys)
+
+
+def test_types_have_their_names_of_other_systems_too() -> None:
+    source, _ = network_of(
+        "CREATE SOURCE s (t BIGINT, a VARCHAR, b TEXT, c NUMERIC(10, 2), d DECIMAL(5), e BOOL, "
+        "f DOUBLE PRECISION, g BYTES, h BYTEA, i TIMESTAMP(6)) WITH (time = 't');"
+        "CREATE STREAM o AS SELECT t FROM s; CREATE STREAM p AS SELECT symbol FROM ticks"
+    ).sources[::-1]
+    assert list(source.columns.values()) == [
+        "bigint", "string", "string", "decimal(10,2)", "decimal(5,0)", "boolean", "double",
+        "binary", "binary", "timestamp",
+    ]  # fmt: skip
+
+
+def test_group_by_may_number_the_columns_of_select() -> None:
+    text = """CREATE STREAM n AS SELECT ALL window_start, {} AS k, count(*) AS n
+        FROM TUMBLE(TABLE ticks, INTERVAL '5' MIN) GROUP BY {}"""
+    for expression in ("symbol", "upper(symbol)"):
+        named = text.format(expression, f"window_start, {expression}")
+        assert boxes_of(text.format(expression, "1, 2")) == boxes_of(named)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import count, pairwise
 
 from medusa_core.empty_windows import EMIT, SKIP, Key
 from medusa_core.errors import Refused
@@ -31,6 +31,7 @@ from pipelines.language.sql.sql_text import (
     Token,
     Tokens,
     column_token,
+    divided,
     end_of_brackets,
     is_column_name,
     key_of,
@@ -55,7 +56,7 @@ def grouped_select(select: Select, window: Window, scope: Scope, made: BoxList) 
     select, relation = _resolved(select, window, scope, made), scope.relation
     check_time(window.time, relation, made)
     if select.where is not None:
-        _check_where(select.where, window, relation, made)
+        _check_where(select, select.where, window, relation, made)
         relation = filtered(made, relation, select.where, "where")
     groups = _groups(select, window, relation, made)
     _check_no_earlier_window(select, window, scope.relation, made)
@@ -164,6 +165,10 @@ class _Grouped:
     def _not_grouped(self, token: Token, before: Tokens) -> Refused:
         """The error for a column that is neither grouped nor in an aggregate function."""
         called = _called(before)
+        if called is not None and called.name in REFUSED:
+            return self.made.text.refused(
+                called, f"{called.text} is refused: it {REFUSED[called.name]}"
+            )
         if called is not None and called.name not in FUNCTIONS:
             return self.made.text.refused(
                 called,
@@ -293,17 +298,25 @@ def _words(select: Select) -> set[str]:
     return names | {token.name for part in parts for token in part}
 
 
-def _check_where(where: Tokens, window: Window, relation: Relation, made: BoxList) -> None:
+def _check_where(
+    select: Select, where: Tokens, window: Window, relation: Relation, made: BoxList
+) -> None:
     """Refuse a condition that a Filter before the windows would take in another sense.
 
     In SQL, windows are those of the whole table, and WHERE chooses among their rows. Sessions of
     fewer rows are other ones, unless the condition has all rows of a key or none.
     """
     keys = {key.name for key in window.keys}
+    for call in aggregate_calls(where):
+        raise made.text.refused(
+            call[0], f"{call[0].text} is computed over a group: write the condition in HAVING"
+        )
+    over_groups = {item.name for item in select.items if aggregate_calls(item.tokens)}
     for index, token in enumerate(where):
         if not is_column_name(where, index):
             continue
-        if token.name in window.own_columns and token.name not in relation.columns:
+        of_group = (*window.own_columns, *over_groups)
+        if token.name in of_group and token.name not in relation.columns:
             raise made.text.refused(
                 token, f"{token.name} is not known before rows are grouped: write the condition in "
                 "HAVING"
@@ -404,6 +417,7 @@ def _groups(select: Select, window: Window, relation: Relation, made: BoxList) -
     for tokens in select.group_by:
         if not tokens:
             raise made.text.refused(select.at, "a column of GROUP BY is empty: remove a comma")
+        tokens = _by_position(tokens, select, made)
         _check_group(tokens, made)
         is_name = len(tokens) == 1 and tokens[0].kind in ("word", "quoted")
         if is_name and tokens[0].name in window.own_columns:
@@ -464,11 +478,29 @@ def _check_keys(
             )
 
 
+def _by_position(tokens: Tokens, select: Select, made: BoxList) -> Tokens:
+    """The column of SELECT that a number of GROUP BY stands for; other tokens as they are."""
+    first = tokens[0]
+    if len(tokens) > 1 or first.kind != "number":
+        return tokens
+    position = int(first.text) if first.text.isdecimal() and len(first.text) < 10 else 0
+    if not 0 < position <= len(select.items):
+        raise made.text.refused(
+            first, f"SELECT has no column of number {first.text}: write the name of a column"
+        )  # fmt: skip
+    return select.items[position - 1].tokens
+
+
 def _check_group(tokens: Tokens, made: BoxList) -> None:
     """Refuse what SQL has for groups and a network has not."""
     first = tokens[0]
-    if len(tokens) == 1 and (first.kind == "number" or first.upper == "ALL"):
+    if len(tokens) == 1 and first.upper == "ALL":
         raise made.text.refused(first, "GROUP BY names its columns: write their names")
+    if first.text == "(" and len(divided(tokens[1:-1])) > 1:
+        raise made.text.refused(first, "columns of GROUP BY are in no brackets: remove them")
+    for before, token in pairwise(tokens):
+        if (before.upper, token.upper) in (("WITH", "ROLLUP"), ("WITH", "CUBE")):
+            _check_group((token,), made)
     if first.upper in ("ROLLUP", "CUBE", "GROUPING"):
         raise made.text.refused(
             first,
@@ -495,6 +527,8 @@ def _with_groups(
         if name not in computed and name not in relation.columns:
             known = f"there are {', '.join(relation.columns)}"
             near = did_you_mean(name, relation.columns, known)
+            if name == "window_time":
+                near = "the event time of a row follows from its window; remove it"
             raise made.text.refused(tokens[0], f"{name} is not a column: {near}")
     if not computed:
         return relation

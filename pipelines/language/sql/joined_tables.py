@@ -269,12 +269,8 @@ class _Condition:
             return side, -behind_us
         if tokens[3].text not in ("+", "-"):
             raise self._unknown(part)
-        try:
-            size_us = parse_offset_us(duration_of(self.text, tokens[4:], tokens[3]))
-        except Refused as error:
-            if str(error).startswith(self.text.file):
-                raise
-            raise self.text.refused(tokens[3], str(error)) from None
+        duration = duration_of(self.text, tokens[4:], tokens[3], check=parse_offset_us)
+        size_us = parse_offset_us(duration)
         return side, (size_us if tokens[3].text == "+" else -size_us) - behind_us
 
     def _behind(self, table: Token) -> int:

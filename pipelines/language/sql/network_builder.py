@@ -82,6 +82,11 @@ def network_of_statements(
                 parts.add_stream(statement)
             case _:
                 assert_never(statement)
+    if not parts.outputs and parts.boxes:
+        raise text.refused(
+            statements[-1].name, "a file has a stream: write CREATE STREAM in place of CREATE VIEW "
+            "for a query that is an output"
+        )  # fmt: skip
     try:
         network = Network(
             name=name,

@@ -8,10 +8,17 @@ from itertools import pairwise
 
 from medusa_core.empty_windows import Key
 from medusa_core.errors import Refused
+from medusa_core.grid import parse_duration_us
 from medusa_core.resamples import PREVIOUS
 from medusa_core.suggest import did_you_mean
 from pipelines.language.sql.intervals import duration_of, period_of, size_of
-from pipelines.language.sql.sql_text import Token, Tokens, divided, written
+from pipelines.language.sql.sql_text import (
+    Token,
+    Tokens,
+    divided,
+    is_column_name,
+    written,
+)
 from pipelines.language.sql.statements import (
     EmptyWindows,
     Item,
@@ -43,7 +50,7 @@ JOINS = (
 WINDOWS = ("TUMBLE", "HOP", "SESSION", "EVERY")
 """The table functions whose rows are grouped."""
 
-NO_ALIAS = ("FOR", "CREATE", "SELECT", "ON", "USING", "WITH", "VALUES")
+NO_ALIAS = ("FOR", "CREATE", "SELECT", "ON", "USING", "WITH", "VALUES", "PARTITION")
 """What begins something else where the second name of a table may stand."""
 
 
@@ -56,8 +63,11 @@ class QueryParser(TokenCursor):
         if at is None:
             raise self.expected("SELECT")
         if self.took("WITH"):
+            if self.upper(1) != "AS" and self.upper() in ("RECURSIVE", "MUTUALLY"):
+                raise self.expected("the name of a query, which does not read itself")
             while True:
                 name = self.name("the query")
+                self.check_no_names()
                 if name.name in local:
                     raise self.text.refused(name, f"{name.name} is declared twice: rename one")
                 self.expect("AS")
@@ -82,19 +92,30 @@ class QueryParser(TokenCursor):
         return query
 
     def part(self) -> Select | Query:
+        if self.upper() in ("FROM", "TABLE", "VALUES"):
+            raise self.expected(
+                "CREATE SOURCE for rows that are read"
+                if self.upper() == "VALUES"
+                else "SELECT, its columns or *, and FROM behind them"
+            )
         return self.query_in_brackets("the query") if self.upper() == "(" else self.select()
 
     def select(self) -> Select:
         at = self.token
         self.expect("SELECT")
         assert at is not None
-        if self.upper() in ("DISTINCT", "ALL"):
+        if self.upper() == "DISTINCT":
             raise self.text.refused(
                 at,
-                "SELECT DISTINCT compares a row with all before it, which are ever more: group "
-                "by a window and the columns",
+                "SELECT DISTINCT compares a row with all before it, which are ever more: write "
+                "FROM TUMBLE(…), and GROUP BY window_start and the columns",
             )
-        items = tuple(self.item(part) for part in divided(self.until(*CLAUSES)))
+        self.took("ALL")
+        parts = divided(self.until(*CLAUSES))
+        self.check_no_keyword()
+        if self.token is not None and self.upper() != "FROM":
+            raise self.expected("FROM")
+        items = tuple(self.item(part) for part in parts)
         self.expect("FROM")
         table = self.table()
         if self.upper() == ",":
@@ -160,15 +181,39 @@ class QueryParser(TokenCursor):
             "or NULL",
         )
 
+    def check_no_keyword(self) -> None:
+        """Refuse a column of SELECT that is named as a clause is, without back quotes."""
+        token, before = self.token, self.tokens[self.index - 1].upper
+        if token is None or token.upper not in CLAUSES:
+            return
+        has_more = self.upper(1) in ("FROM", ",", "AS", ".") or before == "AS"
+        if before in ("SELECT", "ALL", ",", "AS") and (token.upper != "FROM" or has_more):
+            raise self.text.refused(
+                token, f"{token.upper} begins a clause: for a column of that name, write "
+                f"`{token.name}` in back quotes"
+            )  # fmt: skip
+
+    def check_no_names(self) -> None:
+        """Refuse the names of columns behind that of a query."""
+        if self.token is not None and self.upper() == "(":
+            raise self.text.refused(
+                self.token, "columns have their names in the query: write AS in SELECT"
+            )
+
     def check_no_query(self, tokens: Tokens) -> None:
         """Refuse a query inside an expression: its value would be that of a whole stream."""
+        before = ["", ""]
         for opening, word in pairwise(tokens):
             if opening.upper == "(" and word.upper in ("SELECT", "WITH", "VALUES"):
+                instead = "compute it in a view, and write JOIN … ON"
+                if before[1] in ("IN", "EXISTS"):
+                    kind = "ANTI" if before[0] == "NOT" else "SEMI"
+                    instead = f"write {kind} JOIN … ON"
                 raise self.text.refused(
-                    word,
-                    "a query in an expression would read a whole stream, which "
-                    "has no end: write it behind FROM",
-                )
+                    word, "a query in an expression would read a whole stream, which has no end: "
+                    f"{instead} with a key and an interval of time"
+                )  # fmt: skip
+            before = [before[1], opening.upper]
 
     def item(self, tokens: Tokens) -> Item:
         if not tokens:
@@ -184,9 +229,28 @@ class QueryParser(TokenCursor):
             return Item(tokens=tokens[:-2], name=tokens[-1].name)
         if _is_column(tokens):
             return Item(tokens=tokens, name=tokens[-1].name)
+        self.check_is_expression(tokens)
         raise self.text.refused(
             tokens[0], f"`{written(tokens)}` has no name: write AS and a name behind it"
         )
+
+    def check_is_expression(self, tokens: Tokens) -> None:
+        """Refuse a part of SELECT that would still be none with a name behind it."""
+        star = next((i for i in (0, 2) if len(tokens) > i + 1 and tokens[i].text == "*"), None)
+        behind = tokens[-1 if star is None else star + 1]
+        if star is not None and behind.upper in ("EXCEPT", "EXCLUDE", "REPLACE", "RENAME"):
+            raise self.text.refused(
+                behind, "* is all columns: write the names of those that are selected"
+            )
+        if tokens[0].upper == "TOP" and tokens[1].kind == "number":
+            raise self.text.refused(tokens[0], NOT_HERE["LIMIT"])
+        if behind.kind in ("word", "quoted") and behind.upper != "END":
+            before = tokens[-2]
+            is_column = before.kind == "word" and is_column_name(tokens, len(tokens) - 2)
+            if before.text == ")" or is_column:
+                raise self.text.refused(
+                    behind, f"write AS before the name {behind.text}, or a comma if it is a column"
+                )
 
     def table(self) -> Table:
         table: Table = self.one_table()
@@ -235,6 +299,10 @@ class QueryParser(TokenCursor):
         if self.upper() == "(":
             query = self.query_in_brackets("the subquery")
             return Subquery(query=query, alias=self.alias())
+        if self.upper(1) == "(" and self.upper() in ("LATERAL", "UNNEST", "GENERATE_SERIES"):
+            raise self.text.refused(
+                self.tokens[self.index], f"{self.upper()} is not supported: a row gives one row"
+            )
         if self.took("TABLE"):
             begin = self.index
             self.inside("TABLE")
@@ -265,12 +333,14 @@ class QueryParser(TokenCursor):
         return tokens
 
     def alias(self) -> str | None:
-        if self.took("AS"):
-            return self.name("the table").name
         is_name = self.token is not None and self.token.kind in ("word", "quoted")
-        if is_name and self.upper() not in (*CLAUSES, *NOT_HERE, *NO_ALIAS):
-            return self.name("the table").name
-        return None
+        if not self.took("AS") and (
+            not is_name or self.upper() in (*CLAUSES, *NOT_HERE, *NO_ALIAS)
+        ):
+            return None
+        name = self.name("the table").name
+        self.check_no_names()
+        return name
 
     def function(self) -> Window | Resampled:
         """A table function, up to its closing bracket."""
@@ -292,6 +362,7 @@ class QueryParser(TokenCursor):
         parts = divided(self.inside(kind))
         end, self.index = self.index, begin + 1
         self.check_not_named(at, parts)
+        self.check_order(at, parts)
         table = self.argument()
         rest = parts[1:]
         keys = self.partition(kind, rest)
@@ -322,6 +393,7 @@ class QueryParser(TokenCursor):
             raise self.text.refused(
                 at, f"{kind} needs {needs}: write {kind}(TABLE {table_of(table)}, {form})"
             )
+        self.check_slide(kind, at, table, durations, rest)
         return Window(
             at=at,
             table=table,
@@ -331,6 +403,24 @@ class QueryParser(TokenCursor):
             zone=zone,
             alias=None,
         )
+
+    def check_slide(
+        self,
+        kind: str,
+        at: Token,
+        table: NamedTable | Subquery,
+        durations: Sequence[str],
+        rest: Sequence[Tokens],
+    ) -> None:
+        """Refuse a HOP whose slide is longer than its size, as where they are exchanged."""
+        if kind != "HOP" or parse_duration_us(durations[0]) <= parse_duration_us(durations[1]):
+            return
+        slide, size = written(rest[0]), written(rest[1])
+        raise self.text.refused(
+            at, f"HOP has its slide before its size, and {slide} is longer than {size}: write "
+            f"HOP(TABLE {table_of(table)}, {size}, {slide}), or TUMBLE for windows that follow "
+            "each other"
+        )  # fmt: skip
 
     def partition(self, kind: str, rest: list[Tokens]) -> tuple[Token, ...]:
         """The columns of PARTITION BY behind a table, which is passed; those between commas are
@@ -396,6 +486,21 @@ class QueryParser(TokenCursor):
             )
         example = f"SESSION(TABLE {table_of(table)}{of_keys}, {given}, {length})"
         raise self.text.refused(at, f"SESSION needs {needs}: write {example}")
+
+    def check_order(self, at: Token, parts: Sequence[Tokens]) -> None:
+        """Refuse arguments in another order, and a column of event time without DESCRIPTOR."""
+        kind = at.upper
+        order = "the table, DESCRIPTOR of its event time, and then the durations"
+        first = parts[0][0].upper if parts[0] else ""
+        is_behind = any(part and part[0].upper == "DESCRIPTOR" for part in parts[2:])
+        by_keys = kind in ("SESSION", "EVERY")
+        if first in ("INTERVAL", "DESCRIPTOR") or (is_behind and not by_keys):
+            at = parts[0][0] if parts[0] else at
+            raise self.text.refused(at, f"the arguments of {kind} have an order: {order}")
+        if len(parts) > 2 and not by_keys and _is_column(parts[1]):
+            raise self.text.refused(
+                parts[1][0], f"write DESCRIPTOR({parts[1][-1].text}) for the column of event time"
+            )
 
     def check_not_named(self, at: Token, parts: Sequence[Tokens]) -> None:
         if any(len(part) > 1 and part[1].text == "=>" for part in parts):
@@ -482,6 +587,11 @@ class QueryParser(TokenCursor):
         return tokens[0].text[1:-1]
 
     def zone(self, tokens: Tokens) -> str:
+        if tokens and tokens[0].upper == "INTERVAL":
+            raise self.text.refused(
+                tokens[0], "TUMBLE has one duration, the size of its windows: remove this one, or "
+                "write HOP for windows that overlap"
+            )  # fmt: skip
         if len(tokens) != 1 or tokens[0].kind != "string":
             at = tokens[0] if tokens else len(self.text.text.rstrip())
             raise self.text.refused(

@@ -102,6 +102,20 @@ def check_no_over(text: SqlText, select: Select) -> None:
                 continue
             example = OVER.format(column="…", table="TUMBLE(…)")
             advice = f"write FROM ({example}) WHERE rank <= 10"
+            if tokens[0].upper in ("RANK", "DENSE_RANK", "PERCENT_RANK", "NTILE", "CUME_DIST"):
+                raise text.refused(
+                    tokens[0], f"{tokens[0].text} is not supported: {advice}, where columns decide "
+                    "between rows of equal rank"
+                )  # fmt: skip
+            if tokens[0].upper in ("LAG", "LEAD"):
+                raise text.refused(
+                    tokens[0], f"{tokens[0].text} is not supported: number the rows of a window "
+                    "with ROW_NUMBER in a view, and join it with itself by that number"
+                )  # fmt: skip
+            if tokens[0].upper == "ROW_NUMBER" and isinstance(select.table, Window):
+                raise text.refused(
+                    tokens[0], f"the number of a row is limited around the query: {advice}"
+                )
             if aggregate_calls(tokens):
                 advice = (
                     "write FROM TUMBLE(…) and GROUP BY window_start, or for the value up to each "

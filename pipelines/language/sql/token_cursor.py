@@ -22,6 +22,8 @@ NOT_HERE: Mapping[str, str] = {
     "tables in exchange",
     "CROSS": "CROSS JOIN pairs every row with every row of a stream, which has no end: write JOIN "
     "… ON with a key and an interval",
+    "WITHIN": "a join has its interval of time in ON: write AND b.stime BETWEEN a.stime - INTERVAL "
+    "'5' SECOND AND a.stime + INTERVAL '5' SECOND",
     "NATURAL": "NATURAL JOIN has no interval of time: write JOIN … ON",
     "ASOF": "ASOF JOIN is not supported: write LEFT JOIN b FOR SYSTEM_TIME AS OF a.stime ON "
     "a.key = b.key AND b.stime >= a.stime - INTERVAL '1' DAY",
@@ -34,7 +36,8 @@ NOT_HERE: Mapping[str, str] = {
     ),
     "QUALIFY": "QUALIFY is not supported: write FROM (SELECT *, ROW_NUMBER() OVER (…) AS rank FROM "
     "…) WHERE rank <= 10",
-    "WINDOW": "named windows are not supported: write FROM TUMBLE(…) and GROUP BY window_start",
+    "WINDOW": "WINDOW is not supported: write FROM TUMBLE(TABLE t, INTERVAL '1' MINUTE) and GROUP "
+    "BY window_start, or what a window of OVER is made of inside of OVER (…)",
     **dict.fromkeys(
         ("INTERSECT", "EXCEPT", "MINUS"),
         "sets of rows are compared over a whole stream, which has no end: write WHERE, or UNION "
@@ -47,7 +50,11 @@ NOT_HERE: Mapping[str, str] = {
     **dict.fromkeys(
         ("CLUSTER", "DISTRIBUTE"), "how rows are divided among tasks is not part of a query"
     ),
-    "EMIT": "when results are given is no part of a query: declare a `bound` for the stream",
+    "EMIT": "a row is given when its window closes, and a `bound` in a contract limits how long it "
+    "waits: remove EMIT",
+    "MATCH_RECOGNIZE": "patterns of rows are not supported: number the rows of a window with "
+    "ROW_NUMBER in a view, and join it with itself",
+    "INTO": "what a query gives has a name before it: write CREATE STREAM name AS SELECT …",
 }
 """What SQL has and a query here has not, with what to write instead."""
 
@@ -92,8 +99,20 @@ class TokenCursor:
             return self.text.refused(
                 token, "write UNION ALL: a stream has no end, so what it holds twice is not known"
             )
+        if (token.upper, self.upper(1)) == ("WITHIN", "GROUP"):
+            return self.text.refused(
+                token, "WITHIN GROUP is not supported: write percentile(x, 0.5) for a median"
+            )
+        if (token.upper, self.upper(1)) == ("PARTITION", "BY"):
+            return self.text.refused(token, f"{NOT_HERE['CLUSTER']}: remove PARTITION BY")
+        if token.upper in ("WHERE", "GROUP", "HAVING") and expected.startswith("`;`"):
+            return self.text.refused(
+                token, "the clauses of a SELECT have an order: WHERE, GROUP BY, HAVING"
+            )
         if token.upper in NOT_HERE:
             return self.text.refused(token, NOT_HERE[token.upper])
+        if token.text == "#" or (token.text, self.upper(1)) == ("/", "/"):
+            return self.text.refused(token, "a comment begins with -- or /*: write -- here")
         return self.text.refused(token, f"`{token.text}` is not expected here: write {expected}")
 
     def name(self, of: str) -> Token:
@@ -105,6 +124,10 @@ class TokenCursor:
                 token,
                 f"{token.text} is not a name: begin with a letter, continue with letters, "
                 "digits and '_', 63 characters at most",
+            )
+        if self.upper(1) == ".":
+            raise self.text.refused(
+                token, f"no database or schema is before the name of {of}: remove `{token.text}.`"
             )
         self.index += 1
         return token
