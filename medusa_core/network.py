@@ -464,6 +464,10 @@ def check_parts(network: Network) -> None:
             check_fields(part)
 
 
+NO_TIMES = ("boolean", "binary")
+"""Types whose values cannot be event times."""
+
+
 def check_source(source: Source, where: str) -> None:
     """Refuse a source that cannot be; `where` is the network as errors name it, "of network n"."""
     check_name(f"source {where},", source.name)
@@ -481,6 +485,17 @@ def check_source(source: Source, where: str) -> None:
                 f"source {source.name!r} {where} names {column!r}, no column of it"
                 f"{near and ': '}{near}"
             )
+    if len(set(source.key)) < len(source.key):
+        raise Refused(
+            f"source {source.name!r} {where} has a column twice in key {', '.join(source.key)}: "
+            "name each once"
+        )
+    type_ = source.columns.get(source.time, "").strip().lower()
+    if type_ in NO_TIMES:
+        raise Refused(
+            f"source {source.name!r} {where} has its event time in {source.time!r}, and a {type_} "
+            "is no time: name a column of numbers, texts, dates or timestamps"
+        )
     if source.time_unit not in (None, "s", "ms", "us", "ns"):
         unit = unit_near(source.time_unit)
         hint = f"; did you mean {unit!r}?" if unit in ("s", "ms", "us") else ""
