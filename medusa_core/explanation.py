@@ -22,6 +22,7 @@ class InputPolicy(Enum):
 
     WAITS_ALONE = "waits: it is made of nothing else"
     WAITS = "waits: without it, rows would be wrong"
+    WAITS_AS_OTHERS = "waits: another stream of the fragment would be wrong without it"
     ANSWERS = "within a bound, tentative rows without it, then corrected"
 
 
@@ -134,12 +135,15 @@ def explain(
 
 def _inputs(fragment: Fragment, output: StreamName) -> tuple[InputReach, ...]:
     found: Mapping[StreamName, tuple[int, int]] = fragment.reaches(output)
-    waits = fragment.waited_for
+    waits, waits_itself = fragment.waited_for, fragment.waited_for_by(output)
 
     def without(stream: StreamName) -> InputPolicy:
         if len(fragment.input_streams) == 1:
             return InputPolicy.WAITS_ALONE
-        return InputPolicy.WAITS if stream in waits else InputPolicy.ANSWERS
+        if stream in waits_itself:
+            return InputPolicy.WAITS
+        # All outputs of a fragment are answered at a time.
+        return InputPolicy.WAITS_AS_OTHERS if stream in waits else InputPolicy.ANSWERS
 
     return tuple(
         InputReach(stream=stream, back_us=back_us, delay_us=delay_us, without=without(stream))

@@ -354,8 +354,11 @@ class Fragment:
     @property
     def waited_for(self) -> frozenset[StreamName]:
         """The inputs without which no answer is made: a box waits for them (`waits_of`)."""
-        paths = (path for paths in self._paths.values() for path in paths)
-        return frozenset(path.stream for path in paths if path.waits)
+        return frozenset().union(*(self.waited_for_by(output) for output in self.outputs))
+
+    def waited_for_by(self, output: StreamName) -> frozenset[StreamName]:
+        """The inputs for which a box waits on the way to one output."""
+        return frozenset(path.stream for path in self._paths[output] if path.waits)
 
     def ends_us(self, output: StreamName, input_ends_us: Mapping[StreamName, int]) -> int:
         """Before which event time every record of an output lies, given the ends of the inputs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from medusa_core.explanation import Explanation, InputPolicy, explain
 from medusa_core.fragments import Fragment, fragments_of
 from medusa_core.grid import Range
 from medusa_core.joins import KINDS, Join
+from medusa_core.lookups import Lookup
 from medusa_core.names import StreamName
 from medusa_core.network import (
     Aggregate,
@@ -146,6 +148,28 @@ def test_what_a_missing_input_does_is_what_the_fragment_does_about_it(
 ) -> None:
     (output,) = explained(*boxes).outputs
     assert {i.stream: i.without for i in output.inputs} == without
+
+
+def test_an_output_that_waits_for_the_lookup_of_another_one_says_so() -> None:
+    """A Lookup waits for a table that a box of its fragment computes, and for no record of `bids`;
+    the anti Join behind `lost` does, so that the fragment waits for them."""
+    lookup = Lookup(name="looked", input="bids", table="minute", on=("item",), max_age="60s")
+    lost = Join(name="lost", left="bids", right="sales", on=("item",), how="anti",
+                within=("0s", "5s"))  # fmt: skip
+    network = replace(
+        a_network(a_window("minute", "sales", 60, 60), lookup),
+        boxes=(a_window("minute", "sales", 60, 60), lookup, lost),
+        outputs=(Output(name="result", input="looked"), Output(name="missed", input="lost")),
+    )
+    result, missed = explain(network, fragments_of(network)).outputs
+    assert {i.stream: i.without for i in result.inputs} == {
+        BIDS: InputPolicy.WAITS_AS_OTHERS,
+        SALES: InputPolicy.WAITS,
+    }
+    assert {i.stream: i.without for i in missed.inputs} == {
+        BIDS: InputPolicy.WAITS,
+        SALES: InputPolicy.WAITS,
+    }
 
 
 def test_the_cost_is_that_of_reading_and_of_all_boxes_for_the_records_that_reach_them() -> None:
