@@ -24,7 +24,7 @@ from pipelines.contracts.network_parts import Part, parts_of
 from pipelines.contracts.network_placement import place_networks
 from pipelines.contracts.participants import ParticipantContract, Run, read_participants
 from pipelines.contracts.placed_network import PlacedNetwork
-from pipelines.contracts.replicas import check_replicas
+from pipelines.contracts.replicas import check_late, check_replicas
 from pipelines.contracts.stream_bounds import PlacedFragment, promises_of
 from pipelines.contracts.stream_checks import check_readers, check_recipients, check_streams
 from pipelines.contracts.stream_sinks import check_sinks
@@ -106,6 +106,7 @@ def read_federation(contracts: Path, directory: Path, offers: Offers = nothing_k
     networks = _promised(networks, order, streams)
     names = [contract.participant for contract in participants]
     check_replicas(networks, streams, names)
+    check_late(networks)
     check_sinks(networks, streams, names)
     check_readers(networks, streams, names)
     check_recipients(networks, streams)

@@ -3,14 +3,17 @@
 `replicas: n` requires that at least n participants compute the stream, so that one of them may
 fail; `verify: n` that a reader takes a row as final only when n of them have the same. Both are
 checked against the participants that list the stream's fragment; sources have one lander and
-accept neither.
+accept neither. A home that reads a stream of several producers does not follow a revision of one of
+them, so that no source from which such a stream is computed may make revisions by itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from medusa_core.errors import Refused
 from medusa_core.names import Participant, StreamName
+from medusa_core.network import REVISE_LATE, Source
 from medusa_core.suggest import counted
 from pipelines.base.time_text import duration
 from pipelines.contracts.fields import listing
@@ -51,6 +54,38 @@ def check_replicas(
                 f"on {contract.stream} ({listing(writers)}): write a number from 1 to "
                 f"{len(writers)}, or list fragment {fragment} under runs of more"
             )
+
+
+def check_late(networks: Sequence[PlacedNetwork]) -> None:
+    """Refused for a source that admits its late records as revisions, if a stream that is computed
+    from it has several producers: its readers would not follow these revisions."""
+    for network in networks:
+        for source in network.plan.network.sources:
+            if source.is_landed and source.late == REVISE_LATE:
+                _check_followed(networks, network, source)
+
+
+def _check_followed(
+    networks: Sequence[PlacedNetwork], network: PlacedNetwork, source: Source
+) -> None:
+    todo, seen = [source.stream_name], set[StreamName]()
+    while todo:
+        stream = todo.pop()
+        for of in networks:
+            for fragment, (reads, gives) in of.wiring.items():
+                if stream not in reads:
+                    continue
+                writers = of.owners.get(fragment, ())
+                if gives and len(writers) > 1:
+                    raise Refused(
+                        f"source {source.name} of network {network.name} has late='revise', and "
+                        f"{listing(writers)} compute {listing(gives)} from it: a home that reads a "
+                        "stream of several producers does not follow their revisions; write "
+                        f"late='quarantine', or list fragment {fragment} under runs of one "
+                        "participant"
+                    )
+                todo += [name for name in gives if name not in seen]
+                seen.update(gives)
 
 
 def _check_count(

@@ -13,7 +13,7 @@ from pipelines.contracts.apply_changes import decide_changes
 from pipelines.contracts.federation import Federation
 from pipelines.contracts.replicas import RESTART_MS, warnings_of
 from tests.contracts.test_replicas import ALL, Read, applied, computes, read, stream
-from tests.contracts.writing import TICKS
+from tests.contracts.writing import NETWORK, TICKS
 
 __all__ = ["read"]
 
@@ -95,6 +95,26 @@ def test_as_many_replicas_as_are_asked_for_or_more_will_do(read: Read) -> None:
         (network,) = read(stream("large", text), computes("epsilon")).networks
         assert network.owners["mine/first"] == ("beta", "epsilon", "gamma")
     assert read(stream("result", "replicas: 1\nverify: 1\n")).networks
+
+
+def test_late_records_are_not_admitted_by_themselves_where_a_stream_has_several_producers(
+    read: Read,
+) -> None:
+    """Whoever reads `large` of beta and gamma would stop at the first revision of one of them."""
+    revising = NETWORK.replace('time="ts_us"', 'time="ts_us", late="revise", late_every="1h"')
+    sentence = (
+        "source ticks of network mine has late='revise', and beta and gamma compute large from it: "
+        "a home that reads a stream of several producers does not follow their revisions; write "
+        "late='quarantine', or list fragment mine/first under runs of one participant"
+    )
+    with pytest.raises(Refused) as refused:
+        read({"mine.py": revising})
+    assert str(refused.value) == sentence
+    behind = computes("beta") | computes("gamma", "second") | computes("delta", "second")
+    with pytest.raises(Refused, match="delta and gamma compute result from it"):
+        read({"mine.py": revising}, behind)
+    one_each = computes("beta") | {"participants/gamma.yaml": "participant: gamma\n"}
+    assert read({"mine.py": revising}, one_each).networks
 
 
 def test_a_sink_of_several_producers_goes_where_it_is_named_for(read: Read) -> None:
