@@ -96,3 +96,6 @@ def test_every_command_of_the_readme_ends_well_and_shows_what_it_says(
     (line,) = (folder / "mine" / "quarantined.json").read_text().splitlines()
     assert json.loads(line)["reason"].startswith("is late:")
     assert LATE[example] in json.loads(line)["origin"]
+    if example == "shop":  # whose late order is admitted
+        food = [row.split()[3:] for row in printed.splitlines() if "T08:00:00Z  food" in row]
+        assert food == [["63", "1250.70"], ["64", "1273.70"]]

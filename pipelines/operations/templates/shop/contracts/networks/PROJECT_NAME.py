@@ -12,6 +12,8 @@ orders = Source(
         "quantity": "int",
     },
     time="at",
+    late="revise",
+    late_every="1s",
 )
 payments = Source(
     name="payments",

@@ -3,7 +3,7 @@
 CREATE NETWORK PROJECT_NAME WITH (bucket = '1m');
 
 CREATE SOURCE orders (at TIMESTAMP, order_id BIGINT, customer STRING, product STRING, quantity INT)
-WITH (time = 'at');
+WITH (time = 'at', late = 'revise', late_every = '1s');
 
 CREATE SOURCE payments (at TIMESTAMP, order_id BIGINT, method STRING)
 WITH (time = 'at');
