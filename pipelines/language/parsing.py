@@ -150,6 +150,7 @@ def _check_tokens(
 ) -> None:
     """Refuse what may hide something or has two readings: comments, `;`, odd texts, numbers."""
     previous: Token | None = None
+    before: Token | None = None
     for token in tokens:
         written = text[token.start : token.end + 1]
         if token.comments:
@@ -180,11 +181,25 @@ def _check_tokens(
                 raise refused(
                     "lacks a value beside a comma: write it, or remove the comma", token.start
                 )
+            case TokenType.L_PAREN if _is_text_type(before, previous):
+                assert previous is not None
+                raise refused(
+                    "gives the length of a text, which would not be cut to it: write string, and "
+                    "substring(x, 1, 2) to cut it; look",
+                    previous.start,
+                )
             case _:
                 pass
-        previous = token
+        before, previous = previous, token
     if any(token.comments for token in tokens) or not tokens:
         raise refused("has nothing but a comment", None)
+
+
+def _is_text_type(before: Token | None, previous: Token | None) -> bool:
+    """Whether these are AS and a type of texts, whose length sqlglot would drop."""
+    texts = (TokenType.VARCHAR, TokenType.CHAR, TokenType.NVARCHAR, TokenType.NCHAR, TokenType.TEXT)
+    is_cast = before is not None and before.token_type in (TokenType.ALIAS, TokenType.DCOLON)
+    return is_cast and previous is not None and previous.token_type in texts
 
 
 def _lacks_value(previous: Token | None, token: Token) -> bool:
