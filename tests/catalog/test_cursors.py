@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from sqlalchemy import Engine
 
 from medusa_core.cursors import HOLD_PURPOSE, Cursor, holder_of
 from medusa_core.errors import Conflict, Expired, Refused
@@ -11,6 +12,7 @@ from medusa_core.names import StreamName, Version
 from medusa_core.segments import Producer, Stability
 from medusa_core.states import State, Transition
 from pipelines.catalog.interface import Catalog
+from tests.agreements.backups import in_time
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import HomeUnderTest, PostgresHome
 
@@ -87,6 +89,20 @@ def test_a_cursor_moves_to_versions_that_were_there_and_never_back(catalog: Cata
     with pytest.raises(Refused, match="no cursor"):
         catalog.move_cursor(a.SUMS, "other", Version(1), LIMIT_MS)
     assert [c.version for c in catalog.cursors()] == [2]
+
+
+def test_a_cursor_moves_to_no_version_that_came_together_with_a_later_one(
+    catalog: Catalog, watcher: Engine
+) -> None:
+    """As medusa.import_line takes what a partner has written since; by medusa.move_cursor."""
+    place(catalog)
+    for at in range(3):
+        write(catalog, at, at + 1)
+    in_time(watcher, "DELETE FROM medusa.line_version WHERE version = 2")
+    with pytest.raises(Refused, match="version 2 of sums was never read here"):
+        catalog.move_cursor(a.SUMS, "mart", Version(2), LIMIT_MS)
+    catalog.move_cursor(a.SUMS, "mart", Version(3), LIMIT_MS)
+    assert [c.version for c in catalog.cursors()] == [3]
 
 
 def test_a_cursor_is_there_once_and_dropped_with_its_hold(catalog: Catalog) -> None:

@@ -9,7 +9,7 @@ import pytest
 from medusa_core.errors import Conflict, Refused
 from medusa_core.grid import BEGINNING_US
 from medusa_core.knowledge import Limits
-from medusa_core.names import Epoch, PlanId
+from medusa_core.names import Epoch, NetworkName, PlanId
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import HomeUnderTest
 
@@ -38,6 +38,13 @@ def test_a_stream_is_written_by_one_fragment_only(home: HomeUnderTest) -> None:
              "example/two": ((a.SRC,), (a.SUMS,))}  # fmt: skip
     with pytest.raises(Refused, match="writes already"):
         home.catalog.deploy(a.a_deployment(fragments=twice, assignments=()))
+
+
+def test_a_fragment_is_of_one_network(home: HomeUnderTest) -> None:
+    home.catalog.deploy(a.a_deployment())
+    other = replace(a.a_deployment(assignments=(), plan=PlanId("other")), network=NetworkName("two"))
+    with pytest.raises(Refused, match=f"fragment {a.LANDING} belongs to network example"):
+        home.catalog.deploy(other)
 
 
 def test_a_fragment_names_declared_streams_only(home: HomeUnderTest) -> None:

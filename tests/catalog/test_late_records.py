@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine
+from sqlalchemy.exc import DBAPIError
 
 from medusa_core.commits import LateRow, QuarantinedRecord
 from medusa_core.digest import Digest
@@ -219,6 +221,17 @@ def test_a_late_record_of_a_trimmed_bucket_stays_in_quarantine_alone(landed: Cat
     landed.trim(a.SRC, a.ME, 2 * WIDTH, needed=needed, segments_max=9)
     assert waiting(landed) == {2: 1, 5: 1}
     assert landed.quarantine_count(a.SRC) == 5
+
+
+@pytest.mark.parametrize("home", ["postgres"], indirect=True)
+def test_nobody_removes_a_late_record_that_waits(landed: Catalog, watcher: Engine) -> None:
+    """By medusa.guard_late_record."""
+    with (
+        pytest.raises(DBAPIError, match="waits to be admitted: its values are kept until then"),
+        watcher.connect() as connection,
+    ):
+        connection.exec_driver_sql("DELETE FROM medusa.late_record")
+    assert waiting(landed) == {1: 2, 2: 1, 5: 1}
 
 
 def test_a_late_record_that_lands_repaired_does_not_wait_any_more(landed: Catalog) -> None:

@@ -148,6 +148,7 @@ def test_a_transition_is_of_a_fragment_of_this_home_and_noted_once(log_in: LogIn
         ("declare_bound", "none", 1_000, "process", "process", None, 0),
         ("declare_verify", "none", 2),
         ("declare_retention", "none", 1_000),
+        ("declare_following", "none", True),
         ("place_hold", "none", "beta", "reading", 0, None),
     ],
 )
@@ -183,6 +184,18 @@ def test_a_request_of_a_job_is_within_what_its_function_does(
     assert words in str(error)
 
 
+def test_a_source_that_is_assigned_to_nobody_is_not_revised(log_in: LogIn) -> None:
+    """By medusa.revise."""
+    request = {
+        "key": "k", "stream": "src", "participant": "alpha", "replica": 0, "generation": 1,
+        "because": "a test", "who": "ada", "parts": [{"from_us": 0, "to_us": a.WIDTH_US}],
+        "behind": {}, "needed": {}, "fragment": "landing/none",
+    }  # fmt: skip
+    error = refusal(log_in, "owner", "revise", json.dumps(request))
+    assert isinstance(error, Refused)
+    assert "fragment landing/none is not assigned to anybody: deploy it first" in str(error)
+
+
 STREAM_OF_ALL = """
     INSERT INTO medusa.stream (name, kind, width_us, columns, key_columns)
     VALUES ('sums__all', 'derived', 1, '[]', '{}');
@@ -201,3 +214,15 @@ def test_a_stream_is_shared_that_this_home_computes_under_a_name_of_its_own(log_
     ):
         with log_in("owner").cursor() as owner, pytest.raises(psycopg2.Error, match=words):
             owner.execute("SELECT medusa_api.grant_to_recipient(%s, 'acme')", (stream,))
+
+
+def test_access_to_a_public_stream_is_not_withdrawn_from_one_recipient(log_in: LogIn) -> None:
+    """By medusa_api.withdraw_from_recipient."""
+    withdraw = "SELECT medusa_api.withdraw_from_recipient('sums', 'acme')"
+    with log_in("owner").cursor() as owner:
+        owner.execute("SELECT medusa_api.declare_recipients('sums', '{acme}', true)")
+        with pytest.raises(psycopg2.Error, match="stream sums is public: remove public from its"):
+            owner.execute(withdraw)
+        owner.execute("SELECT medusa_api.declare_recipients('sums', '{acme}', false)")
+        owner.execute(withdraw)
+        assert owner.fetchall() == [(True,)]

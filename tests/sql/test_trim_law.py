@@ -119,6 +119,19 @@ def test_the_owner_cannot_trim_under_a_hold(log_in: LogIn, attacked: PostgresCat
     assert str(error_of(error)) == "sums is held from 0 on by beta (cursor): trim no further"
 
 
+def test_the_owner_cannot_trim_beyond_what_is_chosen_of_the_producers(log_in: LogIn) -> None:
+    """By medusa.check_trim: nothing is chosen here yet."""
+    owner = log_in("owner")
+    run(
+        owner,
+        "INSERT INTO medusa.stream_producer (stream, participant, replica) "
+        "VALUES ('sums', 'alpha', -1)",
+    )
+    error = refusal(owner, trimmed_before(1).replace(SUMS_LINE, f"{SUMS_LINE} AND replica = 0"))
+    assert error.pgcode == "MDS07"
+    assert "of its producers: trim no further" in str(error)
+
+
 @pytest.mark.parametrize("limit_ms", [1, None])
 def test_a_hold_further_on_or_run_out_does_not_stop_it(
     log_in: LogIn, attacked: PostgresCatalog, limit_ms: int | None
