@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from medusa_core.errors import Conflict, MedusaError, Refused
 from medusa_core.market.documents import document_of, revision_of
@@ -18,6 +18,7 @@ from tests.agreements.building import (
     ALPHA,
     BETA,
     DAY_MS,
+    GAMMA,
     INSERT,
     RAISE_PRICE,
     Party,
@@ -25,6 +26,7 @@ from tests.agreements.building import (
     a_content,
     a_key,
     a_movement,
+    a_suggestion,
     agree,
     some_terms,
 )
@@ -53,8 +55,9 @@ def now_ms(party: Party) -> int:
 
 
 def received(sender: Party, receiver: Party) -> int:
-    """The number of an envelope of alpha that waits in the inbox of beta."""
-    assert put(sender, receiver, an_envelope(sender)) == ("taken",)
+    """The number of an envelope that waits in the inbox of beta."""
+    envelope = an_envelope(sender, sender=sender.name, key=a_key(sender.name))
+    assert put(sender, receiver, envelope) == ("taken",)
     ((envelope_id,),) = receiver.sql(
         "SELECT max(envelope_id) FROM medusa_market.inbox WHERE state = 'received'", role="job"
     )
@@ -373,7 +376,7 @@ def test_what_is_proposed_for_the_first_void_number_stays_open(
 def test_a_home_names_10000_contracts_and_learns_10000_keys(
     alpha: Party, watchers: Watchers
 ) -> None:
-    """By medusa_market.lock_contract and medusa_market.learn_key."""
+    """By medusa_market.lock_contract, medusa_market.learn_key and medusa_api.learn_past_key."""
     in_time(
         watchers[ALPHA],
         "INSERT INTO medusa_market.contract_order (contract) "
@@ -385,6 +388,8 @@ def test_a_home_names_10000_contracts_and_learns_10000_keys(
     assert alpha.sql(learn, "delta", "d" * 64) == [(True,)]
     error = refused(alpha, learn, "epsilon", "e" * 64, role="owner")
     assert str(error) == "10,000 keys are known here: no more is learned"
+    past = refused(alpha, "SELECT medusa_api.learn_past_key('delta', %s)", KEY, role="owner")
+    assert str(past) == str(error)
     assert alpha.sql("SELECT medusa_api.replace_key('delta', %s)", KEY) == [(True,)]
     alpha.sql(INSERT)
     error = refused(alpha, INSERT.replace("'spare_load'", "'another'"), role="owner")
@@ -419,3 +424,170 @@ def test_an_edit_of_what_another_edit_has_changed_is_refused(alpha: Party, beta:
     for login in (first, second):
         login.connection.close()
     assert [price for _, price, state in alpha.proposals() if state == "open"] == ["1.3"]
+
+
+@pytest.mark.parametrize(
+    ("partner", "expires_at", "words"),
+    [
+        (ALPHA, "now() + interval '1 hour'", "alpha is the participant of this home"),
+        *((GAMMA, at, "an invitation expires within 31 days from now, not at ") for at in (
+            "now() - interval '1 s'", "now() + interval '32 days'", "'infinity'", "NULL")),
+    ],
+)  # fmt: skip
+def test_an_invitation_is_of_a_partner_and_expires_within_a_month(
+    alpha: Party, partner: str, expires_at: str, words: str
+) -> None:
+    """By medusa_api.invite_partner."""
+    invite = f"SELECT medusa_api.invite_partner('{partner}', '{KEY}', {expires_at})"
+    assert words in str(refused(alpha, invite, role="owner"))
+    assert alpha.sql("SELECT count(*) FROM medusa_market.invitation") == [(0,)]
+
+
+def test_a_contract_that_ends_before_its_notice_has_run_is_given_none(
+    alpha: Party, beta: Party
+) -> None:
+    """By medusa_market.give_notice."""
+    ((until_ms,),) = alpha.sql("SELECT medusa.to_ms(now() + interval '1 hour')")
+    take_signed(alpha, beta, some_terms(valid_until_ms=until_ms), "agree")
+    error = refused(beta, "DELETE FROM medusa_api.contract", role="owner")
+    assert "before its notice of 86400000 ms has run: wait for that" in str(error)
+    assert beta.sql("SELECT count(*) FROM medusa_market.contract_notice", role="job") == [(0,)]
+
+
+def test_a_proposal_keeps_what_it_says_and_ends_once(alpha: Party, watchers: Watchers) -> None:
+    """By medusa_market.guard_proposal, whoever writes."""
+    alpha.sql(INSERT)
+    end = "state = 'withdrawn', ended_at = now()"
+    with watchers[ALPHA].connect() as connection:
+        for change, is_allowed in (
+            ("because = 'another'", False),
+            (f"{end}, revision = 'another'", False),
+            (end, True),
+            ("state = 'open', ended_at = NULL", False),
+            ("let_go_at = now()", True),
+            ("let_go_at = NULL", False),
+        ):
+            update = text(f"UPDATE medusa_market.contract_proposal SET {change}")
+            if is_allowed:
+                connection.execute(update)
+            else:
+                with pytest.raises(DBAPIError, match="of contract spare_load keeps what it says"):
+                    connection.execute(update)
+
+
+def test_a_document_is_proposed_as_the_next_revision_and_what_is_agreed_is_not(
+    alpha: Party, beta: Party
+) -> None:
+    """By medusa_market.propose_document and medusa_market.check_terms."""
+    agreed = some_terms()
+    take_signed(alpha, beta, agreed, "agree")
+    propose = "SELECT medusa_market.propose_document(%s, %s, 'a test')"
+    first = revision_of(agreed)
+    assert beta.sql(propose, document_of(agreed), DAY_MS, role="job") == [(first,)]
+    for number, supersedes in ((3, first), (2, "0" * 64)):
+        later = some_terms(number=number, supersedes=supersedes)
+        error = refused(beta, propose, document_of(later), DAY_MS)
+        assert isinstance(error, Conflict)
+        assert f"is agreed to number 1 here, and number {number} does not follow" in str(error)
+    other = document_of(some_terms(number=2, supersedes=first)).replace(first.encode(), b"x" * 64)
+    assert "write 64 hexadecimal digits" in str(refused(beta, propose, other, DAY_MS))
+    assert beta.proposals() == []
+
+
+def test_a_suggestion_names_a_third_participant(alpha: Party) -> None:
+    """By medusa_market.check_terms."""
+    document = document_of(some_terms(subject=a_suggestion())).replace(b"gamma", b"beta")
+    propose = "SELECT medusa_market.propose_document(%s, %s, 'a test')"
+    error = refused(alpha, propose, document, DAY_MS)
+    assert "contract spare_load suggests to buy from beta, a party itself" in str(error)
+
+
+def test_a_home_without_a_key_proposes_nothing(alpha: Party, watchers: Watchers) -> None:
+    """By medusa_market.check_proposal."""
+    in_time(watchers[ALPHA], "DELETE FROM medusa_market.party_key WHERE participant = 'alpha'")
+    error = refused(alpha, INSERT, role="owner")
+    assert str(error) == "alpha has no key to sign with yet: run medusa apply"
+
+
+def test_a_database_without_a_home_says_so(alpha: Party, watchers: Watchers) -> None:
+    """By medusa_market.here."""
+    in_time(watchers[ALPHA], "DELETE FROM medusa.home")
+    error = refused(alpha, "SELECT medusa_market.here()", role="owner")
+    assert str(error) == "this database has not been initialised: run medusa migrate"
+
+
+def test_a_contract_is_no_longer_than_64_kib(alpha: Party) -> None:
+    """By medusa_market.guard_revision: 1,000 fragments with long names make more than that."""
+    many = "ARRAY(SELECT repeat('n', 60) || '.f' || n FROM generate_series(1, 1000) AS n)"
+    insert = INSERT.replace("hold_ms_max)", "hold_ms_max, fragments)").replace(
+        "0.5, 86400000)", f"0.5, 86400000, {many})"
+    )
+    assert "bytes: none is longer than 64 KiB" in str(refused(alpha, insert, role="owner"))
+    assert alpha.shows() == ()
+
+
+def test_a_contract_is_of_the_parties_that_agreed_on_it(
+    alpha: Party, beta: Party, gamma: Party
+) -> None:
+    """By medusa_market.take_document and medusa_market.take_notice."""
+    agreed = some_terms()
+    take_signed(alpha, beta, agreed, "agree")
+    turned = some_terms(number=2, supersedes=revision_of(agreed), payer=BETA, provider=ALPHA)
+    with pytest.raises(SqlRefused, match="is one of kind movement between alpha .payer. and beta"):
+        take_proposal(alpha, beta, turned)
+    with pytest.raises(SqlRefused, match="is one of kind movement between alpha .payer. and beta"):
+        take_signed(gamma, beta, some_terms(payer=GAMMA), "agree")
+    ends_ms = now_ms(beta) + 3 * DAY_MS
+    take = "SELECT medusa_market.take_notice(%s, 'spare_load', %s::jsonb)"
+    for sender, given_by, stated_by, words in (
+        (gamma, GAMMA, GAMMA, "there is no contract spare_load with gamma here"),
+        (alpha, GAMMA, ALPHA, "notice of contract spare_load by gamma, which is not a party"),
+        (alpha, ALPHA, GAMMA, "notice of contract spare_load by gamma, which is not a party"),
+    ):
+        notice = {"given_by": given_by, "stated_by": stated_by, "ends_at_ms": ends_ms, **SIGNED}
+        error = refused(beta, take, received(sender, beta), json.dumps([notice]))
+        assert words in str(error)
+    assert beta.sql("SELECT count(*) FROM medusa_market.contract_notice", role="job") == [(0,)]
+
+
+def test_a_provider_alone_refuses_an_agreement_and_one_that_is_held(
+    alpha: Party, beta: Party
+) -> None:
+    """By medusa_market.take_refusal."""
+    terms = some_terms()
+    take_signed(alpha, beta, terms, "agree")
+    take = "SELECT medusa_market.take_refusal(%s, 'spare_load', %s, %s, 0)"
+    error = refused(beta, take, received(alpha, beta), 1, revision_of(terms))
+    assert "alpha refuses number 1 of contract spare_load, whose provider is another" in str(error)
+    other = beta.sql(take, received(alpha, beta), 1, "0" * 64, role="job")
+    assert other == [("it is not held here",)]
+    assert beta.sql("SELECT number FROM medusa_api.contract_history") == [(1,)]
+
+
+def test_a_definition_is_withdrawn_under_its_contract_by_a_newer_message(
+    alpha: Party, beta: Party, watchers: Watchers
+) -> None:
+    """By medusa_market.take_definition."""
+    in_time(
+        watchers[BETA],
+        "INSERT INTO medusa_market.definition (contract, buyer, name, number, document, state) "
+        "VALUES ('spare_load', 'alpha', 'busy', 2, '{}', 'running')",
+    )
+    take = "SELECT medusa_market.take_definition(%s, %s, %s, %s, '{}', %s)"
+    for contract, name, number, is_withdrawal, words in (
+        ("spare_load", "busy", 2, True, "message 2 about definition busy is older than 2"),
+        ("another", "busy", 3, True, "no definition busy of contract another is known"),
+        ("spare_load", "other", 3, True, "no definition other of contract spare_load is known"),
+        ("spare_load", "busy", 3, False, "a definition busy is known already"),
+    ):
+        error = refused(beta, take, received(alpha, beta), contract, name, number, is_withdrawal)
+        assert words in str(error)
+    found = "SELECT name, number, state FROM medusa_market.definition"
+    assert beta.sql(found, role="job") == [("busy", 2, "running")]
+
+
+def test_a_definition_has_a_state_that_ends_its_wait(alpha: Party) -> None:
+    """By medusa_market.settle_definition."""
+    for state in ("waiting", "sent", None):
+        error = refused(alpha, "SELECT medusa_market.settle_definition(1, %s, 'a test')", state)
+        assert "a definition runs, is refused or has ended, not " in str(error)

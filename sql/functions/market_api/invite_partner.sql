@@ -12,8 +12,8 @@ BEGIN
     IF (invite_partner.expires_at BETWEEN clock_timestamp() AND clock_timestamp()
             + interval '31 days') IS NOT TRUE
     THEN
-        RAISE EXCEPTION 'an invitation expires within 31 days: give an earlier time'
-            USING ERRCODE = 'MD001';
+        RAISE EXCEPTION 'an invitation expires within 31 days from now, not at %',
+            coalesce(invite_partner.expires_at::text, 'NULL') USING ERRCODE = 'MD001';
     END IF;
     DELETE FROM medusa_market.invitation AS i
     WHERE i.partner = invite_partner.partner OR i.expires_at <= clock_timestamp();
