@@ -42,7 +42,9 @@ def test_a_stream_is_written_by_one_fragment_only(home: HomeUnderTest) -> None:
 
 def test_a_fragment_is_of_one_network(home: HomeUnderTest) -> None:
     home.catalog.deploy(a.a_deployment())
-    other = replace(a.a_deployment(assignments=(), plan=PlanId("other")), network=NetworkName("two"))
+    other = replace(
+        a.a_deployment(assignments=(), plan=PlanId("other")), network=NetworkName("two")
+    )
     with pytest.raises(Refused, match=f"fragment {a.LANDING} belongs to network example"):
         home.catalog.deploy(other)
 

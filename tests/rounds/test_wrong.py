@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from medusa_core.errors import Conflict
 from medusa_core.market.envelopes import Envelope, EnvelopeKind
 from medusa_core.market.messages import (
     Answer,
@@ -29,6 +30,7 @@ from tests.rounds.building import (
     ALPHA,
     BETA,
     GAMMA,
+    OFFER_IS_OVER,
     Trader,
     a_price,
     a_round,
@@ -99,6 +101,30 @@ def put(
     assert sender.party.post.exchange.deliver(receiver.name, [envelope]) == ("taken",)
     if heard:
         receiver.answers()
+
+
+def take_offer(payer: Trader, provider: Trader, offer: Offer) -> None:
+    """An offer is open with the provider, whose worker has not looked at it."""
+    put(payer, provider, offer_bytes(offer), nonce=str(offer.nonce), heard=False)
+    take = "SELECT medusa_market.take_offer(max(envelope_id)) FROM medusa_market.inbox"
+    provider.sql(take, role="job")
+
+
+def apply(trader: Trader, *, since: int = 0, later: int = 0, **decides: Any) -> None:
+    """What a worker has decided in this round, so many changes and rounds ago."""
+    ((changes, number),) = trader.sql(
+        "SELECT changes, medusa_market.this_round() FROM medusa_market.market"
+    )
+    request = {"changes": changes - since, "round": number - later, "offers": [], "answers": [],
+               "leaves": [], "wanted": [], "decides": False}  # fmt: skip
+    trader.sql("SELECT medusa_market.apply_round(%s)", json.dumps(request | decides), role="job")
+
+
+def an_answer_to(answer: Answer, **changes: Any) -> dict[str, Any]:
+    """As a worker of the provider decides it."""
+    body = answer_bytes(answer).decode()
+    given = {"to": ALPHA, "body": body, "is_more": False, "because": "a test", "leaves": []}
+    return given | changes
 
 
 Change = dict[str, Any]
@@ -193,19 +219,94 @@ def test_nothing_is_accepted_under_a_revision_that_is_not_in_force(
     """As medusa_market.give_answer refuses it, whatever a worker has decided."""
     alpha, beta = pair
     offer = an_offer(alpha, revision=Revision("0" * 64))
-    put(alpha, beta, offer_bytes(offer), heard=False)
-    take = "SELECT medusa_market.take_offer(max(envelope_id)) FROM medusa_market.inbox"
-    beta.sql(take, role="job")
-    body = answer_bytes(an_answer(accepted=offer.items)).decode()
-    given = {"to": ALPHA, "body": body, "is_more": False, "because": "a test", "leaves": []}
-    ((changes, number),) = beta.sql(
-        "SELECT changes, medusa_market.this_round() FROM medusa_market.market"
-    )
-    request = {"changes": changes, "round": number, "offers": [], "answers": [given],
-               "leaves": [], "wanted": [], "decides": False}  # fmt: skip
+    take_offer(alpha, beta, offer)
+    accepts = an_answer_to(an_answer(accepted=offer.items))
     with pytest.raises(SqlRefused, match="contract spare is not in force as the offer quotes it"):
-        beta.sql("SELECT medusa_market.apply_round(%s)", json.dumps(request), role="job")
+        apply(beta, answers=[accepts])
     assert beta.moves() == []
+
+
+def test_what_was_decided_from_what_is_no_longer_so_is_not_applied(
+    pair: tuple[Trader, Trader],
+) -> None:
+    """By medusa_market.apply_round, medusa_market.make_offer and medusa_market.give_answer."""
+    alpha, beta = pair
+    offer = an_offer(alpha)
+    take_offer(alpha, beta, offer)
+    leaves = [{"move_id": 1, "fragment": "f0", "partition": 0}]
+    elsewhere = replace(offer.items[0], fragment=FragmentName("f20"))
+    wrong = replace(offer, items=(elsewhere,)), replace(offer, revision=Revision("0" * 64))
+    moves, nothing = (
+        [{"body": offer_bytes(one).decode(), "relays": False, "because": "a test"}] for one in wrong
+    )
+    accepts = an_answer(accepted=offer.items)
+    for trader, decides, words in (
+        (beta, {"since": 1}, "others have offered or answered meanwhile"),
+        (beta, {"later": 1}, "others have offered or answered meanwhile"),
+        (beta, {"leaves": [1]}, "what was to be handed on has lapsed"),
+        (alpha, {"offers": moves}, "contract spare does not let f20 move"),
+        (alpha, {"offers": nothing}, "contract spare does not let anything move"),
+        *((beta, {"answers": [answer]}, words) for answer, words in (
+            (an_answer_to(an_answer(accepted=(elsewhere,))), "the answer does not fit the offer"),
+            (an_answer_to(an_answer(nonce=Nonce("9" * 32))), "the answer does not fit the offer"),
+            (an_answer_to(accepts, leaves=leaves), "what was to make room has lapsed"))),
+    ):  # fmt: skip
+        with pytest.raises(SqlRefused, match=words) as refused:
+            apply(trader, **decides)
+        assert isinstance(refused.value.ours, Conflict)
+    beta.in_time(OFFER_IS_OVER)
+    beta.sql("SELECT medusa_market.expire_market()", role="job")
+    with pytest.raises(SqlRefused, match="the offer a{32} is open no more"):
+        apply(beta, answers=[an_answer_to(accepts)])
+    assert alpha.offers() == []
+    assert beta.moves() == []
+
+
+def test_where_nothing_is_over_the_market_does_not_change(pair: tuple[Trader, Trader]) -> None:
+    """By medusa_market.expire_market: what somebody has decided meanwhile is applied."""
+    alpha, beta = pair
+    take_offer(alpha, beta, an_offer(alpha))
+    found = "SELECT changes FROM medusa_market.market"
+    before = beta.sql(found)
+    assert beta.sql("SELECT medusa_market.expire_market()", role="job") == [(0,)]
+    assert beta.sql(found) == before
+
+
+OFFERS_OF_THIS_ROUND = """INSERT INTO medusa_market.offer (is_own, partner, contract, revision,
+        nonce, sender_round, level, items, load, for_overload, relays, body, round)
+    SELECT is_own, partner, contract, revision, md5(n::text), sender_round, level, items, load,
+        for_overload, relays, body, round FROM medusa_market.offer, generate_series(1, {}) AS n"""
+REPORTS_OF_THIS_ROUND = """INSERT INTO medusa_market.answer (offer_id, is_own, is_more,
+        sender_round, reason, accepted, load, rooms, body, round)
+    SELECT offer_id, false, true, 5, 'taken', 0, 0, '[]', '', round
+    FROM medusa_market.offer, generate_series(1, {}) AS n"""
+
+
+def test_a_partner_offers_and_reports_so_often_in_a_round(pair: tuple[Trader, Trader]) -> None:
+    """By medusa_market.take_offer and medusa_market.take_answer; its share counts by time."""
+    alpha, beta = pair
+    offer = an_offer(alpha)
+    take_offer(alpha, beta, offer)
+    beta.in_time(OFFERS_OF_THIS_ROUND.format(62))
+    take_offer(alpha, beta, replace(offer, nonce=Nonce("b" * 32), round=6))
+    with pytest.raises(SqlRefused, match="alpha has made 64 offers in this round"):
+        take_offer(alpha, beta, replace(offer, nonce=Nonce("c" * 32), round=7))
+
+    made = {"body": offer_bytes(offer).decode(), "relays": False, "because": "a test"}
+    apply(alpha, offers=[made])
+    alpha.in_time("DELETE FROM medusa_market.open_offer")
+    alpha.in_time(REPORTS_OF_THIS_ROUND.format(63))
+    report = answer_bytes(an_answer())
+    take = "SELECT medusa_market.take_answer(max(envelope_id), NULL, %s) FROM medusa_market.inbox"
+    for at, (judged_at, words) in enumerate(
+        ((0, "others have offered or answered meanwhile"), (None, ""), (None, "headroom 64 times"))
+    ):
+        put(beta, alpha, report, EnvelopeKind.ANSWER, nonce=f"{at:032x}", heard=False)
+        if words:
+            with pytest.raises(SqlRefused, match=words):
+                alpha.sql(take, judged_at, role="job")
+        else:
+            alpha.sql(take, judged_at, role="job")
 
 
 def test_one_offer_of_a_partner_is_open_at_a_time(pair: tuple[Trader, Trader]) -> None:
