@@ -45,6 +45,13 @@ BREAK = {
     "altered": ("UPDATE medusa_market.audit SET who = 'x' WHERE audit_id = 3", ALTERED.format(3)),
     "taken out": ("DELETE FROM medusa_market.audit WHERE audit_id = 4", MISSING.format(4)),
     "cut off": ("DELETE FROM medusa_market.audit WHERE audit_id > 2", MISSING.format(3)),
+    "cut off with the number of its end": (
+        (
+            "DELETE FROM medusa_market.audit WHERE audit_id > 2; "
+            "UPDATE medusa_market.audit_head SET audit_id = 2"
+        ),
+        "line 2 of the audit is not the last that was written",
+    ),
     "exchanged": (
         (
             "UPDATE medusa_market.audit SET audit_id = 1007 - audit_id WHERE audit_id IN (3, 4); "

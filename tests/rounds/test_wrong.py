@@ -256,7 +256,7 @@ def test_what_was_decided_from_what_is_no_longer_so_is_not_applied(
         assert isinstance(refused.value.ours, Conflict)
     beta.in_time(OFFER_IS_OVER)
     beta.sql("SELECT medusa_market.expire_market()", role="job")
-    with pytest.raises(SqlRefused, match="the offer a{32} is open no more"):
+    with pytest.raises(SqlRefused, match=r"the offer a{32} is open no more"):
         apply(beta, answers=[an_answer_to(accepts)])
     assert alpha.offers() == []
     assert beta.moves() == []
