@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine
 
 from medusa_core.changes import bucket_changes, uncovered
 from medusa_core.commits import Hold
@@ -25,6 +27,7 @@ from pipelines.catalog.records import Deployment, LineStatus
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import HomeUnderTest
 from tests.sweeps import long_but
+from tests.waiting import until
 
 STABLE, TENTATIVE = Stability.STABLE, Stability.TENTATIVE
 WIDTH = a.WIDTH_US
@@ -252,6 +255,32 @@ def test_changes_go_over_a_recall_as_over_any_version(catalog: Catalog, owner: C
     stood = catalog.line_version(a.SUMS, a.ME, Version(1))
     assert stood is not None
     assert stood.stable_us == WIDTH, "what was final and still is"
+
+
+WAITING = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+    "AND wait_event_type = 'Lock'"
+)
+
+
+@pytest.mark.parametrize("home", ["postgres"], indirect=True)
+def test_a_recall_during_which_more_was_computed_is_made_again(
+    home: HomeUnderTest, catalog: Catalog, owner: Catalog, watcher: Engine
+) -> None:
+    """By medusa.recall, which has waited for the commit and else would leave its rows."""
+    catalog.commit(a.a_commit(sums(0, 3)))
+    writer = home.session()
+    writer.begin()
+    big(writer.catalog, 0, 2, version=1)
+    with ThreadPoolExecutor(1) as threads, watcher.connect() as connection:
+        recall = threads.submit(owner.recall, expected(0))
+        until(lambda: connection.exec_driver_sql(WAITING).scalar_one(), "the recall waits")
+        writer.end(keep=True)
+        writer.close()
+        with pytest.raises(Conflict, match="more was computed of sums while it was looked at"):
+            recall.result(timeout=60)
+    assert catalog.recalls() == ()
+    assert {told(done)[0] for done in owner.recall(expected(0))} == {a.SUMS, a.BIG}
 
 
 # ------------------------------------------------------------ what is refused
