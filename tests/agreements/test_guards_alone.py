@@ -642,3 +642,19 @@ def test_a_definition_leaves_its_wait_once(alpha: Party, watchers: Watchers) -> 
         assert alpha.sql(settle, number, state, role="job") == [(is_new,)]
     told = "SELECT about FROM medusa_market.outbox"
     assert alpha.sql(told, role="job") == [("defined/busy/refused",)]
+
+
+def test_a_partner_moves_by_its_current_key_alone(alpha: Party, watchers: Watchers) -> None:
+    """By medusa_market.note_introduction."""
+    in_time(
+        watchers[ALPHA],
+        "INSERT INTO medusa_market.partner (participant, url, pin, confirmed_at) "
+        "VALUES ('beta', 'https://here', NULL, now())",
+    )
+    note = text("SELECT medusa_market.note_introduction('beta', :key, :key, 'https://there', NULL)")
+    url = text("SELECT url FROM medusa_market.partner")
+    for key, is_new in ((a_key(BETA, 1), False), (a_key(BETA), True)):
+        with watchers[ALPHA].connect() as connection:
+            assert connection.execute(note, {"key": key.public_key}).scalar() is is_new
+            moved = connection.execute(url).scalar() == "https://there"
+        assert moved is is_new
