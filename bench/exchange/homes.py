@@ -35,7 +35,7 @@ from pipelines.homes.home import SERVER, Home, open_home, open_homes
 from pipelines.homes.signing_keys import make_key
 from pipelines.storage.arrow_digests import digests_by_bucket
 from pipelines.storage.arrow_schema import file_schema
-from pipelines.storage.segment_files import new_attempt, sync_folders, write_durably, write_file
+from pipelines.storage.segment_files import keep_files, new_attempt, write_durably, write_file
 
 ALPHA, BETA = Participant("alpha"), Participant("beta")
 PLAN = fingerprint_of("{}")
@@ -76,7 +76,7 @@ class Producing:
         rows = [[f"key {n}" for n in numbers], numbers, numbers + at_us, np.full(ROWS, at_us)]
         table = pa.table(rows, schema=file_schema(columns))
         file = write_file(self.home.storage, stream, new_attempt(), table)
-        sync_folders(self.home.storage, [file])
+        keep_files(self.home.storage, [file])
         digests = digests_by_bucket(table, columns, np.full(ROWS, at_us))
         return self._segment(stream, digests[at_us], [file])
 

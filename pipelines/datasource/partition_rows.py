@@ -23,6 +23,7 @@ from pipelines.datasource.spark_columns import MISSING, REVISION, STABILITY
 from pipelines.storage.arrow_schema import BUCKET, STIME
 from pipelines.storage.segment_files import read_checked, rows_of
 from pipelines.storage.stable_rows import EVENT_TIME
+from pipelines.storage.store import read_file
 
 ROWS_PER_BATCH = 32_768
 _MARKS = (STABILITY, MISSING, REVISION)
@@ -55,15 +56,19 @@ def _read_file(
 
 
 def _checked(root: Path, file: SegmentFile) -> pa.Buffer:
-    path, named = root / file.path, PurePosixPath(file.path)
+    named = PurePosixPath(file.path)
     if named.is_absolute() or ".." in named.parts:
         raise Unavailable(f"file {file.path} is outside {root}: restore the catalog")
+    read_file(root, file, _check_there)
+    return read_checked(root, file)
+
+
+def _check_there(path: Path) -> None:
     if not path.exists():
         raise Unavailable(
             f"file {path} is gone: if its stream was trimmed or compacted meanwhile read again, "
             "else restore the file from a backup or another replica"
         )
-    return read_checked(root, file)
 
 
 def _chosen(

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
+from medusa_core.errors import Unavailable
 from medusa_core.segments import SegmentFile
 from pipelines.base.files import open_regular
-from pipelines.storage.segment_files import sync_folders
+from pipelines.storage.segment_files import keep_files
+from pipelines.storage.store import read_file
 
 PIECE_BYTES = 1 << 20
 
@@ -25,13 +29,11 @@ class FileCopies:
 
     def holds(self, file: SegmentFile) -> bool:
         """See `Copies.holds`."""
-        path = self.place(file)
         try:
-            # Touched before it is looked at: no longer an old file that may be removed as orphan.
-            os.utime(path)
-            return _is_as_announced(path, file)
-        except OSError:
+            read_file(self._root, file, partial(_check, file))
+        except Unavailable:
             return False
+        return True
 
     def place(self, file: SegmentFile) -> Path:
         """See `Copies.place`."""
@@ -39,7 +41,17 @@ class FileCopies:
 
     def sync(self, files: Iterable[SegmentFile]) -> None:
         """See `Copies.sync`."""
-        sync_folders(self._root, files)
+        keep_files(self._root, files, adopts=True)
+
+
+def _check(file: SegmentFile, path: Path) -> None:
+    """Unavailable unless a file has the announced size and hash."""
+    with suppress(OSError):
+        # Touched before it is looked at: no longer an old file that may be removed as orphan.
+        os.utime(path)
+        if _is_as_announced(path, file):
+            return
+    raise Unavailable(f"file {path} is not as announced")
 
 
 def _is_as_announced(path: Path, file: SegmentFile) -> bool:

@@ -31,8 +31,8 @@ from pipelines.participant.revising import (
     revised_rows,
     write_revised,
 )
-from pipelines.storage.orphans import remove_file
 from pipelines.storage.segment_rows import columns_of
+from pipelines.storage.store import remove_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

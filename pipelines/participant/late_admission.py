@@ -44,8 +44,8 @@ from pipelines.participant.revising import (
     write_revised,
 )
 from pipelines.storage.late_rows import late_records_of
-from pipelines.storage.orphans import remove_file
 from pipelines.storage.segment_rows import columns_of
+from pipelines.storage.store import remove_file
 
 LOOK_AGAIN_MS = 1_000
 """How often the catalog is read for which late records wait."""

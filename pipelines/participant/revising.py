@@ -40,7 +40,7 @@ from pipelines.participant.trimming import shapes_here
 from pipelines.sources.recorded.reader import read_recorded_file
 from pipelines.storage.arrow_digests import digests_by_bucket, row_hashes
 from pipelines.storage.arrow_schema import STIME, columns_of, file_schema, record_schema
-from pipelines.storage.segment_files import new_attempt, sync_folders, write_file
+from pipelines.storage.segment_files import keep_files, new_attempt, write_file
 from pipelines.storage.segment_rows import read_segments
 
 
@@ -199,7 +199,7 @@ def write_revised(
     files: tuple[SegmentFile, ...] = ()
     if table.num_rows:
         files = (write_file(home.storage, line.stream.name, new_attempt(), table),)
-        sync_folders(home.storage, files)
+        keep_files(home.storage, files)
     return revised_segments(line.stream.name, rows.parts, digests, files)
 
 

@@ -24,7 +24,7 @@ from pipelines.catalog.processing_roles import Deployments, Plans, Trims
 from pipelines.catalog.records import LineStatus
 from pipelines.homes.deployed_fragments import network_in
 from pipelines.language.check import check_network, fragments_for
-from pipelines.storage.orphans import remove_file
+from pipelines.storage.store import remove_file
 
 SEGMENTS_PER_CALL_MAX = 5_000
 """How many rows go in one transaction: commits of the line wait for it."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import file_digest
 from pathlib import Path
 from typing import Protocol
@@ -30,6 +30,7 @@ from pipelines.catalog.processing_roles import LandedFiles, Recalls
 from pipelines.catalog.reading_roles import Lines
 from pipelines.quality.spark_types import SparkType, column_type
 from pipelines.storage.segment_files import rows_of
+from pipelines.storage.store import read_file
 
 
 class StoredLines(LandedFiles, Lines, Recalls, Protocol):
@@ -170,7 +171,10 @@ def _shared(path: Path, sha256: str) -> tuple[pa.Table, Mapping[str, tuple[int, 
 
 def _checked(root: Path, file: SegmentFile) -> Path:
     """The path of a file, if the file has the hash that the catalog names."""
-    path = root / file.path
+    return read_file(root, file, partial(_of_hash, file))
+
+
+def _of_hash(file: SegmentFile, path: Path) -> Path:
     try:
         with path.open("rb") as opened:
             found = file_digest(opened, "sha256").hexdigest()

@@ -37,7 +37,7 @@ from pipelines.sources.landing import (
 )
 from pipelines.storage.arrow_digests import digests_by_bucket
 from pipelines.storage.arrow_schema import STIME, record_schema
-from pipelines.storage.segment_files import check_file, new_attempt, sync_folders, write_file
+from pipelines.storage.segment_files import check_file, keep_files, new_attempt, write_file
 
 _THREADS = ThreadPoolExecutor(4, "medusa-closing")
 
@@ -107,7 +107,7 @@ def close_together(closings: Sequence[Closing], catalog: ClosedLines, root: Path
             written = _written(root, mine, columns, named_parts, tables)
         closed.update(zip(numbers, written, strict=True))
     with phases.phase("sync"):
-        sync_folders(root, [file for _, written in closed.values() for file in written])
+        keep_files(root, [file for _, written in closed.values() for file in written])
     shared_ms = {name: ms / len(closings) for name, ms in phases.ms.items()}
     return [
         closing_commit(closing.decision, closing.lease, closing.plan, *closed[number], shared_ms)

@@ -41,9 +41,9 @@ from pipelines.storage.arrow_digests import Int64s, digests_by_bucket
 from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema, record_schema
 from pipelines.storage.segment_files import (
     check_file,
+    keep_files,
     new_attempt,
     rows_of,
-    sync_folders,
     write_file,
 )
 from pipelines.storage.shared_files import SharedFiles, is_shared
@@ -95,7 +95,7 @@ def landed_batch(
     file = None
     if records.num_rows:
         file = write_file(root, StreamName(f"{stream}/{LANDED}"), new_attempt(), records)
-        sync_folders(root, [file])
+        keep_files(root, [file])
     reached("land.written")
     return LandedBatch(
         stream=stream,

@@ -18,6 +18,7 @@ from medusa_core.names import StreamName
 from medusa_core.network import Aggregate, Box, Function
 from medusa_core.reads import reads_of
 from pipelines.spark.results import StepResult
+from pipelines.storage.store import remove_file
 
 STEPS_PER_CHECK = 1_000
 
@@ -52,7 +53,7 @@ class FunctionChecks:
                 for written in self._shuffled(part).written:
                     again[written.stream].update(written.buckets)
                     for file in written.files:
-                        (self._root / file.path).unlink(missing_ok=True)
+                        remove_file(self._root, file.path)
             if again != found:
                 raise Refused(
                     f"function {' or '.join(functions)} of network {fragment.network.name} gives "

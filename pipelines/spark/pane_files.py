@@ -27,8 +27,8 @@ from pipelines.base.files import write_atomically
 from pipelines.language.pane_fragments import PanesOf
 from pipelines.spark.inputs import Part
 from pipelines.spark.step_panes import ranges_of
-from pipelines.storage.orphans import remove_file
 from pipelines.storage.segment_files import check_file
+from pipelines.storage.store import remove_file
 
 FOLDER = "_panes"
 """Under the storage root; no stream has such a name."""

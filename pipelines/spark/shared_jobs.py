@@ -42,7 +42,7 @@ from pipelines.spark.prepared import PreparedFragment
 from pipelines.spark.results import StepResult, Verified, Written, failed_record
 from pipelines.storage.arrow_digests import digests_by_bucket
 from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema
-from pipelines.storage.segment_files import new_attempt, sync_folders, write_file
+from pipelines.storage.segment_files import keep_files, new_attempt, write_file
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -101,7 +101,7 @@ class SharedJob:
             written, failed = self._written(steps, result.table)
         reached("step.written")
         with phases.phase("sync"):
-            sync_folders(self._root, [f for ws in written for w in ws for f in w.files])
+            keep_files(self._root, [f for ws in written for w in ws for f in w.files])
         verified = None
         if is_compared:
             verified = _verified(steps, difference, verification_jobs(self._session))

@@ -67,7 +67,7 @@ from pipelines.spark.results import (
 from pipelines.spark.shared_jobs import SharedJob, Together, in_batches
 from pipelines.spark.step_panes import Saved
 from pipelines.spark.user_functions import tried
-from pipelines.storage.segment_files import new_attempt, sync_folders
+from pipelines.storage.segment_files import keep_files, new_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -256,7 +256,7 @@ class StepEngine:
         """The result of a step whose files are written, once they are durable."""
         reached("step.written")
         with phases.phase("sync"):
-            sync_folders(self.root, [f for w in written for f in w.files])
+            keep_files(self.root, [f for w in written for f in w.files])
         return self._result(written, failed, records_in, spark_jobs, phases, verified)
 
     def _result(
@@ -430,7 +430,7 @@ class StepEngine:
             )
             reached("step.written")
         with phases.phase("sync"):
-            sync_folders(self.root, {f for written, _ in made for w in written for f in w.files})
+            keep_files(self.root, {f for written, _ in made for w in written for f in w.files})
         shared_ms = {name: ms / len(steps) for name, ms in phases.ms.items()}
         results = [
             self._result(

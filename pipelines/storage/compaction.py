@@ -7,7 +7,6 @@ Old files stay for the orphans' grace period, because a reader may still use the
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from medusa_core.columns import Column
-from medusa_core.errors import Conflict, Diverged
+from medusa_core.errors import Conflict, Diverged, Unavailable
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
 from medusa_core.names import StreamName
 from medusa_core.segments import Segment, SegmentFile, Stability
@@ -27,7 +26,7 @@ from pipelines.catalog.reading_roles import Lines
 from pipelines.catalog.records import LineStatus
 from pipelines.storage.arrow_digests import digests_by_bucket
 from pipelines.storage.arrow_schema import BUCKET, file_schema
-from pipelines.storage.segment_files import new_attempt, read_rows, sync_folders, write_file
+from pipelines.storage.segment_files import keep_files, new_attempt, read_rows, write_file
 from pipelines.storage.segment_rows import columns_of
 
 SMALL_BYTES = 1_000_000
@@ -99,13 +98,13 @@ def compact_run(
     stream, columns = status.stream.name, columns_of(status.stream)
     table = _rows_of(root, stream, columns, run)
     file = write_file(root, stream, new_attempt(), table)
-    sync_folders(root, (file,))
+    keep_files(root, (file,))
     reached("compact.written")
     olds = {old for segment in run for old in segment.files}
     for old in olds:
         # Their grace begins now: whoever has their names may still read them.
-        with suppress(OSError):
-            os.utime(root / old.path, follow_symlinks=False)
+        with suppress(Unavailable):
+            keep_files(root, (old,))
     try:
         gone = catalog.compact(stream, status.producer, run, file)
     except Conflict:

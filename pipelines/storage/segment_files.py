@@ -11,6 +11,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import file_digest, sha256
 from pathlib import Path
 from threading import Lock
@@ -25,7 +26,8 @@ from medusa_core.errors import WRONG_FORM, Unavailable
 from medusa_core.names import StreamName
 from medusa_core.segments import SegmentFile
 from pipelines.base import clock
-from pipelines.base.files import sync_file, sync_folder
+from pipelines.base.files import sync_file
+from pipelines.storage.store import read_file, store_of
 
 Buffer: TypeAlias = bytes | pa.Buffer
 
@@ -116,22 +118,12 @@ def write_durably(path: Path, data: Buffer) -> None:
         ) from error
 
 
-def sync_folders(root: Path, files: Iterable[SegmentFile]) -> None:
-    """Make the names of the files durable too, and the files young: no orphans of an hour ago.
+def keep_files(root: Path, files: Iterable[SegmentFile], *, adopts: bool = False) -> None:
+    """Make written files durable before a commit names them (see `Store.keep`).
 
-    Raises Unavailable if one is gone meanwhile.
+    Raises Unavailable if one is gone meanwhile, or cannot be stored.
     """
-    files = list(files)
-    for file in files:
-        try:
-            os.utime(root / file.path)
-        except OSError as error:
-            raise Unavailable(
-                f"file {root / file.path} is gone before it was committed ({error.strerror}): run "
-                "again; nothing was committed"
-            ) from error
-    for folder in {(root / file.path).parent for file in files}:
-        sync_folder(folder)
+    store_of(root).keep(frozenset(files), adopts=adopts)
 
 
 def read_checked(root: Path, file: SegmentFile) -> pa.Buffer:
@@ -141,7 +133,10 @@ def read_checked(root: Path, file: SegmentFile) -> pa.Buffer:
     interpreter ends would abort the process (apache/arrow issue 34314).
     Raises Unavailable, naming the file, if it is gone or damaged.
     """
-    path = root / file.path
+    return read_file(root, file, partial(_read, file))
+
+
+def _read(file: SegmentFile, path: Path) -> pa.Buffer:
     try:
         with path.open("rb") as opened:
             data = pa.allocate_buffer(os.fstat(opened.fileno()).st_size)
@@ -159,7 +154,11 @@ def open_checked(root: Path, file: SegmentFile) -> Iterator[BinaryIO]:
 
     Raises what `read_checked` raises.
     """
-    path = root / file.path
+    with read_file(root, file, partial(_opened, file)) as opened:
+        yield opened
+
+
+def _opened(file: SegmentFile, path: Path) -> BinaryIO:
     with contextlib.ExitStack() as stack:
         try:
             opened = stack.enter_context(path.open("rb"))
@@ -172,7 +171,8 @@ def open_checked(root: Path, file: SegmentFile) -> Iterator[BinaryIO]:
             raise _gone(path, error) from error
         if not is_same:
             raise _damaged(path, file, size_bytes)
-        yield opened
+        stack.pop_all()
+        return opened
 
 
 def read_rows(root: Path, file: SegmentFile, schema: pa.Schema) -> pa.Table:

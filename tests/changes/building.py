@@ -34,7 +34,7 @@ from pipelines.cli.main import main
 from pipelines.homes.home import Home, open_home
 from pipelines.storage.arrow_digests import digests_by_bucket
 from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema
-from pipelines.storage.segment_files import new_attempt, sync_folders, write_file
+from pipelines.storage.segment_files import keep_files, new_attempt, write_file
 from pipelines.storage.segment_rows import columns_of, read_segments
 from tests.catalog import building as a
 from tests.home_pool import home_pool
@@ -107,7 +107,7 @@ class Lines:
         files = ()
         if rows:
             files = (write_file(self.home.storage, stream, new_attempt(), table),)
-            sync_folders(self.home.storage, files)
+            keep_files(self.home.storage, files)
         return OutputSegment(
             stream=stream,
             range=Range(begin * WIDTH_US, end * WIDTH_US),

@@ -18,6 +18,8 @@ from pipelines.base.settings import REPOSITORY
 
 PARSER = "pipelines.language.parsing"
 FILES = "pipelines.storage.segment_files"
+STORE = "pipelines.storage.store"
+"""Where files are kept: it gives bytes, whose hash the oracle checks."""
 ROOM = REPOSITORY / "pipelines" / "quality"
 ALSO = {
     # A Function box is code in a file: the network of a plan is opened as the drivers open it.
@@ -27,7 +29,7 @@ ALSO = {
     "spark_boxes": {"pipelines.spark.failures"},
     # The columns that the catalog declares, and the errors of a file: no row is read there.
     "sample_check": {"pipelines.storage.segment_rows"},
-    "stored_rows": {FILES},
+    "stored_rows": {FILES, STORE},
 }
 """What a module may use of the rooms that compute streams, besides the parser."""
 FREE = {"quality", "catalog", "report", "home", "homes", "settings", "base"}
@@ -68,4 +70,4 @@ def test_a_recomputation_loads_the_parser_alone_of_what_computes_streams() -> No
     )
     loaded = {name for name in done.stdout.split() if name.count(".") > 1}
     assert "pipelines.quality.recompute" in loaded
-    assert {name for name in loaded if name.split(".")[1] not in FREE} == {PARSER, FILES}
+    assert {name for name in loaded if name.split(".")[1] not in FREE} == {PARSER, FILES, STORE}

@@ -47,7 +47,7 @@ from pipelines.sinks.sink_declaration import document_of
 from pipelines.spark.deployment import deployment_of, plan_of
 from pipelines.storage.arrow_digests import digests_by_bucket
 from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema
-from pipelines.storage.segment_files import new_attempt, sync_folders, write_file
+from pipelines.storage.segment_files import keep_files, new_attempt, write_file
 from pipelines.storage.segment_rows import columns_of
 from tests.catalog.building import ALPHA, HOUR_MS
 from tests.home_pool import home_pool
@@ -162,7 +162,7 @@ class SinkHome:
         files = ()
         if rows:
             files = (write_file(self.home.storage, stream, new_attempt(), table),)
-            sync_folders(self.home.storage, files)
+            keep_files(self.home.storage, files)
         return OutputSegment(
             stream=stream,
             range=Range(begin * WIDTH_US, end * WIDTH_US),

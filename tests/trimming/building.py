@@ -29,7 +29,7 @@ from pipelines.sources.landing import landed_batch
 from pipelines.spark.deployment import deployment_of, plan_of
 from pipelines.storage.arrow_digests import digests_by_bucket
 from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema, record_schema
-from pipelines.storage.segment_files import new_attempt, sync_folders, write_file
+from pipelines.storage.segment_files import keep_files, new_attempt, write_file
 from pipelines.storage.segment_rows import columns_of, read_segments
 from tests.catalog import building as a
 from tests.home_pool import home_pool
@@ -87,7 +87,7 @@ class Store:
         values = {c.name: _values(c.type, stimes) for c in columns}
         table = pa.table({**values, STIME: stimes, BUCKET: starts}, schema=file_schema(columns))
         file = write_file(self.root, stream, new_attempt(), table)
-        sync_folders(self.root, (file,))
+        keep_files(self.root, (file,))
         segment = OutputSegment(
             stream=stream,
             range=Range(begin * WIDTH_US, end * WIDTH_US),

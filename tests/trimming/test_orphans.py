@@ -9,13 +9,8 @@ from pathlib import Path
 import pytest
 
 from medusa_core.errors import Unavailable
-from pipelines.storage.orphans import (
-    ORPHAN_SUFFIX,
-    Orphan,
-    find_orphans,
-    remove_file,
-    remove_orphans,
-)
+from pipelines.storage.orphans import Orphan, find_orphans, remove_orphans
+from pipelines.storage.store import ORPHAN_SUFFIX, remove_file
 from tests.trimming.building import SUMS, Store
 
 NOW_S, GRACE_S = 1_000_000.0, 3_600.0

@@ -456,7 +456,7 @@ class ExchangeServer:
     def _found_file(self, partner: Participant, digest: str) -> tuple[SegmentFile, BinaryIO] | None:
         """The file with a hash, opened; None: none for this partner."""
         file = self._home.published_file(partner, digest)
-        return None if file is None else (file, opened_file(self._storage / file.path, file))
+        return None if file is None else (file, opened_file(self._storage, file))
 
     async def _batch(self, request: Request, partner: Participant) -> Response:
         hashes = read_files(await self._body(request, partner, REQUEST_BYTES_MAX))
@@ -483,7 +483,7 @@ class ExchangeServer:
             if size > FILE_BYTES_MAX or size + HEAD_BYTES > left:
                 continue
             with suppress(Unavailable, OSError):
-                with opened_file(self._storage / file.path, file) as opened:
+                with opened_file(self._storage, file) as opened:
                     content = opened.read(size)
                 if len(content) == size:
                     frames.append(frame_head(file.sha256, size) + content)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from medusa_core.errors import Unavailable
 from medusa_core.segments import SegmentFile
+from pipelines.storage.store import read_file
 
 PARQUET = "application/vnd.apache.parquet"
 FILE_BATCH = "application/vnd.medusa.files"
@@ -80,8 +82,12 @@ def file_response(
     return response
 
 
-def opened_file(path: Path, file: SegmentFile) -> BinaryIO:
+def opened_file(root: Path, file: SegmentFile) -> BinaryIO:
     """A stored file; Unavailable unless it is there with its size."""
+    return read_file(root, file, partial(_opened, file))
+
+
+def _opened(file: SegmentFile, path: Path) -> BinaryIO:
     try:
         opened = path.open("rb", buffering=0)
         if os.fstat(opened.fileno()).st_size == file.size_bytes:

@@ -33,7 +33,7 @@ from pipelines.sources.live.live_source import Polled
 from pipelines.sources.live.members import Member, judge_members
 from pipelines.sources.live.source_state import LiveState
 from pipelines.storage.arrow_schema import STIME, columns_of, record_schema
-from pipelines.storage.segment_files import sync_folders
+from pipelines.storage.segment_files import keep_files
 from pipelines.storage.shared_files import write_shared_file
 
 FEED, UNCLAIMED = "shared", "unclaimed"
@@ -195,7 +195,7 @@ class SharedLander:
             }
             folder = StreamName(f"{anchor}/{LANDED}")
             file = write_shared_file(self._root, folder, records.take(pa.array(order)), runs)
-            sync_folders(self._root, [file])
+            keep_files(self._root, [file])
         reached("land.written")
         return {
             number: LandedBatch(
