@@ -17,11 +17,11 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import make_url
 
 from medusa_core.names import Participant
+from pipelines.base.secret_files import secret_file
 from pipelines.base.settings import Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import ROLES, HomeUrls, create_home, home_urls
 from pipelines.homes.home import RECORD, storage_of
-from pipelines.homes.secret_files import secret_file
 from tests.catalog.homes_under_test import end_sessions, watcher_of, wipe
 
 PASSWORDS = {role: f"password-of-a-lent-home-{role}" for role in ROLES}

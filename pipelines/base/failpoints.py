@@ -43,6 +43,9 @@ POINTS = (
 LATE_POINTS = ("late.decided", "late.written", "late.admitted")
 """Those of a revision by late records, in homes with a source that declares it."""
 
+OBJECT_POINTS = ("objects.put",)
+"""Those of files that are objects, each time that one is put."""
+
 REVISION_POINTS = ("revise.decided", "revise.written", "revise.made")
 """Those of `medusa revise`, once the operator has agreed."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from medusa_core.protocol.news_documents import HASH
 from pipelines.base.time_text import parse_time_us
 from pipelines.contracts.fields import (
     Named,
+    count_of,
     duration_us_of,
     fields_of,
     items_of,
@@ -24,8 +26,10 @@ from pipelines.contracts.folder import check_inside, contract_files
 from pipelines.contracts.public_keys import public_key_of
 from pipelines.contracts.yaml_values import Value
 from pipelines.language.load import SHIPPED
+from pipelines.storage.object_settings import CACHE_BYTES, REGION, SCHEME, ObjectSettings
 
-OPTIONAL = ("storage", "runs", "public_key", "exchange")
+OF_BUCKET = ("storage_endpoint", "storage_region", "storage_credentials", "storage_cache_gib")
+OPTIONAL = ("storage", *OF_BUCKET, "runs", "public_key", "exchange")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,7 @@ NOWHERE = "none"
 class ParticipantContract:
     """What `contracts/participants/<name>.yaml` says; `storage` as written, None: the default.
 
+    `objects` are the settings of the bucket that `storage` names, None if it names a folder.
     `public_key` is the 32 bytes by which its signatures are checked, and `exchange` where it is
     reached, if the file gives them.
     """
@@ -86,6 +91,7 @@ class ParticipantContract:
     at: Value
     public_key: bytes | None = None
     exchange: ExchangeAddress | None = None
+    objects: ObjectSettings | None = None
 
 
 def read_participants(directory: Path) -> tuple[ParticipantContract, ...]:
@@ -118,11 +124,38 @@ def _participant(directory: Path, document: Value, named: Named) -> ParticipantC
     return ParticipantContract(
         participant=Participant(named.name),
         storage=storage,
+        objects=_objects_of(fields),
         runs=runs,
         at=named.at,
         public_key=public_key_of(fields["public_key"]) if "public_key" in fields else None,
         exchange=exchange_of(fields["exchange"]) if "exchange" in fields else None,
     )
+
+
+def _objects_of(fields: Mapping[str, Value]) -> ObjectSettings | None:
+    storage = fields.get("storage")
+    if storage is None or not text_of(storage).startswith(SCHEME):
+        for field in OF_BUCKET:
+            if field in fields:
+                raise fields[field].refused(
+                    f"is about a bucket: write storage: {SCHEME}bucket/prefix, too"
+                )
+        return None
+    endpoint, region, credentials = (
+        text_of(fields[name]) if name in fields else None for name in OF_BUCKET[:3]
+    )
+    cache = fields.get(OF_BUCKET[3])
+    cache_bytes = CACHE_BYTES if cache is None else count_of(cache).count << 30
+    try:
+        return ObjectSettings(
+            address=text_of(storage),
+            endpoint=endpoint,
+            region=region or REGION,
+            credentials=credentials,
+            cache_bytes=cache_bytes,
+        )
+    except Refused as error:
+        raise storage.refused(f"cannot be used: {error}") from None
 
 
 def exchange_of(value: Value) -> ExchangeAddress:

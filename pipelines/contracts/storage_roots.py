@@ -1,4 +1,7 @@
-"""Storage roots: a separate folder for each participant; a home's storage root never changes."""
+"""Storage roots: a separate folder for each participant; a home's storage root never changes.
+
+Where files are objects of a bucket, the folder has copies of them, and is the default one.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from medusa_core.errors import Unavailable
 from medusa_core.names import Participant
 from pipelines.contracts.participants import ParticipantContract
 from pipelines.contracts.yaml_values import Value
 from pipelines.homes.home import default_storage, known_homes, storage_of
+from pipelines.storage.object_settings import SCHEME, ObjectSettings, read_settings
 
 OWN = (
     "airflow", "branches", "drivers", "exchange", "java", "keys", "logs", "networks", "postgres",
@@ -20,11 +25,28 @@ OWN = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageRoot:
-    """A participant's root: `given` as its contract has it (None: the default), and the folder."""
+    """A participant's root: `given` as its contract has it (None: the default), and the folder.
+
+    `objects` are the settings of its bucket, None if its files are in the folder.
+    """
 
     given: str | None
     folder: Path
     at: Value
+    objects: ObjectSettings | None = None
+
+    def prepare(self) -> None:
+        """Store the settings of the bucket; Unavailable if the folder cannot be written."""
+        if self.objects is None:
+            return
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.objects.write(self.folder)
+        except OSError as error:
+            raise Unavailable(
+                f"storage root {self.folder} cannot be written ({error.strerror}): make room for "
+                "it, or correct its contract"
+            ) from error
 
 
 def check_storage(
@@ -46,6 +68,8 @@ def check_storage(
                 f"makes {root.folder} the storage root of {participant}, whose home has the root "
                 f"{current}: that cannot be changed in place; write the old one"
             )
+        _check_bucket(participant, root, read_settings(current))
+    _check_apart(roots, {p: read_settings(storage_of(directory, p)) for p in known})
     others = {p: storage_of(directory, p).resolve() for p in known if p not in roots}
     for participant, root in roots.items():
         folders = {p: r.folder for p, r in roots.items() if p < participant} | others
@@ -58,8 +82,47 @@ def check_storage(
     return roots
 
 
+def _check_bucket(
+    participant: Participant, root: StorageRoot, current: ObjectSettings | None
+) -> None:
+    if _place(root.objects) != _place(current):
+        raise root.at.refused(
+            f"keeps the files of {participant} in {_named(root.objects)}, whose home has them in "
+            f"{_named(current)}: that cannot be changed in place; write the old one"
+        )
+
+
+def _check_apart(
+    roots: Mapping[Participant, StorageRoot], current: Mapping[Participant, ObjectSettings | None]
+) -> None:
+    """Refused if objects of two participants have a place in common."""
+    places = {p: _place(objects) for p, objects in current.items()}
+    for participant, root in roots.items():
+        mine = _place(root.objects)
+        for other, theirs in places.items():
+            if other == participant or mine is None or theirs is None or mine[0] != theirs[0]:
+                continue
+            shorter, longer = sorted((f"{mine[1]}/", f"{theirs[1]}/"), key=len)
+            if longer.startswith(shorter):
+                raise root.at.refused(
+                    f"keeps the files of {participant} in {_named(root.objects)}, but "
+                    f"{SCHEME}{theirs[1]} is that of {other}: give each participant a prefix of "
+                    "its own"
+                )
+        places[participant] = mine
+
+
+def _place(objects: ObjectSettings | None) -> tuple[str, str] | None:
+    return None if objects is None else (objects.url, objects.place)
+
+
+def _named(objects: ObjectSettings | None) -> str:
+    return "its folder" if objects is None else f"{objects.address} at {objects.url}"
+
+
 def _root(contract: ParticipantContract, directory: Path) -> StorageRoot:
-    given = contract.storage.name if contract.storage is not None else None
+    is_folder = contract.storage is not None and contract.objects is None
+    given = contract.storage.name if contract.storage is not None and is_folder else None
     at = contract.storage.at if contract.storage is not None else contract.at
     base = directory.resolve()
     try:
@@ -80,4 +143,4 @@ def _root(contract: ParticipantContract, directory: Path) -> StorageRoot:
         )
     if folder.exists() and not folder.is_dir():
         raise at.refused(f"is {given!r}, which is not a folder: choose another")
-    return StorageRoot(given=given, folder=folder, at=at)
+    return StorageRoot(given=given, folder=folder, at=at, objects=contract.objects)

@@ -18,12 +18,12 @@ from medusa_core.protocol.assertions import audience_of
 from medusa_core.protocol.introductions import introduction_claims, succession_claims
 from pipelines.base import clock
 from pipelines.base.files import FileLock
+from pipelines.base.secret_files import secret_file
 from pipelines.exchange.signed_assertions import (
     sign_claims,
     unverified_claims,
 )
 from pipelines.homes.exchange_addresses import ServerAddress, is_public, read_address
-from pipelines.homes.secret_files import secret_file
 from pipelines.homes.signatures import signing_key
 from pipelines.homes.signing_keys import SECRET_BYTES, key_path, load_key, replace_key
 

@@ -14,8 +14,8 @@ from sqlalchemy.engine import URL
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
+from pipelines.base.secret_files import SecretFile, secret_file
 from pipelines.catalog.server.home_databases import FORMER_ROLES, ROLES, new_password
-from pipelines.homes.secret_files import SecretFile, secret_file
 
 FOLDER = "logins"
 LENGTH_MAX = 200

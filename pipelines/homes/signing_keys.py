@@ -8,7 +8,7 @@ from pathlib import Path
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
-from pipelines.homes.secret_files import SecretFile, secret_file
+from pipelines.base.secret_files import SecretFile, secret_file
 from pipelines.homes.signatures import SigningKey, signing_key
 
 FILE = "signing_key"

@@ -26,11 +26,12 @@ from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.postgres.queries import query
 from pipelines.catalog.server.migrations import pending
 from pipelines.homes.deployed_fragments import decisions_of
-from pipelines.homes.home import known_homes, open_homes
+from pipelines.homes.home import known_homes, open_homes, storage_of
 from pipelines.homes.signing_keys import has_key
 from pipelines.operations.findings import Finding, State, fail, ok, warn
 from pipelines.operations.partner_checks import partner_findings
 from pipelines.participant.notification_queue import USED_MAX, queue_sentence
+from pipelines.storage.object_settings import read_settings
 from pipelines.watching.log_fields import fragment_of
 
 CHANNEL = "medusa_progress"
@@ -52,6 +53,7 @@ def home_findings(settings: Settings) -> Iterator[Finding]:
                     continue
                 assert url is not None, "it is known"
                 yield from _findings(name, url, is_shared=settings.catalog_url is not None)
+                yield from _bucket(settings, name)
                 if has_key(settings.directory, name):
                     yield from partner_findings(settings, name)
         url = settings.catalog_url
@@ -61,6 +63,23 @@ def home_findings(settings: Settings) -> Iterator[Finding]:
                 yield from _findings(participant, url, is_shared=True)
     except MedusaError as error:
         yield fail("homes", str(error))
+
+
+def _bucket(settings: Settings, name: Participant) -> Iterator[Finding]:
+    """Whether the bucket of a home can be written, read and removed from, if it has one."""
+    check = f"object store of {name}"
+    root = storage_of(settings.directory, name)
+    try:
+        objects = read_settings(root)
+        if objects is None:
+            return
+        from pipelines.storage.object_store import Bucket
+
+        Bucket(root, objects).check()
+    except MedusaError as error:
+        yield fail(check, str(error))
+        return
+    yield ok(check, f"{objects.address}: an object was put, read and removed")
 
 
 def _resident(url: str) -> Participant | None:

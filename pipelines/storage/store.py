@@ -1,7 +1,9 @@
-"""Where the files of a storage root are kept.
+"""Where the files of a storage root are kept: in its folder, or as objects in a bucket.
 
-Every file has a path in the folder of the root, which readers and engines open. What a reader needs
-is named by the catalog; only the removal of orphans lists files.
+Every file has a path in the folder of the root, which readers and engines open. Without a bucket
+that is the file. With one (`object_store`) it is a copy of an object: it may be missing, and is
+then made again from the object. What a reader needs is named by the catalog; only the removal of
+orphans lists files.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import stat
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Protocol, TypeVar
 
@@ -18,6 +21,7 @@ from medusa_core.errors import Unavailable
 from medusa_core.segments import SegmentFile
 from pipelines.base.failpoints import reached
 from pipelines.base.files import link_within, rename_within, sync_folder
+from pipelines.storage.object_settings import read_settings
 
 Value = TypeVar("Value")
 
@@ -66,9 +70,16 @@ class Store(Protocol):
         """Undo what a removal that was interrupted has left: the file is named after all."""
 
 
+@lru_cache(maxsize=64)
 def store_of(root: Path) -> Store:
-    """The store of a storage root."""
-    return Folder(root)
+    """The store of a storage root; Refused if the settings of its bucket are not valid."""
+    settings = read_settings(root)
+    if settings is None:
+        return Folder(root)
+    # Imported where it is needed: it loads an S3 client.
+    from pipelines.storage.object_store import Bucket
+
+    return Bucket(root, settings)
 
 
 def read_file(root: Path, file: SegmentFile, read: Callable[[Path], Value]) -> Value:

@@ -11,8 +11,9 @@ from medusa_core.errors import Refused
 from medusa_core.names import Participant, StreamName
 from pipelines.base.settings import REPOSITORY
 from pipelines.contracts.federation import read_federation
-from pipelines.contracts.storage_roots import check_storage
+from pipelines.contracts.storage_roots import StorageRoot, check_storage
 from pipelines.language.shipped import netmon, netmon3
+from pipelines.storage.object_settings import ObjectSettings, read_settings
 from tests.contracts.writing import ALPHA, BETA, FILES, NETWORK, TICKS, write_contracts
 
 A, B, T = "participants/alpha.yaml", "participants/beta.yaml", "streams/ticks.yaml"
@@ -306,3 +307,65 @@ def test_a_root_of_a_home_without_a_contract_is_taken_too(tmp_path: Path) -> Non
     federation = read_federation(write_contracts(tmp_path / "c", files), tmp_path)
     with pytest.raises(Refused, match="is that of zeta"):
         check_storage(federation.participants, tmp_path)
+
+
+BUCKET = "storage: s3://streams/alpha\nstorage_endpoint: https://objects.example:9000\n"
+
+
+def roots_of(folder: Path, medusa: Path, alpha: str = "", beta: str = "") -> object:
+    files = {**FILES, A: ALPHA + alpha, B: BETA + beta}
+    federation = read_federation(write_contracts(folder, files), medusa)
+    return check_storage(federation.participants, medusa)[Participant("alpha")]
+
+
+def test_a_bucket_has_its_settings_in_the_folder_of_the_default_root(tmp_path: Path) -> None:
+    more = "storage_credentials: /keys/objects\nstorage_region: eu-1\nstorage_cache_gib: 2\n"
+    root = roots_of(tmp_path / "c", tmp_path, BUCKET + more)
+    assert isinstance(root, StorageRoot)
+    assert (root.given, root.folder) == (None, tmp_path / "storage/alpha")
+    assert root.objects == ObjectSettings(
+        address="s3://streams/alpha", endpoint="https://objects.example:9000", region="eu-1",
+        credentials="/keys/objects", cache_bytes=2 << 30,
+    )  # fmt: skip
+    root.prepare()
+    assert read_settings(root.folder) == root.objects
+
+
+@pytest.mark.parametrize(
+    ("alpha", "says"),
+    [
+        ("storage_endpoint: https://objects.example\n", "is about a bucket"),
+        ("storage: folder\nstorage_cache_gib: 2\n", "is about a bucket"),
+        ("storage: s3://\n", "is not s3://bucket"),
+        ("storage: s3://streams/../alpha\n", "is not s3://bucket"),
+        ("storage: s3://streams\nstorage_endpoint: http://objects.example\n", "without TLS"),
+        ("storage: s3://streams\nstorage_credentials: keys\n", "absolute path"),
+        ("storage: s3://streams\nstorage_cache_gib: 0\n", "whole number"),
+    ],
+)
+def test_settings_of_a_bucket_that_are_not_valid_are_refused(
+    alpha: str, says: str, tmp_path: Path
+) -> None:
+    with pytest.raises(Refused, match=r"alpha\.yaml, line") as refused:
+        roots_of(tmp_path / "c", tmp_path, alpha)
+    assert says in str(refused.value)
+
+
+@pytest.mark.parametrize("beta", ["s3://streams/alpha", "s3://streams", "s3://streams/alpha/x"])
+def test_two_participants_share_no_objects(beta: str, tmp_path: Path) -> None:
+    other = f"storage: {beta}\nstorage_endpoint: https://objects.example:9000\n"
+    with pytest.raises(Refused, match="give each participant a prefix of its own"):
+        roots_of(tmp_path / "c", tmp_path, BUCKET, other)
+    elsewhere = f"storage: {beta}\nstorage_endpoint: https://others.example\n"
+    assert roots_of(tmp_path / "d", tmp_path, BUCKET, elsewhere)
+
+
+def test_a_home_keeps_its_bucket_and_may_get_other_keys(tmp_path: Path) -> None:
+    root = roots_of(tmp_path / "c", tmp_path, BUCKET)
+    assert isinstance(root, StorageRoot)
+    root.prepare()
+    (tmp_path / "home.json").write_text('{"participants": {"alpha": "medusa_alpha"}}')
+    assert roots_of(tmp_path / "d", tmp_path, BUCKET + "storage_credentials: /keys/new\n")
+    for other in ("", BUCKET.replace("/alpha", "/beta")):
+        with pytest.raises(Refused, match="cannot be changed in place"):
+            roots_of(tmp_path / f"e{len(other)}", tmp_path, other)

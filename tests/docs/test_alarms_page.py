@@ -53,7 +53,7 @@ def test_every_check_of_the_doctor_is_there() -> None:
     }
     of_machine = set(CHECK_OF_MACHINE.findall(source("pipelines/operations/machine_checks.py")))
     of_machine |= {"metrics port", "homes", "test data"}
-    assert len(of_homes) == 7
+    assert len(of_homes) == 8
     assert len(of_machine) == 10
     assert of_homes | of_machine <= first_cells()
 
@@ -78,8 +78,9 @@ def test_every_check_of_the_doctor_is_there() -> None:
         ("install the ", "pipelines/catalog/server/migrations.py"),
         ("was edited after this home had applied it", "pipelines/catalog/server/migrations.py"),
         ("has no key to sign with", "pipelines/homes/signing_keys.py"),
+        ("does not serve", "pipelines/storage/object_store.py"),
         ("has no password", "pipelines/homes/home_logins.py"),
-        ("may be read by others (mode ", "pipelines/homes/secret_files.py"),
+        ("may be read by others (mode ", "pipelines/base/secret_files.py"),
         ("is not by the key of", "pipelines/market/sync/verification.py"),
         ("than their digests tell: nothing was compacted", "pipelines/storage/compaction.py"),
         (

@@ -19,6 +19,7 @@ from sqlalchemy import make_url
 
 from medusa_core.errors import MedusaError, Refused, Unavailable
 from medusa_core.names import Participant
+from pipelines.base.secret_files import secret_file
 from pipelines.base.settings import REPOSITORY, Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import ROLES
@@ -36,7 +37,6 @@ from pipelines.homes.home import (
     storage_of,
 )
 from pipelines.homes.home_logins import make_passwords, read_password
-from pipelines.homes.secret_files import secret_file
 from pipelines.operations.findings import State
 from pipelines.operations.machine_checks import check_machine
 from pipelines.platform.airflow_components.airflow_folder import PlatformFolder

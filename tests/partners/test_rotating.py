@@ -11,11 +11,11 @@ import pytest
 from medusa_core.errors import Conflict, Refused
 from medusa_core.names import Participant
 from pipelines.base import clock
+from pipelines.base.secret_files import secret_file
 from pipelines.exchange import signed_introductions
 from pipelines.exchange.own_identity import OwnIdentity
 from pipelines.exchange.signed_assertions import verified_claims
 from pipelines.exchange.signed_introductions import verified_introduction
-from pipelines.homes.secret_files import secret_file
 from pipelines.homes.signing_keys import key_path, make_key
 from pipelines.operations.partner_invitation import check_succession
 from pipelines.operations.partner_management import rotate_keys

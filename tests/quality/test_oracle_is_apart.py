@@ -70,4 +70,6 @@ def test_a_recomputation_loads_the_parser_alone_of_what_computes_streams() -> No
     )
     loaded = {name for name in done.stdout.split() if name.count(".") > 1}
     assert "pipelines.quality.recompute" in loaded
-    assert {name for name in loaded if name.split(".")[1] not in FREE} == {PARSER, FILES, STORE}
+    assert {name for name in loaded if name.split(".")[1] not in FREE} == {
+        PARSER, FILES, STORE, "pipelines.storage.object_settings",
+    }  # fmt: skip

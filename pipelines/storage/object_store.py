@@ -1,0 +1,324 @@
+"""Files of a storage root as objects of a bucket, by `pyarrow.fs`; copies in the root's folder.
+
+An object is put whole, under the path that its file has below the root, before a commit names it.
+A copy in the folder that may be written to has not been put; one that may not, has. So every
+process sees what is still to be put, and only copies of objects are removed to make room.
+
+Nothing that decides lists the bucket. Orphans are listed, by a list that may be late: an object is
+removed only if it is old when it is looked at alone. A put whose answer is lost leaves an object
+that no commit names, and that is removed as an orphan.
+
+Limit: the clocks of the bucket and of this machine may differ by SKEW_S.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+from typing import TypeVar
+
+from pyarrow.fs import (
+    AwsStandardS3RetryStrategy,
+    FileInfo,
+    FileSelector,
+    FileType,
+    S3FileSystem,
+)
+
+from medusa_core.errors import Unavailable
+from medusa_core.segments import SegmentFile
+from pipelines.base import clock
+from pipelines.base.failpoints import reached
+from pipelines.base.files import FileLock, atomic_file
+from pipelines.storage.object_settings import ObjectSettings
+from pipelines.storage.store import ORPHAN_SUFFIX, SUFFIXES, Folder, StoredFile, gone_before_commit
+
+Value = TypeVar("Value")
+
+PIECE_BYTES = 8 << 20
+"""Of an object, what is requested at a time: what a broken connection costs."""
+
+YOUNG_S = 1_800.0
+"""An object that was put so long ago is put again before a commit names it: half of the shortest
+time after which it is removed as an orphan, without being told."""
+
+SKEW_S = 900.0
+"""By which clocks may differ; S3 refuses requests of clocks that differ by more."""
+
+CONNECT_S = 5.0
+PAUSES_S = (0.2, 0.5, 1.0, 2.0)
+"""Between the attempts of a call; the client makes two requests in each."""
+
+_LOCK = "object-store.lock"
+_PUT_MODE = 0o444
+_THREADS = ThreadPoolExecutor(8, "medusa-objects")
+_REFUSALS = re.compile(r"AWS Error ([A-Z_]+)")
+_FINAL = {
+    "ACCESS_DENIED", "EXPIRED_TOKEN", "INVALID_ACCESS_KEY_ID", "INVALID_CLIENT_TOKEN_ID",
+    "NO_SUCH_BUCKET", "SIGNATURE_DOES_NOT_MATCH",
+}  # fmt: skip
+"""Answers that are the same when the call is repeated at once."""
+
+
+class Bucket:
+    """`Store` of a root whose files are objects; safe for threads and among processes."""
+
+    def __init__(self, root: Path, settings: ObjectSettings) -> None:
+        self._root = root
+        self._folder = Folder(root)
+        self._settings = settings
+        self._client: S3FileSystem | None = None
+        self._added_bytes = 0
+
+    def keep(self, files: Collection[SegmentFile], *, adopts: bool) -> None:
+        """See `Store.keep`."""
+        put = [file for file in files if adopts or self._is_to_put(file)]
+        if adopts and put:
+            found = zip(put, self._infos([file.path for file in put]), strict=True)
+            put = [f for f, info in found if info.size != f.size_bytes or _is_old(info)]
+        list(_THREADS.map(self._put, put))
+        # A removal that looked at the object before has left its mark before (`remove_if_old`).
+        if adopts and put:
+            for file, mark in zip(put, self._infos([_mark(f.path) for f in put]), strict=True):
+                if mark.type != FileType.NotFound:
+                    raise Unavailable(
+                        f"{self._settings.address}/{file.path} is being removed as an orphan: "
+                        "it is stored again later; nothing was committed"
+                    )
+        self._make_room()
+
+    def restore(self, file: SegmentFile) -> bool:
+        """See `Store.restore`."""
+        path = self._path(file.path)
+        if path is None:
+            return False
+        digest, size_bytes = sha256(), file.size_bytes
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_file(path, durable=False, mode=_PUT_MODE) as copy:
+                for at in range(0, size_bytes, PIECE_BYTES):
+                    length = min(PIECE_BYTES, size_bytes - at)
+                    piece = self._call(file.path, partial(self._read, file.path, at, length))
+                    digest.update(piece)
+                    copy.write(piece)
+                if digest.hexdigest() != file.sha256:
+                    raise FileNotFoundError(path)
+            # When the object was put is not known.
+            os.utime(path, (clock.wall_s(), 0))
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise Unavailable(
+                f"file {path} could not be written ({error.strerror}): free space or mend the "
+                "folder; it is tried again"
+            ) from error
+        self._added_bytes += size_bytes
+        self._make_room()
+        return True
+
+    def files(self) -> Iterator[tuple[StoredFile, float]]:
+        """See `Store.files`. Files of the folder that have not been put are among them."""
+        place = self._settings.place
+        selector = FileSelector(place, recursive=True, allow_not_found=True)
+        for info in self._call("", lambda: self._connected().get_file_info(selector)):
+            path = info.path.removeprefix(f"{place}/")
+            if info.type == FileType.File and path.endswith(SUFFIXES):
+                yield StoredFile(path, info.size), info.mtime.timestamp() + SKEW_S
+        for file, at_s in self._folder.files():
+            with suppress(FileNotFoundError):
+                if not self._is_put(file.path):
+                    yield file, at_s
+
+    def remove(self, path: str) -> bool:
+        """See `Store.remove`."""
+        if self._path(path) is None:
+            return False
+        self._folder.remove(path)
+        try:
+            self._delete(path)
+        except (FileNotFoundError, Unavailable):
+            return False
+        return True
+
+    def remove_if_old(self, path: str, before_s: float) -> bool:
+        """See `Store.remove_if_old`.
+
+        A mark is put before the object is looked at, and who adopts an object puts it before they
+        look for the mark. So either it is young here, or they find the mark. The mark is an orphan
+        itself, and removed a grace period later.
+        """
+        if (self._root / path).exists() and not self._is_put(path):
+            return self._folder.remove_if_old(path, before_s)
+        try:
+            if not path.endswith(ORPHAN_SUFFIX):
+                self._call(path, lambda: self._write(_mark(path), b""))
+                reached("orphans.aside")
+            (info,) = self._infos([path])
+            if info.type != FileType.File or info.mtime.timestamp() + SKEW_S > before_s:
+                return False
+            return self.remove(path)
+        except Unavailable:
+            return False
+
+    def put_back(self, path: str) -> None:
+        """See `Store.put_back`."""
+        self._folder.put_back(path)
+        with suppress(FileNotFoundError, Unavailable):
+            self._delete(path)
+
+    def check(self) -> None:
+        """Put, read and remove an object; raises Unavailable if that fails."""
+        name = f"check-{os.urandom(8).hex()}"
+        self._call(name, lambda: self._write(name, b"medusa"))
+        try:
+            found = self._call(name, lambda: self._read(name, 0, 6))
+        finally:
+            self._delete(name)
+        if found != b"medusa":
+            raise Unavailable(f"{self._settings.address} returns other bytes than were put there")
+
+    def _is_to_put(self, file: SegmentFile) -> bool:
+        path = self._root / file.path
+        try:
+            found = path.stat()
+            return not self._is_put(file.path) or found.st_mtime < clock.wall_s() - YOUNG_S
+        except OSError as error:
+            # A worker on another machine has put it.
+            (info,) = self._infos([file.path])
+            if info.size == file.size_bytes and not _is_old(info):
+                return False
+            if self.restore(file):
+                return True
+            raise gone_before_commit(path, error) from error
+
+    def _is_put(self, path: str) -> bool:
+        """Whether the file in the folder is a copy of an object; OSError if there is none."""
+        return not (self._root / path).stat().st_mode & 0o200
+
+    def _put(self, file: SegmentFile) -> None:
+        path = self._root / file.path
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise gone_before_commit(path, error) from error
+        self._call(file.path, lambda: self._write(file.path, data))
+        reached("objects.put")
+        with suppress(OSError):
+            os.utime(path)
+            path.chmod(_PUT_MODE)
+        self._added_bytes += file.size_bytes
+
+    def _write(self, path: str, data: bytes) -> None:
+        with self._connected().open_output_stream(self._key(path)) as stream:
+            stream.write(data)
+
+    def _read(self, path: str, at: int, length: int) -> bytes:
+        with self._connected().open_input_file(self._key(path)) as opened:
+            if (found := opened.size()) < at + length:
+                raise FileNotFoundError(f"{path} has {found} bytes")
+            return bytes(opened.read_at(length, at))
+
+    def _delete(self, path: str) -> None:
+        self._call(path, lambda: self._connected().delete_file(self._key(path)))
+
+    def _infos(self, paths: Collection[str]) -> list[FileInfo]:
+        keys = [self._key(path) for path in paths]
+        return list(self._call("", lambda: self._connected().get_file_info(keys)))
+
+    def _key(self, path: str) -> str:
+        return f"{self._settings.place}/{path}"
+
+    def _path(self, path: str) -> Path | None:
+        """Where the copy of a file is, None if its path leads out of the root."""
+        pure = PurePosixPath(path)
+        is_inside = not pure.is_absolute() and ".." not in pure.parts and pure.name
+        return self._root / path if is_inside else None
+
+    def _connected(self) -> S3FileSystem:
+        client = self._client
+        if client is None:
+            keys = self._settings.keys()
+            scheme, _, host = self._settings.url.partition("://")
+            client = self._client = S3FileSystem(
+                access_key=keys.access,
+                secret_key=keys.secret,
+                session_token=keys.token,
+                region=self._settings.region,
+                scheme=scheme,
+                endpoint_override=host,
+                connect_timeout=CONNECT_S,
+                retry_strategy=AwsStandardS3RetryStrategy(max_attempts=2),
+                # One request for a put; it is made when the stream is closed.
+                allow_delayed_open=True,
+                background_writes=False,
+            )
+        return client
+
+    def _call(self, path: str, call: Callable[[], Value]) -> Value:
+        """A call, repeated with growing pauses; FileNotFoundError is its answer, not a failure.
+
+        Raises Unavailable if there is no answer, or a refusal, without the client's own text:
+        that may have keys and signatures in it.
+        """
+        for pause_s in (*PAUSES_S, None):
+            try:
+                return call()
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                found = _REFUSALS.search(str(error))
+                code = found.group(1) if found else "no answer"
+                if code in _FINAL:
+                    self._client = None  # the next call reads the keys again
+                if code in _FINAL or pause_s is None:
+                    raise self._refused(path, code) from None
+            clock.sleep_s(pause_s)
+        raise AssertionError("the last attempt raises")
+
+    def _refused(self, path: str, code: str) -> Unavailable:
+        hint = "it is tried again"
+        if code in _FINAL:
+            hint = "check the bucket, the keys and their rights; medusa doctor tries them"
+        name = f"{self._settings.address}/{path}".rstrip("/")
+        return Unavailable(
+            f"the object store {self._settings.url} does not serve {name} ({code}): {hint}"
+        )
+
+    def _make_room(self) -> None:
+        """Remove the oldest copies of objects once they exceed the size that they may have."""
+        limit = self._settings.cache_bytes
+        if self._added_bytes < limit // 16:
+            return
+        self._added_bytes = 0
+        with suppress(BlockingIOError), FileLock(self._root / _LOCK):
+            copies = []
+            for folder, _, names in os.walk(self._root):
+                for name in names:
+                    with suppress(OSError):
+                        found = os.stat(path := os.path.join(folder, name))
+                        used_s = max(found.st_atime, found.st_mtime)
+                        copies.append((used_s, path, found.st_size, found.st_mode))
+            size = sum(copy[2] for copy in copies)
+            for _, path, size_bytes, mode in sorted(copies):
+                if size <= limit * 7 // 8:
+                    break
+                # What may be written to has not been put yet, or is no copy of an object.
+                if path.endswith(SUFFIXES) and not mode & 0o200:
+                    with suppress(OSError):
+                        os.unlink(path)
+                        size -= size_bytes
+
+
+def _mark(path: str) -> str:
+    return f"{path}{ORPHAN_SUFFIX}"
+
+
+def _is_old(info: FileInfo) -> bool:
+    """Whether an object has to be put again, so that it is not removed as an orphan."""
+    return bool(info.mtime.timestamp() < clock.wall_s() - YOUNG_S)
