@@ -35,7 +35,7 @@ from pipelines.spark.compiled_fragment import (
 )
 from pipelines.storage.arrow_digests import digests_by_bucket
 from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema, record_schema
-from pipelines.storage.segment_files import new_attempt, write_file
+from pipelines.storage.segment_files import TaskRoot, new_attempt, write_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -99,7 +99,7 @@ class Target:
     `failures` are the boxes that can fail, each with the rule for who reports it.
     """
 
-    root: str
+    root: TaskRoot
     attempt: str
     shapes: tuple[OutputShape, ...]
     failures: tuple[tuple[FallibleBox, FailureRule], ...]
@@ -113,7 +113,7 @@ def target_of(
 ) -> Target:  # fmt: skip
     """A target under a new attempt; outputs that `ranges` does not name are left out."""
     return Target(
-        root=str(root),
+        root=TaskRoot.of(root),
         attempt=new_attempt(),
         shapes=tuple(s for s in compiled.outputs if s.stream in ranges),
         failures=tuple((f, rules.of(f.box, is_window=f.is_window)) for f in compiled.fallible),
@@ -248,7 +248,7 @@ _FILES = ThreadPoolExecutor(4, "medusa-files")
 def _write(target: Target, shape: OutputShape, rows: pa.Table) -> tuple[SegmentFile, ...]:
     if not rows.num_rows:
         return ()
-    return (write_file(Path(target.root), shape.stream, target.attempt, rows),)
+    return (write_file(target.root.here(), shape.stream, target.attempt, rows),)
 
 
 def write_in_tasks(
@@ -282,6 +282,7 @@ def _write_batches(target: Target, batches: Sequence[pa.RecordBatch]) -> Iterato
     tagged = pa.Table.from_batches(batches)
     mine = replace(target, attempt=f"{target.attempt}-{new_attempt()}")
     written, failed = write_in_driver(mine, tagged)
+    target.root.hand_over(file for w in written for file in w.files)
     tags = {shape.stream: shape.tag for shape in target.shapes}
     rows = [_manifest_row(tags[w.stream], file, w.buckets) for w in written for file in w.files]
     rows += [

@@ -27,6 +27,7 @@ from medusa_core.names import StreamName
 from medusa_core.segments import SegmentFile
 from pipelines.base import clock
 from pipelines.base.files import sync_file
+from pipelines.storage.object_settings import ObjectSettings, read_settings
 from pipelines.storage.store import read_file, store_of
 
 Buffer: TypeAlias = bytes | pa.Buffer
@@ -124,6 +125,38 @@ def keep_files(root: Path, files: Iterable[SegmentFile], *, adopts: bool = False
     Raises Unavailable if one is gone meanwhile, or cannot be stored.
     """
     store_of(root).keep(frozenset(files), adopts=adopts)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRoot:
+    """A storage root as a task of Spark finds it, maybe on a machine that has no file of it.
+
+    With objects, a folder of copies is made there, at the same path.
+    """
+
+    folder: str
+    objects: ObjectSettings | None
+
+    @classmethod
+    def of(cls, root: Path) -> TaskRoot:
+        """The root of this process, for a task."""
+        return cls(str(root), read_settings(root))
+
+    def here(self) -> Path:
+        """The folder of the root in this process; its settings are stored there."""
+        root = Path(self.folder)
+        if self.objects is not None and read_settings(root) is None:
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.objects.write(root)
+        return root
+
+    def hand_over(self, files: Iterable[SegmentFile]) -> None:
+        """Let other machines read what a task has written: objects are put at once.
+
+        On disk the process that commits makes the names durable. Raises what `keep_files` raises.
+        """
+        if self.objects is not None:
+            keep_files(self.here(), files)
 
 
 def read_checked(root: Path, file: SegmentFile) -> pa.Buffer:

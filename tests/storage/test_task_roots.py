@@ -1,0 +1,59 @@
+"""A task of Spark reads and writes files of a home on a machine that shares no folder with it."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from medusa_core.errors import Unavailable
+from medusa_core.names import StreamName
+from pipelines.storage.segment_files import (
+    TaskRoot,
+    keep_files,
+    new_attempt,
+    read_rows,
+    write_file,
+)
+from tests.storage.object_server import ObjectServer, keys_file, object_server
+
+STREAM = StreamName("sums")
+TABLE = pa.table({"number": pa.array(range(1_000), pa.int64())})
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ObjectServer]:
+    with object_server() as found:
+        yield found
+
+
+def test_a_task_elsewhere_reads_what_was_kept_and_its_files_are_kept_by_the_driver(
+    server: ObjectServer, tmp_path: Path
+) -> None:
+    driver, worker = tmp_path / "driver", tmp_path / "worker/storage"
+    driver.mkdir()
+    settings = server.settings("home", credentials=str(keys_file(tmp_path / "keys")))
+    settings.write(driver)
+    given = write_file(driver, STREAM, new_attempt(), TABLE)
+    keep_files(driver, [given])
+    task = TaskRoot(str(worker), TaskRoot.of(driver).objects)
+    task = pickle.loads(pickle.dumps(task))
+    assert read_rows(task.here(), given, TABLE.schema).equals(TABLE)
+    made = write_file(task.here(), STREAM, new_attempt(), TABLE)
+    with pytest.raises(Unavailable, match="is gone before it was committed"):
+        keep_files(driver, [made])
+    task.hand_over([made])
+    server.requests.clear()
+    keep_files(driver, [made])
+    assert {method for method, _ in server.requests} == {"HEAD"}, "the driver puts it no more"
+    assert read_rows(driver, made, TABLE.schema).equals(TABLE)
+
+
+def test_a_root_on_disk_is_the_same_folder_for_a_task(tmp_path: Path) -> None:
+    task = pickle.loads(pickle.dumps(TaskRoot.of(tmp_path)))
+    assert task.here() == tmp_path
+    task.hand_over([])
+    assert list(tmp_path.iterdir()) == []
