@@ -25,6 +25,10 @@ from medusa_core.protocol.document_fields import (
 )
 from medusa_core.protocol.news_documents import NAME, REPLICA_MAX, STREAM, TO_DO
 
+OBJECTS_HEADER = "Medusa-Objects"
+"""The header of a request for a file that names the object store to which the answer may be a
+redirect; without it, or for another store, the answer is the file."""
+
 SMALL_BYTES_MAX = 64 << 10
 OFFERS_BYTES_MAX = 16 << 20
 HOLD_MS_MAX = 31 * 86_400_000

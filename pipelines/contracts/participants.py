@@ -21,14 +21,27 @@ from pipelines.contracts.fields import (
     name_of,
     names_of,
     text_of,
+    truth_of,
 )
 from pipelines.contracts.folder import check_inside, contract_files
 from pipelines.contracts.public_keys import public_key_of
 from pipelines.contracts.yaml_values import Value
 from pipelines.language.load import SHIPPED
-from pipelines.storage.object_settings import CACHE_BYTES, REGION, SCHEME, ObjectSettings
+from pipelines.storage.object_settings import (
+    CACHE_BYTES,
+    REGION,
+    SCHEME,
+    ObjectSettings,
+    check_endpoint,
+)
 
-OF_BUCKET = ("storage_endpoint", "storage_region", "storage_credentials", "storage_cache_gib")
+OF_BUCKET = (
+    "storage_endpoint",
+    "storage_region",
+    "storage_credentials",
+    "storage_cache_gib",
+    "storage_redirects",
+)
 OPTIONAL = ("storage", *OF_BUCKET, "runs", "public_key", "exchange")
 
 
@@ -66,11 +79,13 @@ class ExchangeAddress:
     """Where the exchange server of a participant elsewhere is reached.
 
     `url` None: nowhere, it only reads. `pin`: the SHA-256 of the key of its certificate, None for a
-    public authority's certificate.
+    public authority's certificate. `objects`: the object store to which it may redirect requests
+    for files, None if to none.
     """
 
     url: str | None
     pin: str | None
+    objects: str | None = None
 
 
 NOWHERE = "none"
@@ -144,7 +159,7 @@ def _objects_of(fields: Mapping[str, Value]) -> ObjectSettings | None:
     endpoint, region, credentials = (
         text_of(fields[name]) if name in fields else None for name in OF_BUCKET[:3]
     )
-    cache = fields.get(OF_BUCKET[3])
+    cache, redirects = (fields.get(name) for name in OF_BUCKET[3:])
     cache_bytes = CACHE_BYTES if cache is None else count_of(cache).count << 30
     try:
         return ObjectSettings(
@@ -153,6 +168,7 @@ def _objects_of(fields: Mapping[str, Value]) -> ObjectSettings | None:
             region=region or REGION,
             credentials=credentials,
             cache_bytes=cache_bytes,
+            redirects=redirects is not None and truth_of(redirects),
         )
     except Refused as error:
         raise storage.refused(f"cannot be used: {error}") from None
@@ -162,7 +178,7 @@ def exchange_of(value: Value) -> ExchangeAddress:
     """The address of an exchange server; Refused for a URL without TLS or an impossible pin."""
     if value.content == NOWHERE:
         return ExchangeAddress(url=None, pin=None)
-    fields = fields_of(value, required=("url",), optional=("pin",))
+    fields = fields_of(value, required=("url",), optional=("pin", "objects"))
     for name, field, what in (
         ("url", URL, "https:// with the host and the port of its exchange server"),
         ("pin", HASH, "the 64 hexadecimal digits that its operator's medusa serve prints"),
@@ -173,7 +189,13 @@ def exchange_of(value: Value) -> ExchangeAddress:
             except WrongField:
                 raise fields[name].refused(f"is not valid: write {what}") from None
     pin = text_of(fields["pin"]) if "pin" in fields else None
-    return ExchangeAddress(url=text_of(fields["url"]), pin=pin)
+    objects = text_of(fields["objects"]).rstrip("/") if "objects" in fields else None
+    if objects is not None:
+        try:
+            check_endpoint(objects)
+        except Refused as error:
+            raise fields["objects"].refused(f"is not valid: {error}") from None
+    return ExchangeAddress(url=text_of(fields["url"]), pin=pin, objects=objects)
 
 
 def _run(directory: Path, item: Value) -> Run:

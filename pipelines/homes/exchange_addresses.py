@@ -14,6 +14,7 @@ from medusa_core.names import Participant, check_name
 from pipelines.base.files import FileLock, open_regular, write_atomically
 
 FOLDER = "exchange"
+OBJECTS_SUFFIX = ".objects"
 FILE_BYTES_MAX = 500
 _LINES = re.compile(r"(https?://[0-9A-Za-z.:\[\]-]{1,260})\n(?:([0-9a-f]{64})\n)?")
 
@@ -70,6 +71,28 @@ def read_address(directory: Path, participant: Participant) -> ServerAddress:
             f"serve --participant {participant}"
         )
     return ServerAddress(url=found[1], pin=found[2])
+
+
+def write_objects(directory: Path, participant: Participant, origin: str | None) -> None:
+    """Write to which object store a partner elsewhere may redirect; None: to none.
+
+    Raises Unavailable if it cannot be written.
+    """
+    path = address_path(directory, participant).with_suffix(OBJECTS_SUFFIX)
+    if (_read(path) or None) == origin:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, origin or "", durable=False)
+    except OSError as error:
+        raise Unavailable(
+            f"address {path} cannot be written ({error.strerror}): mend its folder"
+        ) from error
+
+
+def read_objects(directory: Path, participant: Participant) -> str | None:
+    """The object store to which a partner elsewhere may redirect requests for files, if any."""
+    return _read(address_path(directory, participant).with_suffix(OBJECTS_SUFFIX)) or None
 
 
 def server_lock(directory: Path, participant: Participant) -> FileLock:

@@ -33,6 +33,7 @@ from pipelines.contracts.home_snapshot import (
 from pipelines.contracts.reach import hold_for_plan
 from pipelines.contracts.replicas import warnings_of
 from pipelines.contracts.storage_roots import StorageRoot, check_storage
+from pipelines.homes.exchange_addresses import write_objects
 from pipelines.homes.home import Home, Homes, known_homes, open_homes
 from pipelines.homes.missing_partners import JOIN, missing_partners, missing_sentence
 from pipelines.homes.network_files import keep_file
@@ -188,6 +189,9 @@ def apply_contracts(
             for one in federation.participants
             for grant in federation.grants_of(one.participant)
         }
+        for one in federation.participants:
+            if one.exchange is not None:
+                write_objects(settings.directory, one.participant, one.exchange.objects)
         for sentence in apply_partners(homes, federation.participants, chosen):
             observer(PartnerProblem(sentence=sentence))
         problems = apply_agreements(

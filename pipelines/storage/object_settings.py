@@ -45,7 +45,8 @@ class ObjectSettings:
 
     `endpoint` is the URL of the server, None that of AWS in `region`. `credentials` is the path of
     the file with the keys, None if they are in the environment. `cache_bytes` is the size that the
-    copies in the folder have at most, about.
+    copies in the folder have at most, about. With `redirects`, a partner that may read a file and
+    names this server is redirected to the object.
     """
 
     address: str
@@ -53,6 +54,7 @@ class ObjectSettings:
     region: str = REGION
     credentials: str | None = None
     cache_bytes: int = CACHE_BYTES
+    redirects: bool = False
 
     def __post_init__(self) -> None:
         if not _ADDRESS.fullmatch(self.address) or "/." in self.address:
@@ -60,7 +62,7 @@ class ObjectSettings:
         if not _REGION.fullmatch(self.region):
             raise Refused(f"{self.region!r} is not the name of a region, such as {REGION}")
         if self.endpoint is not None:
-            _check_endpoint(self.endpoint)
+            check_endpoint(self.endpoint)
         if self.credentials is not None and not Path(self.credentials).is_absolute():
             raise Refused(f"{self.credentials!r} is not the absolute path of a file with the keys")
         if self.cache_bytes < 1:
@@ -74,7 +76,9 @@ class ObjectSettings:
     @property
     def url(self) -> str:
         """The URL of the server, without a slash at its end."""
-        return (self.endpoint or f"https://s3.{self.region}.amazonaws.com").rstrip("/")
+        url = (self.endpoint or f"https://s3.{self.region}.amazonaws.com").rstrip("/")
+        # Clients leave out the usual port in the header that is signed.
+        return url.removesuffix(":443" if url.startswith("https:") else ":80")
 
     def write(self, root: Path) -> None:
         """Store the settings in the folder of a root, before a file of it is opened."""
@@ -110,7 +114,8 @@ def read_settings(root: Path) -> ObjectSettings | None:
         ) from error
 
 
-def _check_endpoint(endpoint: str) -> None:
+def check_endpoint(endpoint: str) -> None:
+    """Refused unless a text is the URL of a server, with TLS if it is not this machine."""
     try:
         parts = urlsplit(endpoint)
         port = parts.port

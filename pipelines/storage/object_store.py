@@ -37,7 +37,15 @@ from pipelines.base import clock
 from pipelines.base.failpoints import reached
 from pipelines.base.files import FileLock, atomic_file
 from pipelines.storage.object_settings import ObjectSettings
-from pipelines.storage.store import ORPHAN_SUFFIX, SUFFIXES, Folder, StoredFile, gone_before_commit
+from pipelines.storage.presigned import presigned_url
+from pipelines.storage.store import (
+    EXPIRES_S,
+    ORPHAN_SUFFIX,
+    SUFFIXES,
+    Folder,
+    StoredFile,
+    gone_before_commit,
+)
 
 Value = TypeVar("Value")
 
@@ -121,6 +129,14 @@ class Bucket:
         self._added_bytes += size_bytes
         self._make_room()
         return True
+
+    def object_url(self, path: str, origin: str) -> str | None:
+        """See `Store.object_url`."""
+        settings = self._settings
+        if not settings.redirects or origin != settings.url:
+            return None
+        url = f"{settings.url}/{self._key(path)}"
+        return presigned_url(url, settings.region, settings.keys(), clock.wall_s(), EXPIRES_S)
 
     def files(self) -> Iterator[tuple[StoredFile, float]]:
         """See `Store.files`. Files of the folder that have not been put are among them."""

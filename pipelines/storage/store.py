@@ -38,6 +38,10 @@ class StoredFile:
     size_bytes: int
 
 
+EXPIRES_S = 60
+"""How long the URL of an object is valid: the request that it is for follows at once."""
+
+
 class Store(Protocol):
     """Where the files of one storage root are kept; paths are relative to the root."""
 
@@ -52,6 +56,12 @@ class Store(Protocol):
         """Make the copy of a file in the folder again; False if there is no other one.
 
         Raises Unavailable if that cannot be found out now.
+        """
+
+    def object_url(self, path: str, origin: str) -> str | None:
+        """A URL of a file at the server `origin`, for one who has no keys, for EXPIRES_S.
+
+        None if it is not kept there, or may not be read there by others.
         """
 
     def files(self) -> Iterator[tuple[StoredFile, float]]:
@@ -131,6 +141,10 @@ class Folder:
     def restore(self, file: SegmentFile) -> bool:
         """See `Store.restore`."""
         return False
+
+    def object_url(self, path: str, origin: str) -> str | None:
+        """See `Store.object_url`."""
+        return None
 
     def files(self) -> Iterator[tuple[StoredFile, float]]:
         """See `Store.files`."""

@@ -46,6 +46,7 @@ class ObjectServer:
     upstream: tuple[str, int]
     faults: list[Fault] = field(default_factory=list)
     requests: list[tuple[str, str]] = field(default_factory=list)
+    names_of_headers: list[set[str]] = field(default_factory=list)
     answers: dict[str, tuple[int, list[tuple[str, str]], bytes]] = field(default_factory=dict)
     ends: Event = field(default_factory=Event)
 
@@ -137,6 +138,7 @@ class _Proxy(BaseHTTPRequestHandler):
         server: ObjectServer = self.server.objects  # type: ignore[attr-defined]
         body = self._body()
         server.requests.append((self.command, self.path))
+        server.names_of_headers.append({name.lower() for name in self.headers})
         kind = server.fault_for(self.command)
         if kind == "slow-down":
             text = b"<Error><Code>SlowDown</Code><Message>Reduce your rate</Message></Error>"

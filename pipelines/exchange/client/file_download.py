@@ -172,9 +172,7 @@ class Downloads:
 
     async def _receive(self, link: PartnerLink, part: _PartFile) -> None:
         """Store what one connection brings, also if it breaks."""
-        headers = {"Range": f"bytes={part.length}-"} if part.length else {}
-        path = f"/v1/files/{part.file.sha256}"
-        async with link.streamed("GET", path, headers=headers, silent_s=SILENT_S) as response:
+        async with link.file(part.file.sha256, part.length) as response:
             if part.length and not _continues(response, part.length):
                 await self._run(part.begin_again)  # the server need not know ranges
             missing = part.file.size_bytes - part.length

@@ -17,7 +17,7 @@ from medusa_core.names import Participant
 from pipelines.base import clock
 from pipelines.catalog.partner_records import KnownPartner
 from pipelines.exchange.client.partner_link import PartnerAddress
-from pipelines.homes.exchange_addresses import read_address
+from pipelines.homes.exchange_addresses import read_address, read_objects
 
 KNOWN_S_MAX = 5.0
 """How long an address that was read is used."""
@@ -43,9 +43,10 @@ class PartnerAddresses:
         """Where a partner's server is; Unavailable if that, or its key, is unknown."""
         known = self._partner(partner)
         if known.url is not None:
-            return _address(known.url, known.public_key, known.pin)
+            objects = read_objects(self._directory, partner)
+            return _address(known.url, known.public_key, known.pin, objects)
         server = read_address(self._directory, partner)
-        return _address(server.url, known.public_key, server.pin)
+        return _address(server.url, known.public_key, server.pin, None)
 
     def _partner(self, partner: Participant) -> KnownPartner:
         # Without a lock, so that nobody waits for another one's query: two at once find the same.
@@ -68,6 +69,6 @@ class PartnerAddresses:
 
 
 @lru_cache(maxsize=256)
-def _address(url: str, public_key: bytes, pin: str | None) -> PartnerAddress:
+def _address(url: str, public_key: bytes, pin: str | None, objects: str | None) -> PartnerAddress:
     """The address, checked once: it is found for each request."""
-    return PartnerAddress(url=url, public_key=public_key, pin=pin)
+    return PartnerAddress(url=url, public_key=public_key, pin=pin, objects=objects)

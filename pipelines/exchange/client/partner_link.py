@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import errno
 import http.client
+import math
 import os
 import re
 import secrets
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Protocol
@@ -42,6 +43,7 @@ from pipelines.exchange.client.http_client import (
     Response,
     Silence,
 )
+from pipelines.exchange.client.object_requests import PAUSE_S, object_response
 from pipelines.exchange.server_certificates import pin_of, pinned_context, public_context
 from pipelines.exchange.signed_introductions import verified_introduction
 from pipelines.homes.exchange_addresses import is_loopback
@@ -112,12 +114,14 @@ class PartnerAddress:
     """Where a partner's exchange server is, and by what it is known.
 
     `public_key` is the participant's; `pin` is that of the server's certificate (see `pin_of`),
-    None for a public authority's, or without TLS, which is for loopback alone.
+    None for a public authority's, or without TLS, which is for loopback alone. `objects` is the
+    server to which it may redirect requests for files.
     """
 
     url: str
     public_key: bytes
     pin: str | None = None
+    objects: str | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -168,6 +172,7 @@ class PartnerLink:
         self._open = 0
         self._is_retired = False
         self._received = self._sent = 0
+        self._redirects_from_s = -math.inf
         self.is_refused = False
         """Whether the partner's server has refused to issue the last token."""
 
@@ -247,13 +252,47 @@ class PartnerLink:
                 return await self._introduction(await self._connected())
 
     @asynccontextmanager
+    async def file(self, digest: str, first: int) -> AsyncIterator[Response]:
+        """A file from its byte `first` on, from the partner or the object store that it names.
+
+        Raises as `streamed` does.
+        """
+        part = {"Range": f"bytes={first}-"} if first else {}
+        origin = self.address.objects
+        if clock.monotonic_s() < self._redirects_from_s:
+            origin = None
+        headers = part if origin is None else {**part, calls.OBJECTS_HEADER: origin}
+        path, location = f"/v1/files/{digest}", ""
+        async with self.streamed(
+            "GET", path, headers=headers, silent_s=SILENT_S, may_redirect=origin is not None
+        ) as response:
+            if response.status != HTTPStatus.TEMPORARY_REDIRECT:
+                yield response
+                return
+            location = response.headers.get("location", "")
+        assert origin is not None, "no other response is a redirect"
+        # If it cannot be read there, the partner's server sends it at the next attempt.
+        self._redirects_from_s = clock.monotonic_s() + PAUSE_S
+        async with AsyncExitStack() as stack:
+            async with self.in_time(RESPONSE_S):
+                with self._errors():
+                    found = object_response(
+                        origin, location, part, _tcp_options(),
+                        connect_s=CONNECT_S, silent_s=SILENT_S,
+                    )  # fmt: skip
+                    response = await stack.enter_async_context(found)
+            yield response
+        self._redirects_from_s = -math.inf
+
+    @asynccontextmanager
     async def streamed(
         self, method: str, path: str, *, query: Mapping[str, str | int] | None = None,
         body: bytes | None = None, headers: Mapping[str, str] | None = None,
-        seconds_max: float = RESPONSE_S, silent_s: float | None = None,
+        seconds_max: float = RESPONSE_S, silent_s: float | None = None, may_redirect: bool = False,
     ) -> AsyncIterator[Response]:  # fmt: skip
-        """A successful response; its body is still to come, see `pieces`.
+        """A successful response, or a redirect if there may be one.
 
+        Its body is still to come, see `pieces`.
         Raises as `request` does if the response does not begin in time. `silent_s`: time
         without a byte of the body after which the connection is given up.
         """
@@ -274,7 +313,7 @@ class PartnerLink:
         try:
             async with self.in_time(seconds_max):
                 with self._errors():
-                    response = await self._response(send)
+                    response = await self._response(send, may_redirect=may_redirect)
             yield response
         finally:
             self._open -= 1
@@ -328,7 +367,9 @@ class PartnerLink:
 
     # Inside
 
-    async def _response(self, send: Callable[[HttpClient, str], Awaitable[Response]]) -> Response:
+    async def _response(
+        self, send: Callable[[HttpClient, str], Awaitable[Response]], *, may_redirect: bool
+    ) -> Response:
         if self._token is None:
             self.is_refused = False  # another one is requested, if the server is reached
         for attempts_left in (2, 1, 0):
@@ -350,6 +391,8 @@ class PartnerLink:
                     self._forget(client)
                 continue
             try:
+                if may_redirect and response.status == HTTPStatus.TEMPORARY_REDIRECT:
+                    return response
                 if response.status != HTTPStatus.UNAUTHORIZED or not attempts_left:
                     await self._check(response)
                     return response

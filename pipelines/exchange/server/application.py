@@ -81,6 +81,7 @@ from pipelines.exchange.server.responses import (
 )
 from pipelines.exchange.signed_assertions import verified_claims
 from pipelines.exchange.signed_introductions import verified_introduction
+from pipelines.storage.store import store_of
 
 if TYPE_CHECKING:
     from medusa_core.market.envelopes import Envelope
@@ -428,6 +429,13 @@ class ExchangeServer:
 
     async def _file(self, request: Request, partner: Participant) -> Response:
         digest = _named(HASH, request.path_params["sha256"])
+        origin = request.headers.get(calls.OBJECTS_HEADER)
+        if origin is not None:
+            url = await self._call(partner, self._object_url, partner, digest, origin)
+            if url is not None:
+                self._links.note_file(partner)
+                headers = {"Location": url, "Cache-Control": "no-store"}
+                return Response(status_code=307, headers=headers)
         found = await self._call(partner, self._found_file, partner, digest)
         if found is None:
             raise _Problem(ProblemKind.NOT_FOUND, NOT_FOUND)
@@ -452,6 +460,11 @@ class ExchangeServer:
             return await self._call(partner, opened.read, bytes_max)
 
         return file_response(opened, read, end - first, status, headers)
+
+    def _object_url(self, partner: Participant, digest: str, origin: str) -> str | None:
+        """Where this partner may read the file at an object store that it names, if it is there."""
+        file = self._home.published_file(partner, digest)
+        return None if file is None else store_of(self._storage).object_url(file.path, origin)
 
     def _found_file(self, partner: Participant, digest: str) -> tuple[SegmentFile, BinaryIO] | None:
         """The file with a hash, opened; None: none for this partner."""

@@ -188,10 +188,17 @@ def _file() -> dict[str, Any]:
         "parameters": [
             _parameter("sha256", HASH.schema, "path", required=True),
             _parameter("Range", {"type": "string"}, "header"),
+            _parameter(
+                calls.OBJECTS_HEADER,
+                {"type": "string"},
+                "header",
+                description="The object store to which the answer may be a redirect.",
+            ),
         ],
         "responses": {
             "200": {"description": "the whole file", "content": content},
             "206": {"description": "the requested bytes", "content": content},
+            "307": {"description": "where the file is for a minute, at the named object store"},
             "416": {"description": "the file ends before the requested bytes"},
             **_problems(),
         },
