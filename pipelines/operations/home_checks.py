@@ -53,7 +53,7 @@ def home_findings(settings: Settings) -> Iterator[Finding]:
                     continue
                 assert url is not None, "it is known"
                 yield from _findings(name, url, is_shared=settings.catalog_url is not None)
-                yield from _bucket(settings, name)
+                yield from bucket_findings(settings, name)
                 if has_key(settings.directory, name):
                     yield from partner_findings(settings, name)
         url = settings.catalog_url
@@ -65,7 +65,7 @@ def home_findings(settings: Settings) -> Iterator[Finding]:
         yield fail("homes", str(error))
 
 
-def _bucket(settings: Settings, name: Participant) -> Iterator[Finding]:
+def bucket_findings(settings: Settings, name: Participant) -> Iterator[Finding]:
     """Whether the bucket of a home can be written, read and removed from, if it has one."""
     check = f"object store of {name}"
     root = storage_of(settings.directory, name)

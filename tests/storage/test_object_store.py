@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -11,7 +12,11 @@ import pyarrow as pa
 import pytest
 
 from medusa_core.errors import Refused, Unavailable
-from medusa_core.names import StreamName
+from medusa_core.names import Participant, StreamName
+from pipelines.base.settings import Settings
+from pipelines.homes.home import storage_of
+from pipelines.operations.findings import State
+from pipelines.operations.home_checks import bucket_findings
 from pipelines.storage import object_store
 from pipelines.storage.object_settings import SETTINGS, ObjectSettings, read_settings
 from pipelines.storage.object_store import Bucket
@@ -248,6 +253,25 @@ def test_settings_are_stored_in_the_folder_of_the_root(rooted: Rooted) -> None:
     (rooted.root / SETTINGS).write_text("{")
     with pytest.raises(Refused, match="cannot be read as Medusa wrote it"):
         read_settings(rooted.root)
+
+
+def test_doctor_tries_the_bucket_of_a_home(
+    server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = replace(Settings.from_environment({}), directory=tmp_path)
+    alpha = Participant("alpha")
+    assert list(bucket_findings(settings, alpha)) == [], "its files are in its folder"
+    root = storage_of(tmp_path, alpha)
+    root.mkdir(parents=True)
+    keys = keys_file(tmp_path / "keys")
+    server.settings("alpha", credentials=str(keys)).write(root)
+    (found,) = bucket_findings(settings, alpha)
+    assert (found.name, found.state) == ("object store of alpha", State.OK)
+    keys.chmod(0o644)
+    (found,) = bucket_findings(settings, alpha)
+    assert found.state is State.FAIL
+    assert "may be read by others" in str(found)
+    assert SECRET not in str(found)
 
 
 def test_a_bucket_is_tried_by_putting_reading_and_removing(
