@@ -63,6 +63,9 @@ CONNECT_S = 5.0
 PAUSES_S = (0.2, 0.5, 1.0, 2.0)
 """Between the attempts of a call; the client makes two requests in each."""
 
+CALL_S = 15.0
+"""After which no attempt is begun: a caller with other work tries again later."""
+
 _LOCK = "object-store.lock"
 _PUT_MODE = 0o444
 _THREADS = ThreadPoolExecutor(8, "medusa-objects")
@@ -282,6 +285,7 @@ class Bucket:
         Raises Unavailable if there is no answer, or a refusal, without the client's own text:
         that may have keys and signatures in it.
         """
+        ends_s = clock.monotonic_s() + CALL_S
         for pause_s in (*PAUSES_S, None):
             try:
                 return call()
@@ -292,7 +296,7 @@ class Bucket:
                 code = found.group(1) if found else "no answer"
                 if code in _FINAL:
                     self._client = None  # the next call reads the keys again
-                if code in _FINAL or pause_s is None:
+                if code in _FINAL or pause_s is None or clock.monotonic_s() + pause_s >= ends_s:
                     raise self._refused(path, code) from None
             clock.sleep_s(pause_s)
         raise AssertionError("the last attempt raises")

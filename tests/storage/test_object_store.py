@@ -123,6 +123,17 @@ def test_a_store_that_stays_away_is_unavailable_and_what_was_written_is_put_late
     assert list(server.objects(rooted.prefix)) == [file.path]
 
 
+def test_no_attempt_is_begun_once_a_call_has_taken_its_time(
+    server: ObjectServer, rooted: Rooted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_store, "CALL_S", 0.0)
+    file = write_file(rooted.root, STREAM, new_attempt(), TABLE)
+    server.faults += [Fault("PUT", "slow-down")] * 10
+    with pytest.raises(Unavailable):
+        keep_files(rooted.root, [file])
+    assert len(server.faults) == 8, "the client itself makes two requests"
+
+
 def test_a_put_whose_answer_was_lost_leaves_an_orphan_and_no_lost_record(
     server: ObjectServer, rooted: Rooted
 ) -> None:
