@@ -7,7 +7,7 @@ is read, which landed files, windows that reach back and splits of segments brin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from medusa_core.names import StreamName
 from medusa_core.segments import Producer, Read, Segment, SegmentFile
 from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema
 from pipelines.storage.row_groups import groups_of
-from pipelines.storage.segment_files import check_file, read_rows, rows_of
+from pipelines.storage.segment_files import TaskRoot, check_file, read_rows, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -173,6 +173,28 @@ def handed_over(session: SparkSession, records: pa.Table) -> DataFrame:
 def _scan(
     session: SparkSession, root: Path, files: Iterable[SegmentFile], columns: tuple[Column, ...]
 ) -> DataFrame:
+    is_here = str(session.sparkContext.master).startswith("local")
+    if (tasks := TaskRoot.of(root)).is_anywhere and not is_here:
+        return read_in_tasks(session, tasks, list(files), columns)
     paths = [str(check_file(root, file)) for file in files]
+    return session.read.schema(_fields_of(columns)).parquet(*paths)
+
+
+def read_in_tasks(
+    session: SparkSession, root: TaskRoot, files: Sequence[SegmentFile], columns: Sequence[Column]
+) -> DataFrame:
+    """The rows of files, each read by a task where the task runs, which may be without a copy."""
+    schema = file_schema(columns)
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from read_rows(root.here(), files[number], schema).to_batches()
+
+    numbers = session.range(0, len(files), 1, len(files))
+    return numbers.mapInArrow(read, _fields_of(columns))
+
+
+def _fields_of(columns: Iterable[Column]) -> str:
     fields = ", ".join(f"`{c.name}` {c.type}" for c in columns)
-    return session.read.schema(f"{fields}, {STIME} bigint, {BUCKET} bigint").parquet(*paths)
+    return f"{fields}, {STIME} bigint, {BUCKET} bigint"

@@ -142,6 +142,11 @@ class TaskRoot:
         """The root of this process, for a task."""
         return cls(str(root), read_settings(root))
 
+    @property
+    def is_anywhere(self) -> bool:
+        """Whether a task on any machine can read the files."""
+        return self.objects is not None
+
     def here(self) -> Path:
         """The folder of the root in this process; its settings are stored there."""
         root = Path(self.folder)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 
 from medusa_core.errors import Unavailable
 from medusa_core.names import StreamName
+from pipelines.spark.inputs import read_in_tasks
+from pipelines.storage.arrow_schema import BUCKET, STIME, columns_of, file_schema
 from pipelines.storage.segment_files import (
     TaskRoot,
     keep_files,
@@ -19,6 +22,9 @@ from pipelines.storage.segment_files import (
     write_file,
 )
 from tests.storage.object_server import ObjectServer, keys_file, object_server
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 STREAM = StreamName("sums")
 TABLE = pa.table({"number": pa.array(range(1_000), pa.int64())})
@@ -50,6 +56,27 @@ def test_a_task_elsewhere_reads_what_was_kept_and_its_files_are_kept_by_the_driv
     keep_files(driver, [made])
     assert {method for method, _ in server.requests} == {"HEAD"}, "the driver puts it no more"
     assert read_rows(driver, made, TABLE.schema).equals(TABLE)
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_tasks_of_spark_read_files_of_which_their_machine_has_no_copy(
+    server: ObjectServer, spark: SparkSession, tmp_path: Path
+) -> None:
+    driver = tmp_path / "driver"
+    driver.mkdir()
+    settings = server.settings("scanned", credentials=str(keys_file(tmp_path / "keys")))
+    settings.write(driver)
+    columns = columns_of("sums", {"number": "bigint"})
+    tables = [
+        pa.table({"number": [at], STIME: [at], BUCKET: [0]}, schema=file_schema(columns))
+        for at in range(3)
+    ]
+    files = [write_file(driver, STREAM, new_attempt(), table) for table in tables]
+    keep_files(driver, files)
+    elsewhere = TaskRoot(str(tmp_path / "worker"), TaskRoot.of(driver).objects)
+    found = read_in_tasks(spark, elsewhere, files, columns)
+    assert sorted(row["number"] for row in found.collect()) == [0, 1, 2]
+    assert len(list((tmp_path / "worker").rglob("*.parquet"))) == 3
 
 
 def test_a_root_on_disk_is_the_same_folder_for_a_task(tmp_path: Path) -> None:
