@@ -114,6 +114,7 @@ def rows_of(home: Home, stream: str) -> list[dict[str, Any]]:
     return sorted(found, key=lambda row: (row["at_s"], str(row)))
 
 
+@pytest.mark.long
 def test_every_window_of_the_stream_has_a_row_that_later_boxes_read(replayed: Checked) -> None:
     rows = rows_of(replayed.home, "in_all")
     # The first bucket begins at -100 s, and the last one ends at 260 s.
