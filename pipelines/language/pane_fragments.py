@@ -295,4 +295,5 @@ class _Rewriting:
 
 
 def _source(name: str, columns: tuple[Column, ...]) -> Source:
-    return Source(name=name, columns={c.name: c.type for c in columns}, time=columns[0].name)
+    # Panes have no event time of their own, and a column of them may be no time.
+    return Source(name=name, stream=name, columns={c.name: c.type for c in columns})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -347,6 +348,13 @@ def inputs_with_panes(network: Network) -> set[str]:
 
 def test_inputs_whose_records_all_end_in_folds_have_panes() -> None:
     assert inputs_with_panes(a_network()) == set(INPUTS)
+
+
+def test_inputs_have_panes_also_where_a_group_is_of_no_type_of_times() -> None:
+    network = a_network()
+    boxes = [replace(b, group_by=("flag",)) if isinstance(b, Aggregate) else b
+             for b in network.boxes]  # fmt: skip
+    assert inputs_with_panes(replace(network, boxes=tuple(boxes))) == set(INPUTS)
 
 
 @pytest.mark.long
