@@ -8,20 +8,24 @@ Nothing that decides lists the bucket. Orphans are listed, by a list that may be
 removed only if it is old when it is looked at alone. A put whose answer is lost leaves an object
 that no commit names, and that is removed as an orphan.
 
-Limit: the clocks of the bucket and of this machine may differ by SKEW_S.
+Limits: the clocks of the bucket and of this machine may differ by SKEW_S. A file has at most 5 GiB,
+which is what a server copies at once.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
+from math import inf
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
+from threading import Lock
+from typing import BinaryIO, TypeVar
 
 from pyarrow.fs import (
     AwsStandardS3RetryStrategy,
@@ -31,7 +35,7 @@ from pyarrow.fs import (
     S3FileSystem,
 )
 
-from medusa_core.errors import Unavailable
+from medusa_core.errors import Refused, Unavailable
 from medusa_core.segments import SegmentFile
 from pipelines.base import clock
 from pipelines.base.failpoints import reached
@@ -50,7 +54,8 @@ from pipelines.storage.store import (
 Value = TypeVar("Value")
 
 PIECE_BYTES = 8 << 20
-"""Of an object, what is requested at a time: what a broken connection costs."""
+"""Of an object, what is requested at a time: what a broken connection costs. A larger object is put
+in parts, and of those that arrived the client would make an object if another one fails."""
 
 YOUNG_S = 1_800.0
 """An object that was put so long ago is put again before a commit names it: half of the shortest
@@ -58,6 +63,15 @@ time after which it is removed as an orphan, without being told."""
 
 SKEW_S = 900.0
 """By which clocks may differ; S3 refuses requests of clocks that differ by more."""
+
+MARK_S = 600.0
+"""How long a mark keeps others from adopting an object; a removal ends within half of that."""
+
+USED_S = 600.0
+"""A copy that was used so long ago may be in use, and is not removed to make room."""
+
+REMOVALS_PAUSE_S = 60.0
+"""How long nothing is removed after the server has not answered: what is left is an orphan."""
 
 CONNECT_S = 5.0
 PAUSES_S = (0.2, 0.5, 1.0, 2.0)
@@ -67,8 +81,17 @@ CALL_S = 15.0
 """After which no attempt is begun: a caller with other work tries again later."""
 
 _LOCK = "object-store.lock"
-_PUT_MODE = 0o444
-_THREADS = ThreadPoolExecutor(8, "medusa-objects")
+_OWNER = "medusa-owner"
+_PART = ".part"
+_PANES = (".panes", ".panes.part")
+"""Names of files that are not put: they are computed again."""
+
+_PUT_MODE, _MAY_WRITE = 0o444, 0o200
+_ROOM_PART = 16
+"""Room is made once a part of so many of the size of all copies was added."""
+
+_THREADS_MAX = 8
+_THREADS = ThreadPoolExecutor(_THREADS_MAX, "medusa-objects")
 _REFUSALS = re.compile(r"AWS Error ([A-Z_]+)")
 _FINAL = {
     "ACCESS_DENIED", "EXPIRED_TOKEN", "INVALID_ACCESS_KEY_ID", "INVALID_CLIENT_TOKEN_ID",
@@ -85,30 +108,47 @@ class Bucket:
         self._folder = Folder(root)
         self._settings = settings
         self._client: S3FileSystem | None = None
-        self._added_bytes = 0
+        self._added_bytes = settings.cache_bytes // _ROOM_PART
+        self._restoring = [Lock() for _ in range(_THREADS_MAX)]
+        self._removes_from_s = -inf
 
     def keep(self, files: Collection[SegmentFile], *, adopts: bool) -> None:
         """See `Store.keep`."""
-        put = [file for file in files if adopts or self._is_to_put(file)]
-        if adopts and put:
-            found = zip(put, self._infos([file.path for file in put]), strict=True)
-            put = [f for f, info in found if info.size != f.size_bytes or _is_old(info)]
-        list(_THREADS.map(self._put, put))
-        # A removal that looked at the object before has left its mark before (`remove_if_old`).
-        if adopts and put:
-            for file, mark in zip(put, self._infos([_mark(f.path) for f in put]), strict=True):
-                if mark.type != FileType.NotFound:
-                    raise Unavailable(
-                        f"{self._settings.address}/{file.path} is being removed as an orphan: "
-                        "it is stored again later; nothing was committed"
-                    )
+        if adopts and files:
+            self._adopt(list(files))
+        else:
+            list(_THREADS.map(self._put, [file for file in files if self._is_to_put(file)]))
         self._make_room()
+
+    def _adopt(self, files: list[SegmentFile]) -> None:
+        found = zip(files, self._infos([file.path for file in files]), strict=True)
+        put = [f for f, info in found if info.size != f.size_bytes or _is_old(info)]
+        list(_THREADS.map(self._put, put))
+        # A removal that looked at an object before has left its mark before (`remove_if_old`).
+        since_s = clock.wall_s() - MARK_S - SKEW_S
+        for file, mark in zip(files, self._infos([_mark(f.path) for f in files]), strict=True):
+            if mark.type != FileType.NotFound and mark.mtime.timestamp() > since_s:
+                raise Unavailable(
+                    f"{self._settings.address}/{file.path} is being removed as an orphan: "
+                    "it is stored again later; nothing was committed"
+                )
+        for file in files:
+            with suppress(OSError):
+                (self._root / file.path).chmod(_PUT_MODE)
 
     def restore(self, file: SegmentFile) -> bool:
         """See `Store.restore`."""
         path = self._path(file.path)
         if path is None:
             return False
+        before = _identity(path)
+        with self._restoring[hash(file.path) % len(self._restoring)]:
+            # Whoever had the lock may have restored it.
+            if _identity(path) not in (None, before) or self._is_restored(file, path):
+                return True
+        return False
+
+    def _is_restored(self, file: SegmentFile, path: Path) -> bool:
         digest, size_bytes = sha256(), file.size_bytes
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -119,10 +159,10 @@ class Bucket:
                     digest.update(piece)
                     copy.write(piece)
                 if digest.hexdigest() != file.sha256:
-                    raise FileNotFoundError(path)
+                    raise _NoObject
             # When the object was put is not known.
             os.utime(path, (clock.wall_s(), 0))
-        except FileNotFoundError:
+        except _NoObject:
             return False
         except OSError as error:
             raise Unavailable(
@@ -150,18 +190,25 @@ class Bucket:
             if info.type == FileType.File and path.endswith(SUFFIXES):
                 yield StoredFile(path, info.size), info.mtime.timestamp() + SKEW_S
         for file, at_s in self._folder.files():
-            with suppress(FileNotFoundError):
-                if not self._is_put(file.path):
-                    yield file, at_s
+            if not self._is_put(file.path):
+                yield file, at_s
 
     def remove(self, path: str) -> bool:
-        """See `Store.remove`."""
+        """See `Store.remove`. What cannot be removed now is an orphan."""
         if self._path(path) is None:
             return False
+        is_here, is_put = (self._root / path).exists(), self._is_put(path)
+        if path.endswith(_PANES) or (is_here and not is_put):
+            return self._folder.remove(path)
         self._folder.remove(path)
+        if clock.monotonic_s() < self._removes_from_s:
+            return False
         try:
-            self._delete(path)
-        except (FileNotFoundError, Unavailable):
+            self._delete(path, ())
+        except _NoObject:
+            return False
+        except Unavailable:
+            self._removes_from_s = clock.monotonic_s() + REMOVALS_PAUSE_S
             return False
         return True
 
@@ -174,6 +221,9 @@ class Bucket:
         """
         if (self._root / path).exists() and not self._is_put(path):
             return self._folder.remove_if_old(path, before_s)
+        # An object is put again from half of that age on (`YOUNG_S`).
+        before_s = min(before_s, clock.wall_s() - 2 * YOUNG_S)
+        gives_up_s = clock.monotonic_s() + MARK_S / 2
         try:
             if not path.endswith(ORPHAN_SUFFIX):
                 self._call(path, lambda: self._write(_mark(path), b""))
@@ -181,24 +231,35 @@ class Bucket:
             (info,) = self._infos([path])
             if info.type != FileType.File or info.mtime.timestamp() + SKEW_S > before_s:
                 return False
-            return self.remove(path)
+            return clock.monotonic_s() < gives_up_s and self.remove(path)
         except Unavailable:
             return False
 
     def put_back(self, path: str) -> None:
         """See `Store.put_back`."""
         self._folder.put_back(path)
-        with suppress(FileNotFoundError, Unavailable):
+        with suppress(_NoObject, Unavailable):
             self._delete(path)
+
+    def owner(self, own_id: str) -> str:
+        """Put an ID as that of the home whose files are here, unless there is one; which one is.
+
+        Raises Unavailable if that cannot be found out now.
+        """
+        with suppress(_NoObject):
+            return self._call(_OWNER, lambda: self._read(_OWNER, 0, len(own_id))).decode()
+        self._call(_OWNER, lambda: self._write(_OWNER, own_id.encode()))
+        return own_id
 
     def check(self) -> None:
         """Put, read and remove an object; raises Unavailable if that fails."""
-        name = f"check-{os.urandom(8).hex()}"
+        name = f"check-{os.urandom(8).hex()}.parquet{_PART}"
         self._call(name, lambda: self._write(name, b"medusa"))
         try:
             found = self._call(name, lambda: self._read(name, 0, 6))
-        finally:
             self._delete(name)
+        except _NoObject:
+            found = b""
         if found != b"medusa":
             raise Unavailable(f"{self._settings.address} returns other bytes than were put there")
 
@@ -206,7 +267,7 @@ class Bucket:
         path = self._root / file.path
         try:
             found = path.stat()
-            return not self._is_put(file.path) or found.st_mtime < clock.wall_s() - YOUNG_S
+            return bool(found.st_mode & _MAY_WRITE) or found.st_mtime < clock.wall_s() - YOUNG_S
         except OSError as error:
             # A worker on another machine has put it.
             (info,) = self._infos([file.path])
@@ -217,21 +278,55 @@ class Bucket:
             raise gone_before_commit(path, error) from error
 
     def _is_put(self, path: str) -> bool:
-        """Whether the file in the folder is a copy of an object; OSError if there is none."""
-        return not (self._root / path).stat().st_mode & 0o200
+        """Whether the file in the folder is a copy of an object, or there is none."""
+        try:
+            return not (self._root / path).stat().st_mode & _MAY_WRITE and not path.endswith(_PART)
+        except OSError:
+            return True
 
     def _put(self, file: SegmentFile) -> None:
         path = self._root / file.path
         try:
-            data = path.read_bytes()
+            with path.open("rb") as opened:
+                if os.fstat(opened.fileno()).st_size <= PIECE_BYTES:
+                    data = opened.read()
+                    _check(file, sha256(data).hexdigest(), len(data))
+                    self._call(file.path, lambda: self._write(file.path, data))
+                else:
+                    self._put_in_parts(file, opened)
+        except _Changed:
+            raise gone_before_commit(path, OSError(errno.EIO, "it has changed")) from None
         except OSError as error:
             raise gone_before_commit(path, error) from error
-        self._call(file.path, lambda: self._write(file.path, data))
         reached("objects.put")
         with suppress(OSError):
             os.utime(path)
             path.chmod(_PUT_MODE)
         self._added_bytes += file.size_bytes
+
+    def _put_in_parts(self, file: SegmentFile, opened: BinaryIO) -> None:
+        """Put a large file under another name, and have the server copy it once it is whole."""
+        name = f"{file.path.removesuffix('.parquet')}-{os.urandom(8).hex()}.parquet{_PART}"
+
+        def write() -> None:
+            digest = sha256()
+            opened.seek(0)
+            with self._connected().open_output_stream(self._key(name)) as stream:
+                while piece := opened.read(PIECE_BYTES):
+                    digest.update(piece)
+                    stream.write(piece)
+            _check(file, digest.hexdigest(), opened.tell())
+
+        self._call(file.path, write)
+        (found,) = self._infos([name])
+        if found.size != file.size_bytes:
+            raise self._refused(file.path, f"{found.size} bytes of {file.size_bytes} arrived")
+        self._call(
+            file.path,
+            lambda: self._connected().copy_file(self._key(name), self._key(file.path)),
+        )
+        with suppress(_NoObject, Unavailable):
+            self._delete(name, ())
 
     def _write(self, path: str, data: bytes) -> None:
         with self._connected().open_output_stream(self._key(path)) as stream:
@@ -239,12 +334,12 @@ class Bucket:
 
     def _read(self, path: str, at: int, length: int) -> bytes:
         with self._connected().open_input_file(self._key(path)) as opened:
-            if (found := opened.size()) < at + length:
-                raise FileNotFoundError(f"{path} has {found} bytes")
+            if opened.size() < at + length:
+                raise _NoObject
             return bytes(opened.read_at(length, at))
 
-    def _delete(self, path: str) -> None:
-        self._call(path, lambda: self._connected().delete_file(self._key(path)))
+    def _delete(self, path: str, pauses_s: Sequence[float] = PAUSES_S) -> None:
+        self._call(path, lambda: self._connected().delete_file(self._key(path)), pauses_s)
 
     def _infos(self, paths: Collection[str]) -> list[FileInfo]:
         keys = [self._key(path) for path in paths]
@@ -279,18 +374,22 @@ class Bucket:
             )
         return client
 
-    def _call(self, path: str, call: Callable[[], Value]) -> Value:
-        """A call, repeated with growing pauses; FileNotFoundError is its answer, not a failure.
+    def _call(
+        self, path: str, call: Callable[[], Value], pauses_s: Sequence[float] = PAUSES_S
+    ) -> Value:
+        """A call, repeated with growing pauses.
 
-        Raises Unavailable if there is no answer, or a refusal, without the client's own text:
-        that may have keys and signatures in it.
+        Raises _NoObject if the server has none, and Unavailable if there is no answer, or a
+        refusal, without the client's own text: that may have keys and signatures in it.
         """
         ends_s = clock.monotonic_s() + CALL_S
-        for pause_s in (*PAUSES_S, None):
+        for pause_s in (*pauses_s, None):
             try:
                 return call()
-            except FileNotFoundError:
-                raise
+            except FileNotFoundError as error:
+                raise _NoObject from error
+            except Refused as error:
+                raise Unavailable(f"{error}; it is tried again") from None
             except OSError as error:
                 found = _REFUSALS.search(str(error))
                 code = found.group(1) if found else "no answer"
@@ -313,26 +412,48 @@ class Bucket:
     def _make_room(self) -> None:
         """Remove the oldest copies of objects once they exceed the size that they may have."""
         limit = self._settings.cache_bytes
-        if self._added_bytes < limit // 16:
+        if self._added_bytes < limit // _ROOM_PART:
             return
         self._added_bytes = 0
-        with suppress(BlockingIOError), FileLock(self._root / _LOCK):
+        with suppress(OSError), FileLock(self._root / _LOCK):
             copies = []
             for folder, _, names in os.walk(self._root):
                 for name in names:
-                    with suppress(OSError):
-                        found = os.stat(path := os.path.join(folder, name))
-                        used_s = max(found.st_atime, found.st_mtime)
-                        copies.append((used_s, path, found.st_size, found.st_mode))
-            size = sum(copy[2] for copy in copies)
-            for _, path, size_bytes, mode in sorted(copies):
-                if size <= limit * 7 // 8:
+                    path = os.path.join(folder, name)
+                    # What has not been put yet, or is no copy of an object, stays.
+                    if path.endswith(SUFFIXES) and self._is_put(path):
+                        with suppress(OSError):
+                            found = os.stat(path)
+                            used_s = max(found.st_atime, found.st_mtime)
+                            copies.append((used_s, path, found.st_size))
+            size, until_s = sum(copy[2] for copy in copies), clock.wall_s() - USED_S
+            for used_s, path, size_bytes in sorted(copies):
+                if size <= limit * 7 // 8 or used_s > until_s:
                     break
-                # What may be written to has not been put yet, or is no copy of an object.
-                if path.endswith(SUFFIXES) and not mode & 0o200:
-                    with suppress(OSError):
-                        os.unlink(path)
-                        size -= size_bytes
+                with suppress(OSError):
+                    os.unlink(path)
+                    size -= size_bytes
+
+
+class _NoObject(Exception):
+    """The server has no such object, or a shorter one, or one with another hash."""
+
+
+class _Changed(Exception):
+    """A file in the folder is not as it was written."""
+
+
+def _check(file: SegmentFile, digest: str, size_bytes: int) -> None:
+    if (digest, size_bytes) != (file.sha256, file.size_bytes):
+        raise _Changed
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What differs between a file and another one in its place; None if there is none."""
+    with suppress(OSError):
+        found = path.stat()
+        return found.st_ino, found.st_ctime_ns
+    return None
 
 
 def _mark(path: str) -> str:

@@ -29,7 +29,7 @@ ACCESS, SECRET = "AKIAOFTHETESTS01", "secret/of+the+tests/0123456789abcdefghij"
 class Fault:
     """What happens to the next request of a method: `kind` is one of the names below.
 
-    slow-down: 503 in place of the answer · cut: the connection ends in the middle of the body ·
+    slow-down: 503 in place of the answer · denied: 403, with the keys in its text · pass: none · cut: the connection ends in the middle of the body ·
     stall: nothing follows the first half of the body · lost: the request is carried out, and its
     answer does not arrive · late: the answer is that of an earlier equal request.
     """
@@ -140,6 +140,10 @@ class _Proxy(BaseHTTPRequestHandler):
         server.requests.append((self.command, self.path))
         server.names_of_headers.append({name.lower() for name in self.headers})
         kind = server.fault_for(self.command)
+        if kind == "denied":
+            text = f"<Error><Code>AccessDenied</Code><Message>{ACCESS} {SECRET}</Message></Error>"
+            self._answer(403, [("Content-Type", "application/xml")], text.encode())
+            return
         if kind == "slow-down":
             text = b"<Error><Code>SlowDown</Code><Message>Reduce your rate</Message></Error>"
             self._answer(503, [("Content-Type", "application/xml")], text)

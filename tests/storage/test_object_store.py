@@ -13,6 +13,7 @@ import pytest
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant, StreamName
+from medusa_core.segments import SegmentFile
 from pipelines.base.settings import Settings
 from pipelines.homes.home import storage_of
 from pipelines.operations.findings import State
@@ -135,8 +136,9 @@ def test_no_attempt_is_begun_once_a_call_has_taken_its_time(
 
 
 def test_a_put_whose_answer_was_lost_leaves_an_orphan_and_no_lost_record(
-    server: ObjectServer, rooted: Rooted
+    server: ObjectServer, rooted: Rooted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(object_store, "YOUNG_S", -FOREVER_S)  # each object is old
     file = write_file(rooted.root, STREAM, new_attempt(), TABLE)
     server.faults += [Fault("PUT", "lost")] * 40
     with pytest.raises(Unavailable):
@@ -178,37 +180,101 @@ def test_an_object_that_is_being_removed_is_not_adopted(
     adopted: list[BaseException] = []
 
     def adopt_meanwhile(bucket: Bucket, path: str) -> bool:
-        try:
-            keep_files(rooted.root, [file], adopts=True)
-        except Unavailable as error:
-            adopted.append(error)
+        for _ in range(2):  # the second time, the object is young
+            try:
+                keep_files(rooted.root, [file], adopts=True)
+            except Unavailable as error:
+                adopted.append(error)
         return remove(bucket, path)
 
     remove = Bucket.remove
     monkeypatch.setattr(Bucket, "remove", adopt_meanwhile)
     now_s = object_store.clock.wall_s()
     assert store_of(rooted.root).remove_if_old(file.path, now_s - 3_600)
-    assert "is being removed as an orphan" in str(adopted[0])
+    assert [str(e).count("is being removed as an orphan") for e in adopted] == [1, 1]
 
 
-def test_copies_make_room_and_what_was_not_put_stays(server: ObjectServer, tmp_path: Path) -> None:
+def test_copies_make_room_and_what_was_not_put_stays(
+    server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     limit = write_file(tmp_path / "size", STREAM, new_attempt(), TABLE).size_bytes * 8
+    monkeypatch.setattr(object_store, "USED_S", 0.0)
     rooted = Rooted(server, tmp_path, cache_bytes=limit)
     unput = [write_file(rooted.root, STREAM, new_attempt(), TABLE) for _ in range(3)]
     files = []
     for _ in range(20):
         files.append(write_file(rooted.root, STREAM, new_attempt(), TABLE))
         keep_files(rooted.root, files[-1:])
-        size = sum(p.stat().st_size for p in rooted.root.rglob("*.parquet"))
+        size = sum((rooted.root / file.path).stat().st_size for file in files if here(rooted, file))
         assert size <= limit
-    assert all((rooted.root / file.path).exists() for file in unput)
+    assert all(here(rooted, file) for file in unput)
     assert all(read_checked(rooted.root, file) for file in files)
+
+
+def here(rooted: Rooted, file: SegmentFile) -> bool:
+    return (rooted.root / file.path).exists()
+
+
+def test_short_processes_make_room_too_and_a_copy_that_was_just_used_stays(
+    server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rooted = Rooted(server, tmp_path, cache_bytes=1)
+    files = [write_file(rooted.root, STREAM, new_attempt(), TABLE) for _ in range(2)]
+    Bucket(rooted.root, rooted.settings).keep(files[:1], adopts=False)
+    assert here(rooted, files[0])
+    monkeypatch.setattr(object_store, "USED_S", -1.0)
+    Bucket(rooted.root, rooted.settings).keep(files[1:], adopts=False)
+    assert not any(here(rooted, file) for file in files)
+
+
+def test_a_large_file_is_whole_under_its_name_or_not_there(
+    server: ObjectServer, rooted: Rooted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_store, "CALL_S", 0.1)
+    large = pa.table({"bytes": pa.array(os.urandom(1 << 20) for _ in range(25))})
+    file = write_file(rooted.root, STREAM, new_attempt(), large)
+    assert file.size_bytes > 2 * object_store.PIECE_BYTES
+    server.faults += [Fault("PUT", "pass"), *[Fault("PUT", "slow-down")] * 80]
+    with pytest.raises(Unavailable):
+        keep_files(rooted.root, [file])
+    server.faults.clear()
+    assert file.path not in server.objects(rooted.prefix)
+    keep_files(rooted.root, [file])
+    (rooted.root / file.path).unlink()
+    assert read_checked(rooted.root, file)
+
+
+def test_a_copy_that_was_damaged_is_not_put_over_its_object(
+    server: ObjectServer, rooted: Rooted
+) -> None:
+    file = write_file(rooted.root, STREAM, new_attempt(), TABLE)
+    keep_files(rooted.root, [file])
+    server.make_old(rooted.prefix, file.path, 10_000)
+    path = rooted.root / file.path
+    path.chmod(0o644)
+    path.write_bytes(b"")
+    with pytest.raises(Unavailable, match="it has changed"):
+        keep_files(rooted.root, [file])
+    assert read_checked(rooted.root, file), "from its object"
+
+
+def test_a_key_that_is_refused_while_a_process_runs_is_waited_out(
+    server: ObjectServer, rooted: Rooted
+) -> None:
+    file = write_file(rooted.root, STREAM, new_attempt(), TABLE)
+    keys = Path(str(rooted.settings.credentials))
+    keys.chmod(0o644)
+    with pytest.raises(Unavailable, match="may be read by others"):
+        keep_files(rooted.root, [file])
+    assert not store_of(rooted.root).remove("sums/other.parquet")
+    keys.chmod(0o600)
+    keep_files(rooted.root, [file])
 
 
 def test_keys_are_in_no_error_setting_or_repr(server: ObjectServer, rooted: Rooted) -> None:
     file = write_file(rooted.root, STREAM, new_attempt(), TABLE)
-    server.faults += [Fault("PUT", "slow-down")] * 40
-    with pytest.raises(Unavailable) as failed:
+    server.faults += [Fault("PUT", "denied")] * 40
+    with pytest.raises(Unavailable, match="ACCESS_DENIED") as failed:
         keep_files(rooted.root, [file])
     server.faults.clear()
     texts = [
