@@ -335,8 +335,12 @@ class Fragment:
 
     def needed_by_all(self, part: Range) -> dict[StreamName, Range]:
         """Which range of each input the range `part` of all outputs together needs."""
+        return self.needed_by(self.outputs, part)
+
+    def needed_by(self, outputs: Iterable[StreamName], part: Range) -> dict[StreamName, Range]:
+        """Which range of each input the range `part` of these outputs together needs."""
         need: dict[StreamName, Range] = {}
-        for output in self.outputs:
+        for output in outputs:
             for stream, range_ in self.needed(output, part).items():
                 need[stream] = need[stream].hull(range_) if stream in need else range_
         return need

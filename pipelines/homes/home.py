@@ -264,6 +264,7 @@ def make_home(
     _make_folder(directory)
     with ExitStack() as stack:
         stack.enter_context(_held_alone(directory))
+        _check_administrator(settings, participant)
         meanwhile(directory)
         admin_url = stack.enter_context(_server_of(settings, participant, keep=keep))
         embedded = settings.catalog_url is None

@@ -360,6 +360,11 @@ class StartingSession:
         from pipelines.spark.session import close_session
 
         session, self._session = self._session, None
-        if session is not None and not session.cancel() and session.exception() is None:
-            close_session(session.result())
-        self._pool.shutdown()
+        try:
+            if session is not None and not session.cancel():
+                session.exception()
+        finally:
+            # Also if an interrupt ended the wait: the JVM would outlive its folder.
+            if session is not None and not session.cancelled() and session.exception() is None:
+                close_session(session.result())
+            self._pool.shutdown()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,8 +17,10 @@ from medusa_core.errors import Refused
 from medusa_core.network import Network
 from pipelines.cli import main
 from pipelines.language import aggregates
+from pipelines.participant.replay import StartingSession
 from pipelines.participant.replay_order import with_landed_sources
 from pipelines.quality import sample_check
+from pipelines.spark import session
 from tests.conftest import folder_on_memory
 from tests.replaying import parquet_files, replay_in
 
@@ -153,3 +157,31 @@ def test_files_are_replayed_in_the_place_of_a_stream_that_the_network_reads() ->
     assert with_landed_sources(network) == network
     with pytest.raises(Refused, match="source s of network small reads stream alpha/seen: to rep"):
         with_landed_sources(made(""))
+
+
+def test_spark_is_stopped_also_where_the_wait_for_its_start_is_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, goes_on, closed = Event(), Event(), list[str]()
+
+    def open_session(directory: Path) -> str:
+        started.set()
+        goes_on.wait()
+        return "the session"
+
+    def interrupted(future: Future[Any], *timeout: Any) -> BaseException | None:
+        if not goes_on.is_set():
+            goes_on.set()
+            raise KeyboardInterrupt
+        return exception(future, *timeout)
+
+    exception = Future.exception
+    monkeypatch.setattr(session, "open_session", open_session)
+    monkeypatch.setattr(session, "close_session", closed.append)
+    monkeypatch.setattr(Future, "exception", interrupted)
+    starting = StartingSession()
+    starting.start(tmp_path)
+    started.wait()
+    with pytest.raises(KeyboardInterrupt):
+        starting.close()
+    assert closed == ["the session"]

@@ -27,7 +27,8 @@ from tests.core.builders import (
 )
 
 PASSED, TOTALS, SUMS = map(StreamName, ("passed", "totals", "sums"))
-BUCKETS = 40
+BUCKETS, RECORDS = 40, 100
+"""So many buckets of the input, with so many records each."""
 
 
 def a_window(name: str, size: str) -> Aggregate:
@@ -63,7 +64,12 @@ def revised(*starts_s: int) -> FragmentKnowledge:
         producer=ALPHA,
         epoch=Epoch(1),
         partition=0,
-        inputs={READINGS: an_input(a_segment(whole, {0: 1}), boundary_s=10 * BUCKETS + 100)},
+        inputs={
+            READINGS: an_input(
+                a_segment(whole, {10 * at: RECORDS for at in range(BUCKETS)}),
+                boundary_s=10 * BUCKETS + 100,
+            )
+        },
         outputs={
             name: OutputKnowledge(stream=name, width_us=10 * SECOND_US, boundary_us=whole.to_us)
             for name in (PASSED, SUMS, TOTALS)
@@ -77,8 +83,9 @@ def revised(*starts_s: int) -> FragmentKnowledge:
     )
 
 
-def steps_of(known: FragmentKnowledge) -> list[ComputeStep]:
-    found = list(corrections_within([known], Limits(), None, ()))
+def steps_of(known: FragmentKnowledge, records_max: int = 1_000_000) -> list[ComputeStep]:
+    limits = Limits(records_per_step_max=records_max)
+    found = list(corrections_within([known], limits, None, ()))
     assert all(isinstance(step, ComputeStep) for step in found)
     return [step for step in found if isinstance(step, ComputeStep)]
 
@@ -96,6 +103,18 @@ def test_outputs_that_owe_the_same_are_computed_together() -> None:
     known = revised(*range(0, 10 * BUCKETS, 10))
     (step,) = steps_of(known)
     assert set(step.outputs) == {PASSED, SUMS, TOTALS}
+
+
+def test_a_step_of_some_outputs_counts_the_records_that_these_read() -> None:
+    steps = steps_of(revised(100, 110, 120, 130), records_max=5 * RECORDS)
+    by_output = {
+        name: [(s.range, s.because.numbers["records"]) for s in steps if name in s.outputs]
+        for name in (PASSED, SUMS)
+    }
+    assert by_output == {
+        PASSED: [(seconds(100, 140), 4 * RECORDS)],
+        SUMS: [(seconds(100, 140), 5 * RECORDS), (seconds(140, 150), 2 * RECORDS)],
+    }
 
 
 @given(st.lists(st.integers(0, BUCKETS - 1), min_size=1, max_size=12, unique=True))

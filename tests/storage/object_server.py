@@ -29,9 +29,10 @@ ACCESS, SECRET = "AKIAOFTHETESTS01", "secret/of+the+tests/0123456789abcdefghij"
 class Fault:
     """What happens to the next request of a method: `kind` is one of the names below.
 
-    slow-down: 503 in place of the answer · denied: 403, with the keys in its text · pass: none · cut: the connection ends in the middle of the body ·
-    stall: nothing follows the first half of the body · lost: the request is carried out, and its
-    answer does not arrive · late: the answer is that of an earlier equal request.
+    slow-down: 503 in place of the answer · denied: 403, with the keys in its text · pass: none ·
+    cut: the connection ends in the middle of the body · stall: nothing follows the first half of
+    the body · lost: the request is carried out, and its answer does not arrive · late: the answer
+    is that of an earlier equal request.
     """
 
     method: str
