@@ -38,7 +38,10 @@ _SYNTAX_REFUSED: tuple[tuple[type[exp.Expr], str], ...] = (
         exp.JSONExtractScalar,
         "uses `->>`: for a field of a JSON text use get_json_object(x, '$.name')",
     ),
-    (exp.Order, "has ORDER BY inside of a function: write sort_array(collect_list(x))"),
+    (
+        exp.Order,
+        "has ORDER BY inside of a function: write array_join(sort_array(collect_list(x)), ',')",
+    ),
     (exp.SimilarTo, "uses SIMILAR TO: write RLIKE with a pattern"),
     (exp.Placeholder, "has a parameter: write the value itself"),
     (exp.JSONExtract, "uses `->`: for a field of a JSON text use get_json_object(x, '$.name')"),

@@ -333,6 +333,39 @@ def test_a_filter_of_an_aggregate_belongs_to_its_call() -> None:
     assert box.columns == {"many": "count(*) FILTER (WHERE size > 3)", "n": "count(*)"}
 
 
+@pytest.mark.parametrize(
+    "advised",
+    [
+        "array_join(collect_list(symbol), ',')",
+        "array_join(sort_array(collect_list(symbol)), ',')",
+        "array_join(array_distinct(array_agg(upper(symbol)) FILTER (WHERE size > 3)), ',')",
+        "size(collect_set(symbol))",
+    ],
+)
+def test_a_function_of_a_list_is_computed_with_the_list(advised: str) -> None:
+    network = network_of(
+        f"CREATE STREAM n AS SELECT {advised} AS p FROM TUMBLE(TABLE ticks, '1m') "
+        "GROUP BY window_start"
+    )
+    aggregate, behind = network.boxes
+    assert isinstance(aggregate, Aggregate)
+    assert isinstance(behind, Map)
+    assert aggregate.columns == {"p": advised}
+    assert columns_of(network, "n")["p"] == ("int" if "size(" in advised else "string")
+
+
+def test_a_function_of_a_list_may_be_a_part_of_an_expression() -> None:
+    text = """CREATE STREAM n AS SELECT 1 + size(collect_set(symbol)) AS p,
+            size(split(max(symbol), ',')) AS q
+        FROM TUMBLE(TABLE ticks, '1m') GROUP BY window_start
+        HAVING size(collect_list(symbol)) > 2"""
+    aggregate = boxes_of(text)[0]
+    assert isinstance(aggregate, Aggregate)
+    assert list(aggregate.columns.values()) == [
+        "size(collect_set(symbol))", "max(symbol)", "size(collect_list(symbol))",
+    ]  # fmt: skip
+
+
 def test_union_all_gives_the_names_of_its_first_part() -> None:
     text = """CREATE STREAM u AS SELECT symbol AS s, size FROM ticks WHERE size > 3
         UNION ALL SELECT upper(symbol) AS t, size + 1 AS more FROM ticks"""
