@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import ClassVar
 
 from sqlglot import exp
@@ -95,7 +96,7 @@ def parse(text: str, where: str) -> exp.Expr:
         raise refused("has a text or quoted name that does not end") from None
     except ParseError as error:
         place = _place(text, error)
-        raise refused(f"cannot be read: {_advice(text, place)}look", place) from None
+        raise refused(f"cannot be read: {_advice(text, tokens, place)}look", place) from None
     except RecursionError:
         raise refused("is nested too deeply: split it over two boxes") from None
     tree = trees[0] if len(trees) == 1 else None
@@ -128,21 +129,33 @@ def _place(text: str, error: ParseError) -> int | None:
     return max(start, start + end - len(error.errors[0].get("highlight") or " "))
 
 
-_WITH_FROM = re.compile(r"\b(extract|substring|trim|overlay)\s*\(", re.IGNORECASE)
+_BEHIND_NO_COMMA = ("FROM", "FOR", "PLACING", "BOTH", "LEADING", "TRAILING")
 _WITH_COMMAS = {
     "extract": "hour(x), day(x) or year(x)",
     "substring": "substring(x, 1, 3)",
-    "trim": "trim(x)",
+    "trim": "trim(x), ltrim(x) or rtrim(x) for spaces, regexp_replace(x, '^0+', '') for others",
     "overlay": "concat of parts by substring",
 }
 
 
-def _advice(text: str, place: int | None) -> str:
+def _advice(text: str, tokens: list[Token], place: int | None) -> str:
     """What to write for syntax of other systems, if that is what cannot be read."""
-    if place is not None and text[place : place + 1] == "~":
+    if place is None:
+        return ""
+    if text[place : place + 1] == "~":
         return "write RLIKE for a pattern; "
-    before = _WITH_FROM.findall(text[:place])
-    return f"write {_WITH_COMMAS[before[-1].lower()]}; " if before else ""
+    calls: list[tuple[str, bool]] = [("", False)]
+    for before, token in pairwise(tokens):
+        if token.start > place:
+            break
+        if token.token_type is TokenType.L_PAREN:
+            calls.append((before.text.lower(), False))
+        elif token.token_type is TokenType.R_PAREN and len(calls) > 1:
+            calls.pop()
+        elif token.text.upper() in _BEHIND_NO_COMMA:
+            calls[-1] = (calls[-1][0], True)
+    name, has_word = calls[-1]
+    return f"write {_WITH_COMMAS[name]}; " if has_word and name in _WITH_COMMAS else ""
 
 
 def _check_tokens(
@@ -150,8 +163,7 @@ def _check_tokens(
 ) -> None:
     """Refuse what may hide something or has two readings: comments, `;`, odd texts, numbers."""
     previous: Token | None = None
-    before: Token | None = None
-    for token in tokens:
+    for index, token in enumerate(tokens):
         written = text[token.start : token.end + 1]
         if token.comments:
             raise refused("has a comment: put it beside the expression, not into it", None)
@@ -181,25 +193,49 @@ def _check_tokens(
                 raise refused(
                     "lacks a value beside a comma: write it, or remove the comma", token.start
                 )
-            case TokenType.L_PAREN if _is_text_type(before, previous):
-                assert previous is not None
-                raise refused(
-                    "gives the length of a text, which would not be cut to it: write string, and "
-                    "substring(x, 1, 2) to cut it; look",
-                    previous.start,
-                )
+            case _ if previous is not None and previous.token_type in _BEFORE_A_TYPE:
+                reason = _unlike_elsewhere(written, token, tokens[index + 1 : index + 3])
+                if reason:
+                    raise refused(f"{reason}; look", token.start)
             case _:
                 pass
-        before, previous = previous, token
+        previous = token
     if any(token.comments for token in tokens) or not tokens:
         raise refused("has nothing but a comment", None)
 
 
-def _is_text_type(before: Token | None, previous: Token | None) -> bool:
-    """Whether these are AS and a type of texts, whose length sqlglot would drop."""
-    texts = (TokenType.VARCHAR, TokenType.CHAR, TokenType.NVARCHAR, TokenType.NCHAR, TokenType.TEXT)
-    is_cast = before is not None and before.token_type in (TokenType.ALIAS, TokenType.DCOLON)
-    return is_cast and previous is not None and previous.token_type in texts
+_BEFORE_A_TYPE = (TokenType.ALIAS, TokenType.DCOLON)
+_ONE_CHARACTER = (TokenType.CHAR, TokenType.NCHAR)
+_TEXTS = (TokenType.VARCHAR, TokenType.NVARCHAR, TokenType.TEXT, *_ONE_CHARACTER)
+_TIMES = (
+    TokenType.TIMESTAMP, TokenType.TIMESTAMPTZ, TokenType.TIMESTAMPLTZ, TokenType.TIMESTAMPNTZ,
+    TokenType.DATETIME,
+)  # fmt: skip
+
+
+def _unlike_elsewhere(written: str, type_: Token, behind: list[Token]) -> str:
+    """Why a type of a cast is refused: its length or digits, or that it has one character, would be
+    dropped. Empty if it is taken, or refused for another reason."""
+    has_digits = [token.token_type for token in behind[:1]] == [TokenType.L_PAREN]
+    if has_digits and type_.token_type in _TEXTS:
+        return (
+            "gives the length of a text, which would not be cut to it: write string, and "
+            "substring(x, 1, 2) to cut it"
+        )
+    if type_.token_type in _ONE_CHARACTER:
+        return (
+            f"casts to {written}, which is one character in other systems: write string, and "
+            "substring(x, 1, 1) to cut it"
+        )
+    if has_digits and type_.token_type in _TIMES and behind[-1].text != "6":
+        return (
+            "gives the digits of a time, which has microseconds and would not be cut to them: "
+            "write timestamp, and date_trunc('second', x) to cut it"
+        )
+    if has_digits and type_.token_type in (TokenType.FLOAT, TokenType.DATE):
+        instead = "double" if type_.token_type is TokenType.FLOAT else "date"
+        return f"gives {written} digits, which would be dropped: write {instead}"
+    return ""
 
 
 def _lacks_value(previous: Token | None, token: Token) -> bool:

@@ -42,6 +42,8 @@ WHERE = "filter busy of network n, port 'yes'"
         ("'it\\'s'", "'it\\'s'"),
         ("date'2024-01-31'", "DATE '2024-01-31'"),
         ("cast(small as bigint)", "CAST(`small` AS bigint)"),
+        ("cast(day as timestamp(6))", "CAST(`day` AS timestamp)"),
+        ("cast(small as character varying)", "CAST(`small` AS string)"),
         ("regexp_extract(orig_h, r'^(\\d+)', 1)", "regexp_extract(`orig_h`, '^(\\\\d+)', 1)"),
     ],
 )
