@@ -22,6 +22,11 @@ from pipelines.language.functions import REFUSED, suggestion, within_years
 from pipelines.language.scope import Scope, article
 
 DIGITS_MAX = 38
+WITHOUT_BRACKETS = frozenset(
+    ("current_timestamp", "current_date", "current_time", "localtimestamp", "localtime",
+     "current_user", "session_user", "user", "current_catalog", "current_schema")
+)  # fmt: skip
+"""The refused functions that SQL calls without brackets, as if they were columns."""
 DOUBLE_MAX = "1.7976931348623157E308D"
 
 
@@ -54,9 +59,10 @@ class Leaves(ABC):
         column = self.scope.columns.get(name)
         if column is None:
             known = frozenset(self.scope.columns)
-            near = suggestion(name, known) or f"; there are {', '.join(self.scope.columns)}"
-            if name in REFUSED:
+            near = suggestion(name, known)
+            if not near and name in WITHOUT_BRACKETS:
                 near = f": it {REFUSED[name]}"
+            near = near or f"; there are {', '.join(self.scope.columns)}"
             if name in ("_stime", "stime", "_bucket", "rowtime", "window_time"):
                 near = "; event time is not a column: aggregates give `window_start`"
             raise self.scope.refused(f"names column {node.name!r}, which is not there{near}")
