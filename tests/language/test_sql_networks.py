@@ -879,12 +879,13 @@ def test_windows_without_records_have_rows_of_the_values_that_are_declared(
 def test_types_have_their_names_of_other_systems_too() -> None:
     source, _ = network_of(
         "CREATE SOURCE s (t BIGINT, a VARCHAR, b TEXT, c NUMERIC(10, 2), d DECIMAL(5), e BOOL, "
-        "f DOUBLE PRECISION, g BYTES, h BYTEA, i TIMESTAMP(6)) WITH (time = 't');"
+        "f DOUBLE PRECISION, g BYTES, h BYTEA, i TIMESTAMP(6), j NUMERIC ( 10 , 2 ), "
+        "k DEC(4 ,1), l TIMESTAMP( 6 ), m DOUBLE  PRECISION) WITH (time = 't');"
         "CREATE STREAM o AS SELECT t FROM s; CREATE STREAM p AS SELECT symbol FROM ticks"
     ).sources[::-1]
     assert list(source.columns.values()) == [
         "bigint", "string", "string", "decimal(10,2)", "decimal(5,0)", "boolean", "double",
-        "binary", "binary", "timestamp",
+        "binary", "binary", "timestamp", "decimal(10,2)", "decimal(4,1)", "timestamp", "double",
     ]  # fmt: skip
 
 

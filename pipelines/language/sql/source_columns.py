@@ -20,7 +20,7 @@ ALIKE: Mapping[str, str] = {
 }  # fmt: skip
 """Types that Medusa has under another name."""
 
-_DECIMAL = re.compile(r"(?:DECIMAL|NUMERIC|DEC)\((\d+)(?:, ?(\d+))?\)")
+_DECIMAL = re.compile(r"(?:DECIMAL|NUMERIC|DEC)\((\d+)(?:, (\d+))?\)")
 
 INSTEAD: Mapping[str, str] = {
     **dict.fromkeys(
@@ -34,9 +34,9 @@ INSTEAD: Mapping[str, str] = {
         "of a text are those of another zone",
     ),
     **dict.fromkeys(("TINYINT", "SMALLINT", "INT2", "INT4", "BYTE", "SHORT"), "write INT"),
-    **dict.fromkeys(
-        ("INT8", "INT64"), "it has one byte in some systems and eight in others: write BIGINT"
-    ),
+    "INT8": "it has one byte in some systems and eight in others: write BIGINT",
+    "INT64": "write BIGINT",
+    "FLOAT": "it has four bytes in some systems and eight in others: write DOUBLE",
     **dict.fromkeys(
         ("DECIMAL", "NUMERIC", "DEC"),
         "the digits that it has otherwise differ from system to system: write DECIMAL(18, 2)",
@@ -137,12 +137,14 @@ def _type(text: SqlText, part: Tokens) -> str:
     if behind < len(rest):
         advice = CONSTRAINTS[rest[behind].upper].format(name=name.name)
         raise text.refused(rest[behind], advice)
-    given = " ".join(written(rest).upper().split()).replace(" (", "(").replace("( ", "(")
+    given = re.sub(r" ?([(),]) ?", r"\1", written(rest).upper()).replace(",", ", ")
     if given in ALIKE:
         return ALIKE[given]
-    decimal = _DECIMAL.fullmatch(given.replace(" )", ")"))
+    decimal = _DECIMAL.fullmatch(given)
     spelled = f"decimal({decimal[1]},{decimal[2] or 0})" if decimal else given
     try:
+        if given == "FLOAT":
+            raise Refused("half the digits of a double in some systems")
         return check_type(f"column {name.text}", spelled.replace(" ", "").lower())
     except Refused as error:
         instead = None if decimal else INSTEAD.get(rest[0].upper)
