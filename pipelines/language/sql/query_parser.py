@@ -13,6 +13,7 @@ from medusa_core.resamples import PREVIOUS
 from medusa_core.suggest import did_you_mean
 from pipelines.language.sql.intervals import duration_of, period_of, size_of
 from pipelines.language.sql.sql_text import (
+    KEYWORDS,
     Token,
     Tokens,
     divided,
@@ -236,7 +237,8 @@ class QueryParser(TokenCursor):
 
     def check_is_expression(self, tokens: Tokens) -> None:
         """Refuse a part of SELECT that would still be none with a name behind it."""
-        star = next((i for i in (0, 2) if len(tokens) > i + 1 and tokens[i].text == "*"), None)
+        begin = 2 if len(tokens) > 2 and tokens[1].text == "." else 0
+        star = begin if len(tokens) > begin + 1 and tokens[begin].text == "*" else None
         behind = tokens[-1 if star is None else star + 1]
         if star is not None and behind.upper in ("EXCEPT", "EXCLUDE", "REPLACE", "RENAME"):
             raise self.text.refused(
@@ -244,10 +246,13 @@ class QueryParser(TokenCursor):
             )
         if tokens[0].upper == "TOP" and tokens[1].kind == "number":
             raise self.text.refused(tokens[0], NOT_HERE["LIMIT"])
-        if behind.kind in ("word", "quoted") and behind.upper != "END":
+        if behind.kind in ("word", "quoted") and behind.upper not in KEYWORDS:
             before = tokens[-2]
+            is_interval = len(tokens) > 2 and tokens[-3].upper == "INTERVAL"
+            is_literal = before.kind in ("number", "string") and not is_interval
             is_column = before.kind == "word" and is_column_name(tokens, len(tokens) - 2)
-            if before.text == ")" or is_column:
+            is_end = before.upper in (")", "]", "END", "NULL", "TRUE", "FALSE")
+            if is_end or is_literal or is_column:
                 raise self.text.refused(
                     behind, f"write AS before the name {behind.text}, or a comma if it is a column"
                 )
@@ -589,8 +594,9 @@ class QueryParser(TokenCursor):
     def zone(self, tokens: Tokens) -> str:
         if tokens and tokens[0].upper == "INTERVAL":
             raise self.text.refused(
-                tokens[0], "TUMBLE has one duration, the size of its windows: remove this one, or "
-                "write HOP for windows that overlap"
+                tokens[0], "TUMBLE has one duration, the size of its windows, and no offset: they "
+                "begin at multiples of it from 1970-01-01 00:00:00; remove this one, or write HOP "
+                "for windows that overlap"
             )  # fmt: skip
         if len(tokens) != 1 or tokens[0].kind != "string":
             at = tokens[0] if tokens else len(self.text.text.rstrip())
