@@ -13,8 +13,10 @@ from pipelines.language.sql.sql_text import SqlText, Token, Tokens, written
 UNITS = {
     "MICROSECOND": "us", "MILLISECOND": "ms", "SECOND": "s", "MINUTE": "m", "HOUR": "h", "DAY": "d",
 }  # fmt: skip
-SHORT_UNITS = {"US": "us", "MS": "ms", "SEC": "s", "MIN": "m", "HR": "h"}
-"""Units that Postgres reads in an INTERVAL too, with or without an S behind them."""
+SHORT_UNITS = {
+    "US": "us", "MS": "ms", "SEC": "s", "SECS": "s", "MIN": "m", "MINS": "m", "HR": "h", "HRS": "h",
+}  # fmt: skip
+"""Units that Postgres reads in an INTERVAL too."""
 
 _NUMBER_AND_WORD = re.compile(r"(?:INTERVAL )?'?(\d+) ?([A-Z]+)'?")
 
@@ -74,11 +76,11 @@ def _written(text: SqlText, tokens: Tokens, for_period: str) -> str:
     if tokens[0].upper == "INTERVAL":
         words = " ".join(token.text.strip("'\"") for token in tokens[1:]).upper().split()
         if len(words) == 2 and words[0].isdecimal():
-            unit = words[1] if words[1] in SHORT_UNITS else words[1].removesuffix("S")
+            unit = words[1].removesuffix("S")
             if unit == "WEEK":
                 return f"{7 * int(words[0])}d"
-            if unit in UNITS or unit in SHORT_UNITS:
-                return f"{words[0]}{UNITS.get(unit) or SHORT_UNITS[unit]}"
+            if unit in UNITS or words[1] in SHORT_UNITS:
+                return f"{words[0]}{UNITS.get(unit) or SHORT_UNITS[words[1]]}"
             hint = for_period.format(unit)
             if unit in ("MONTH", "QUARTER", "YEAR"):
                 raise text.refused(

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from medusa_core.suggest import did_you_mean
 from pipelines.language.sql.query_parser import QueryParser
 from pipelines.language.sql.source_columns import source_columns
-from pipelines.language.sql.sql_text import SqlText, Token, divided
+from pipelines.language.sql.sql_text import BRACKETS, SqlText, Token, divided
 from pipelines.language.sql.statements import (
     CreateNetwork,
     CreateSource,
@@ -117,13 +117,24 @@ class StatementParser(QueryParser):
             query = self.query()
             return CreateStream(name=name, is_output=kind == "STREAM", options=options, query=query)
         at = self.token or token
-        is_query = kind == "TABLE" and "AS" in (self.upper(2), self.upper(5))
+        if kind in ("TEMPORARY", "TEMP") and self.upper(1) == "TABLE" and not self.has_query():
+            kind = "TABLE"
+        is_query = kind == "TABLE" and self.has_query()
         known = INSTEAD.get(f"CREATE {kind} AS" if is_query else f"CREATE {kind}")
         if known is not None:
             raise self.text.refused(at, known)
         near = did_you_mean(kind, tuple(OPTIONS)) if kind else ""
         known = f"CREATE {at.text} is no statement: {near}" if near else INSTEAD["CREATE"]
         raise self.text.refused(at, known)
+
+    def has_query(self) -> bool:
+        """Whether AS is in no brackets before the end of the statement."""
+        depth = 0
+        for token in self.tokens[self.index :]:
+            depth += (token.upper in BRACKETS[0]) - (token.upper in BRACKETS[1])
+            if depth == 0 and token.upper in ("AS", ";"):
+                return token.upper == "AS"
+        return False
 
     def check_no_condition(self) -> None:
         """Refuse IF NOT EXISTS: what a file declares does not depend on what exists."""
