@@ -4,7 +4,8 @@
 fail; `verify: n` that a reader takes a row as final only when n of them have the same. Both are
 checked against the participants that list the stream's fragment; sources have one lander and
 accept neither. A home that reads a stream of several producers does not follow a revision of one of
-them, so that no source from which such a stream is computed may make revisions by itself.
+them, so that no source from which such a stream is computed may make revisions by itself: not even
+where no home of these contracts reads the stream, since one of other contracts may.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def check_replicas(
 
 def check_late(networks: Sequence[PlacedNetwork]) -> None:
     """Refused for a source that admits its late records as revisions, if a stream that is computed
-    from it has several producers: its readers would not follow these revisions."""
+    from it has several producers: a reader, here or elsewhere, would not follow these revisions."""
     for network in networks:
         for source in network.plan.network.sources:
             if source.is_landed and source.late == REVISE_LATE:
@@ -80,7 +81,8 @@ def _check_followed(
                     raise Refused(
                         f"source {source.name} of network {network.name} has late='revise', and "
                         f"{listing(writers)} compute {listing(gives)} from it: a home that reads a "
-                        "stream of several producers does not follow their revisions; write "
+                        "stream of several producers, now or later, does not follow their "
+                        "revisions, so such a stream has none; write "
                         f"late='quarantine', or list fragment {fragment} under runs of one "
                         "participant"
                     )

@@ -100,11 +100,13 @@ def test_as_many_replicas_as_are_asked_for_or_more_will_do(read: Read) -> None:
 def test_late_records_are_not_admitted_by_themselves_where_a_stream_has_several_producers(
     read: Read,
 ) -> None:
-    """Whoever reads `large` of beta and gamma would stop at the first revision of one of them."""
+    """A home that reads `large` of beta and gamma would stop at the first revision of one of them.
+    No home here reads `result`; one of other contracts may."""
     revising = NETWORK.replace('time="ts_us"', 'time="ts_us", late="revise", late_every="1h"')
     sentence = (
         "source ticks of network mine has late='revise', and beta and gamma compute large from it: "
-        "a home that reads a stream of several producers does not follow their revisions; write "
+        "a home that reads a stream of several producers, now or later, does not follow their "
+        "revisions, so such a stream has none; write "
         "late='quarantine', or list fragment mine/first under runs of one participant"
     )
     with pytest.raises(Refused) as refused:
