@@ -42,6 +42,8 @@ from medusa_core.errors import Refused
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PARTICIPANT = "{participant}"
+OBJECT_SETTINGS = "object-store.json"
+"""The file in a storage root with the settings of its bucket."""
 DRIVER = "postgresql+psycopg2"
 CATALOG_URL, DIRECTORY = "MEDUSA_CATALOG_URL", "MEDUSA_DIR"
 SPARK_MASTER, DRIVER_MEMORY = "MEDUSA_SPARK_MASTER", "MEDUSA_DRIVER_MEMORY"

@@ -32,7 +32,7 @@ from pipelines.storage.object_settings import (
     REGION,
     SCHEME,
     ObjectSettings,
-    check_endpoint,
+    origin_of,
 )
 
 OF_BUCKET = (
@@ -189,10 +189,10 @@ def exchange_of(value: Value) -> ExchangeAddress:
             except WrongField:
                 raise fields[name].refused(f"is not valid: write {what}") from None
     pin = text_of(fields["pin"]) if "pin" in fields else None
-    objects = text_of(fields["objects"]).rstrip("/") if "objects" in fields else None
-    if objects is not None:
+    objects = None
+    if "objects" in fields:
         try:
-            check_endpoint(objects)
+            objects = origin_of(text_of(fields["objects"]))
         except Refused as error:
             raise fields["objects"].refused(f"is not valid: {error}") from None
     return ExchangeAddress(url=text_of(fields["url"]), pin=pin, objects=objects)

@@ -5,22 +5,33 @@ Where files are objects of a bucket, the folder has copies of them, and is the d
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from medusa_core.errors import Unavailable
+from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
 from pipelines.contracts.participants import ParticipantContract
 from pipelines.contracts.yaml_values import Value
-from pipelines.homes.home import default_storage, known_homes, storage_of
-from pipelines.storage.object_settings import SCHEME, ObjectSettings, read_settings
+from pipelines.homes.home import (
+    RECORD,
+    default_storage,
+    known_homes,
+    objects_of,
+    owner_of,
+    record_objects,
+    storage_of,
+)
+from pipelines.storage.object_settings import SETTINGS, ObjectSettings, read_settings
 
 OWN = (
     "airflow", "branches", "drivers", "exchange", "java", "keys", "logs", "networks", "postgres",
     "running", "spark",
 )  # fmt: skip
 """Folders of MEDUSA_DIR that are Medusa's own."""
+
+FOLDER = "its folder"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,13 +46,29 @@ class StorageRoot:
     at: Value
     objects: ObjectSettings | None = None
 
-    def prepare(self) -> None:
-        """Store the settings of the bucket; Unavailable if the folder cannot be written."""
-        if self.objects is None:
-            return
+    def prepare(self, directory: Path, participant: Participant) -> None:
+        """Record the bucket of a home, take it as its owner and store its settings in the folder.
+
+        `directory` is MEDUSA_DIR. Refused if another home owns the objects; Unavailable if the
+        folder cannot be written, or the bucket not be reached, which only new settings need.
+        """
+        objects, owner = self.objects, owner_of(directory, participant)
         try:
+            if objects is None:
+                if owner is not None:
+                    # The home was not made; its contract named a bucket before.
+                    (self.folder / SETTINGS).unlink(missing_ok=True)
+                    record_objects(directory, participant, None, None)
+                return
+            is_recorded = objects_of(directory, participant) == objects.location
+            if owner is not None and is_recorded and objects.is_stored_in(self.folder):
+                return
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.objects.write(self.folder)
+            # Recorded first: an ID that is put and then lost would be that of another home.
+            owner = owner or os.urandom(16).hex()
+            record_objects(directory, participant, objects.location, owner)
+            check_owner(directory, participant, self.folder, objects)
+            objects.write(self.folder)
         except OSError as error:
             raise Unavailable(
                 f"storage root {self.folder} cannot be written ({error.strerror}): make room for "
@@ -68,8 +95,11 @@ def check_storage(
                 f"makes {root.folder} the storage root of {participant}, whose home has the root "
                 f"{current}: that cannot be changed in place; write the old one"
             )
-        _check_bucket(participant, root, read_settings(current))
-    _check_apart(roots, {p: read_settings(storage_of(directory, p)) for p in known})
+    current_locations = {p: _recorded_location(directory, p) for p in known}
+    for participant, root in roots.items():
+        if participant in known:
+            _check_bucket(participant, root, current_locations[participant])
+    _check_apart(roots, current_locations)
     others = {p: storage_of(directory, p).resolve() for p in known if p not in roots}
     for participant, root in roots.items():
         folders = {p: r.folder for p, r in roots.items() if p < participant} | others
@@ -82,42 +112,72 @@ def check_storage(
     return roots
 
 
-def _check_bucket(
-    participant: Participant, root: StorageRoot, current: ObjectSettings | None
+def check_owner(
+    directory: Path, participant: Participant, root: Path, objects: ObjectSettings
 ) -> None:
-    if _place(root.objects) != _place(current):
+    """Refused if the objects of a home are those of another one, which has the same prefix.
+
+    The bucket has the ID of the home that came first in an object; if it has none, that of this
+    home is put. Raises what a request to the bucket raises.
+    """
+    # Imported where it is needed: it loads an S3 client.
+    from pipelines.storage.object_store import Bucket
+
+    own = owner_of(directory, participant)
+    if own is None:
+        raise Refused(
+            f"{directory / RECORD} has no ID of the owner of {objects.address}: run medusa apply, "
+            "which writes it"
+        )
+    if Bucket(root, objects).owner(own) != own:
+        raise Refused(
+            f"{objects.address} at {objects.url} has the objects of another home than that of "
+            f"{participant} in {directory}: write a prefix that is used by no other home. If the "
+            "other home does not exist any more, remove the object medusa-owner there"
+        )
+
+
+def _recorded_location(directory: Path, participant: Participant) -> str | None:
+    """The URL below which a home has its objects; None if its files are in its folder.
+
+    The settings in the folder are read only for a home that was made before it was recorded.
+    """
+    recorded = objects_of(directory, participant)
+    if recorded is not None:
+        return recorded
+    found = read_settings(storage_of(directory, participant))
+    return None if found is None else found.location
+
+
+def _check_bucket(participant: Participant, root: StorageRoot, current: str | None) -> None:
+    if _location(root) != current:
         raise root.at.refused(
-            f"keeps the files of {participant} in {_named(root.objects)}, whose home has them in "
-            f"{_named(current)}: that cannot be changed in place; write the old one"
+            f"keeps the files of {participant} in {_location(root) or FOLDER}, whose home has them "
+            f"in {current or FOLDER}: that cannot be changed in place; write the old one"
         )
 
 
 def _check_apart(
-    roots: Mapping[Participant, StorageRoot], current: Mapping[Participant, ObjectSettings | None]
+    roots: Mapping[Participant, StorageRoot], current: Mapping[Participant, str | None]
 ) -> None:
     """Refused if objects of two participants have a place in common."""
-    places = {p: _place(objects) for p, objects in current.items()}
+    locations = dict(current)
     for participant, root in roots.items():
-        mine = _place(root.objects)
-        for other, theirs in places.items():
-            if other == participant or mine is None or theirs is None or mine[0] != theirs[0]:
+        mine = _location(root)
+        for other, theirs in locations.items():
+            if other == participant or mine is None or theirs is None:
                 continue
-            shorter, longer = sorted((f"{mine[1]}/", f"{theirs[1]}/"), key=len)
+            shorter, longer = sorted((f"{mine}/", f"{theirs}/"), key=len)
             if longer.startswith(shorter):
                 raise root.at.refused(
-                    f"keeps the files of {participant} in {_named(root.objects)}, but "
-                    f"{SCHEME}{theirs[1]} is that of {other}: give each participant a prefix of "
-                    "its own"
+                    f"keeps the files of {participant} in {mine}, but {theirs} is that of "
+                    f"{other}: give each participant a prefix of its own"
                 )
-        places[participant] = mine
+        locations[participant] = mine
 
 
-def _place(objects: ObjectSettings | None) -> tuple[str, str] | None:
-    return None if objects is None else (objects.url, objects.place)
-
-
-def _named(objects: ObjectSettings | None) -> str:
-    return "its folder" if objects is None else f"{objects.address} at {objects.url}"
+def _location(root: StorageRoot) -> str | None:
+    return None if root.objects is None else root.objects.location
 
 
 def _root(contract: ParticipantContract, directory: Path) -> StorageRoot:

@@ -26,7 +26,7 @@ from pipelines.catalog.postgres.snapshot_session import PostgresSession
 from pipelines.catalog.server.home_databases import ROLES
 from pipelines.catalog.server.roles import role_name
 from pipelines.datasource.stream_snapshot import Snapshot
-from pipelines.homes.home import home_server, known_homes, storage_of
+from pipelines.homes.home import checked_storage, home_server, known_homes
 
 
 class OpenHome:
@@ -84,7 +84,7 @@ def storage_here(participant: Participant) -> Path:
 
     Raises Unavailable if it is not there.
     """
-    root = storage_of(Settings.from_environment().directory, participant)
+    root = checked_storage(Settings.from_environment().directory, participant)
     if not root.is_dir():
         raise Unavailable(
             f"the storage root of {participant} is not at {root}: set MEDUSA_DIR, for "

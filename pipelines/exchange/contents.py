@@ -14,6 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from io import BufferedReader
 from pathlib import Path
 from typing import Protocol
 
@@ -39,6 +40,7 @@ from pipelines.storage.parquet_bounds import (
     text_bytes,
 )
 from pipelines.storage.parquet_pages import WrongPages
+from pipelines.storage.store import read_file
 
 FILES_KNOWN_MAX = 64
 """Files whose digests are kept: a correction names an old file again for what it left as it was."""
@@ -112,7 +114,9 @@ class FileContents:
         """The digest of each bucket in a file."""
         columns = declare_columns(f"stream {stream.name}", stream.columns)
         try:
-            return _digests_in(self._root / file.path, file, columns, stream.width_us)
+            with read_file(self._root, file, _opened) as opened:
+                path = self._root / file.path
+                return _digests_in(path, opened, file, columns, stream.width_us)
         except (pa.ArrowException, OSError, WrongPages, *WRONG_FORM) as error:
             reason = " ".join(str(error).split())[:REASON_LENGTH_MAX] or type(error).__name__
             raise Refused(
@@ -122,30 +126,42 @@ class FileContents:
 
 
 def _digests_in(
-    path: Path, file: SegmentFile, columns: tuple[Column, ...], width_us: int
+    path: Path,
+    stream: BufferedReader,
+    file: SegmentFile,
+    columns: tuple[Column, ...],
+    width_us: int,
 ) -> Mapping[int, Digest]:
     """The digest of each bucket; one of WRONG_FORM if the rows are not what they have to be."""
     schema = file_schema(columns)
     found: dict[int, Digest] = {}
-    with path.open("rb") as stream:
-        check_footer(path, stream)
-        reader = open_footer(path, stream)
-        _check_schema(reader.schema_arrow, schema)
-        reader, batch_rows = open_pages(path, stream, reader, schema.names)
-        if reader.metadata.num_rows != file.rows:
-            raise ValueError(f"{reader.metadata.num_rows} rows, {file.rows} announced")
-        unpacked = VALUE_BYTES * file.rows * len(schema.names)
+    check_footer(path, stream)
+    reader = open_footer(path, stream)
+    _check_schema(reader.schema_arrow, schema)
+    reader, batch_rows = open_pages(path, stream, reader, schema.names)
+    if reader.metadata.num_rows != file.rows:
+        raise ValueError(f"{reader.metadata.num_rows} rows, {file.rows} announced")
+    unpacked = VALUE_BYTES * file.rows * len(schema.names)
+    _check_unpacked(file, unpacked)
+    for part in parts_of(reader, schema.names, batch_rows):
+        unpacked += text_bytes(part)
         _check_unpacked(file, unpacked)
-        for part in parts_of(reader, schema.names, batch_rows):
-            unpacked += text_bytes(part)
-            _check_unpacked(file, unpacked)
-            rows = pa.Table.from_batches([part]).select(schema.names).cast(schema)
-            buckets, stimes = rows[BUCKET].to_numpy(), rows[STIME].to_numpy()
-            if np.any(stimes - stimes % width_us != buckets):
-                raise ValueError("a row outside of its bucket")
-            for at_us, digest in digests_by_bucket(rows, columns, buckets).items():
-                found[at_us] = found.get(at_us, EMPTY) + digest
+        rows = pa.Table.from_batches([part]).select(schema.names).cast(schema)
+        buckets, stimes = rows[BUCKET].to_numpy(), rows[STIME].to_numpy()
+        if np.any(stimes - stimes % width_us != buckets):
+            raise ValueError("a row outside of its bucket")
+        for at_us, digest in digests_by_bucket(rows, columns, buckets).items():
+            found[at_us] = found.get(at_us, EMPTY) + digest
     return found
+
+
+def _opened(path: Path) -> BufferedReader:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise Unavailable(
+            f"copy {path} cannot be read ({error.strerror}): mend the folder; it is tried again"
+        ) from error
 
 
 def _check_unpacked(file: SegmentFile, unpacked: int) -> None:

@@ -1,8 +1,9 @@
 """A participant's home: its catalog, its storage root, and the folder that both are found from.
 
 `home.json` in the folder names the participants that live there, their databases, where their
-storage roots are if not in `storage/<participant>`, and the address of the server of a home that
-was made with MEDUSA_CATALOG_URL. Other homes are on an embedded server under the folder, started on
+storage roots are if not in `storage/<participant>`, the URL below which the files of a home are
+objects and the ID of their owner, and the address of the server of a home that was made with
+MEDUSA_CATALOG_URL. Other homes are on an embedded server under the folder, started on
 demand and stopped by the process that started it.
 
 A home is opened with the password of one of its logins (`home_logins.py`) and the address of its
@@ -23,7 +24,7 @@ from medusa_core.errors import WRONG_FORM, CheckFailed, Conflict, Refused, Unava
 from medusa_core.names import FIRST_EPOCH, Epoch, Participant, check_name
 from medusa_core.suggest import did_you_mean
 from pipelines.base.files import FileLock, write_atomically
-from pipelines.base.settings import Settings
+from pipelines.base.settings import OBJECT_SETTINGS, Settings
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import (
@@ -36,6 +37,7 @@ from pipelines.catalog.server.server_address import login_url, server_address
 from pipelines.homes.home_logins import make_passwords, read_password
 
 RECORD = "home.json"
+FIELDS = ("participants", "storage", "servers", "objects", "owners")
 _DATABASE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}")
 SERVER = "postgres"
 
@@ -62,6 +64,38 @@ def storage_of(directory: Path, participant: Participant) -> Path:
     return directory / (given or default_storage(participant))
 
 
+def checked_storage(directory: Path, participant: Participant) -> Path:
+    """The storage root of a home, to be opened.
+
+    Refused if its files are objects and the settings of the bucket are not in it: new files would
+    be in the folder alone.
+    """
+    root, objects = storage_of(directory, participant), objects_of(directory, participant)
+    if objects is not None and not (root / OBJECT_SETTINGS).exists():
+        raise Refused(
+            f"{root} has no {OBJECT_SETTINGS}, and the files of {participant} are objects at "
+            f"{objects}: run medusa apply, which writes it again"
+        )
+    return root
+
+
+def objects_of(directory: Path, participant: Participant) -> str | None:
+    """The URL below which the files of a home are objects; None if no bucket is recorded."""
+    return _recorded(directory, "objects").get(participant)
+
+
+def owner_of(directory: Path, participant: Participant) -> str | None:
+    """The ID by which a home owns its objects; None if no bucket is recorded."""
+    return _recorded(directory, "owners").get(participant)
+
+
+def record_objects(
+    directory: Path, participant: Participant, location: str | None, owner: str | None
+) -> None:
+    """Write down the URL of a home's objects and the ID of their owner; None: there are none."""
+    _write(directory, participant, {"objects": location, "owners": owner})
+
+
 def default_storage(participant: Participant) -> str:
     """Where a home keeps its files unless its contract says otherwise, below MEDUSA_DIR."""
     return f"storage/{participant}"
@@ -73,7 +107,7 @@ def _recorded(directory: Path, field: str) -> Mapping[Participant, str]:
         document = json.loads(record.read_text())
         given = {
             "participants": document["participants"],
-            **{name: document.get(name, {}) for name in ("storage", "servers")},
+            **{name: document.get(name, {}) for name in FIELDS[1:]},
         }
         # All of it is checked, whichever home is opened: a broken record is reported first.
         found = {
@@ -97,7 +131,7 @@ def _checked(name: str) -> Participant:
 
 
 def _value_of(field: str, value: object) -> str:
-    """A database's name, a storage root or a server's address; ValueError if it can be none."""
+    """A value of a field of the record; ValueError if it cannot be one."""
     if not isinstance(value, str) or "\0" in value:
         raise ValueError(value)
     if field == "participants" and not _DATABASE.fullmatch(value):
@@ -381,7 +415,7 @@ def _database_for(settings: Settings, participant: Participant) -> str:
 def _opened(
     directory: Path, participant: Participant, url: str, *, makes: bool = True
 ) -> Iterator[Home]:
-    storage = storage_of(directory, participant)
+    storage = checked_storage(directory, participant)
     try:
         if makes:
             storage.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -443,17 +477,25 @@ def _record(
     settings: Settings, participant: Participant, database: str, storage: str | None = None
 ) -> None:
     """Write down a participant's database, its server's address and, if given, its storage root."""
-    directory, url = settings.directory, settings.catalog_url_of("postgres")
+    url = settings.catalog_url_of("postgres")
     given = {
         "participants": database,
         "storage": storage,
         "servers": None if url is None else server_address(url),
     }
-    document = {field: dict(_recorded(directory, field)) for field in given}
-    for field, value in given.items():
+    changed = {field: value for field, value in given.items() if value is not None}
+    _write(settings.directory, participant, changed)
+
+
+def _write(directory: Path, participant: Participant, changed: Mapping[str, str | None]) -> None:
+    """Write fields of a participant into the record; None removes one."""
+    document = {field: dict(_recorded(directory, field)) for field in FIELDS}
+    for field, value in changed.items():
+        document[field].pop(participant, None)
         if value is not None:
             document[field][participant] = value
-    text = json.dumps({field: of for field, of in document.items() if of}, indent=1) + "\n"
+    found = {field: of for field, of in document.items() if of or field == "participants"}
+    text = json.dumps(found, indent=1) + "\n"
     record = directory / RECORD
     if record.exists() and record.read_text() == text:
         return

@@ -173,7 +173,7 @@ def apply_contracts(
             return plan
         _keep_files(settings, federation, chosen)
         for name in chosen:
-            roots[name].prepare()
+            roots[name].prepare(settings.directory, name)
         if not all(home.is_same for home in decided):
             # A trim may have been faster than the holds of new readers.
             _hold_for_readers(homes, federation, roots, snapshots, chosen)

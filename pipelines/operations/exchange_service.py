@@ -32,7 +32,7 @@ from pipelines.homes.exchange_addresses import (
     server_lock,
     write_address,
 )
-from pipelines.homes.home import chosen_participant, exchange_login, storage_of
+from pipelines.homes.home import checked_storage, chosen_participant, exchange_login
 from pipelines.homes.signing_keys import key_path, make_key
 from pipelines.sharing.recipient_limits import SharingLimits
 from pipelines.sharing.sharing_calls import SharingCalls
@@ -107,7 +107,7 @@ def serve_exchange(
     port = request.port or settings.exchange_port or 0
     listen = ListenAddress(host=host, port=port, tls=None if tls is None else tls.context)
     limits, of_recipients = ServerLimits(), SharingLimits()
-    storage = storage_of(settings.directory, participant)
+    storage = checked_storage(settings.directory, participant)
     lock = _lock_of_server(settings.directory, participant, is_standby=request.is_standby)
     with (
         nullcontext() if lock is None else lock,

@@ -25,8 +25,9 @@ from pipelines.catalog.postgres.home_database import CONNECT_S_MAX, catalog_url
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.postgres.queries import query
 from pipelines.catalog.server.migrations import pending
+from pipelines.contracts.storage_roots import check_owner
 from pipelines.homes.deployed_fragments import decisions_of
-from pipelines.homes.home import known_homes, open_homes, storage_of
+from pipelines.homes.home import checked_storage, known_homes, open_homes, owner_of
 from pipelines.homes.signing_keys import has_key
 from pipelines.operations.findings import Finding, State, fail, ok, warn
 from pipelines.operations.partner_checks import partner_findings
@@ -68,14 +69,16 @@ def home_findings(settings: Settings) -> Iterator[Finding]:
 def bucket_findings(settings: Settings, name: Participant) -> Iterator[Finding]:
     """Whether the bucket of a home can be written, read and removed from, if it has one."""
     check = f"object store of {name}"
-    root = storage_of(settings.directory, name)
     try:
+        root = checked_storage(settings.directory, name)
         objects = read_settings(root)
         if objects is None:
             return
         from pipelines.storage.object_store import Bucket
 
         Bucket(root, objects).check()
+        if owner_of(settings.directory, name) is not None:
+            check_owner(settings.directory, name, root, objects)
     except MedusaError as error:
         yield fail(check, str(error))
         return

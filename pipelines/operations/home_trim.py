@@ -15,6 +15,7 @@ from pipelines.base import clock
 from pipelines.base.settings import Settings
 from pipelines.base.time_text import duration, iso
 from pipelines.catalog.records import LineStatus
+from pipelines.contracts.storage_roots import check_owner
 from pipelines.homes.home import Home, chosen_participant, open_home
 from pipelines.participant.trimming import (
     Before,
@@ -27,6 +28,7 @@ from pipelines.participant.trimming import (
     trim_line,
 )
 from pipelines.storage.compaction import Compacted, compact_run, runs_of_line
+from pipelines.storage.object_settings import read_settings
 from pipelines.storage.orphans import GRACE_S, GRACE_S_MIN, Orphan, find_orphans, remove_orphans
 
 
@@ -203,6 +205,10 @@ def _compacted_run(line: LineStatus, done: Compacted | tuple[Segment, ...]) -> C
 
 
 def _remove_orphans(home: Home, grace_s: float, *, explain: bool) -> tuple[Orphan, ...]:
+    objects = read_settings(home.storage)
+    if objects is not None:
+        # Objects of another home are orphans by this catalog.
+        check_owner(home.directory, home.participant, home.storage, objects)
     now_s = clock.wall_s()
     found = find_orphans(home.storage, home.catalog.named_files, now_s, grace_s)
     return found if explain else remove_orphans(home.storage, found, now_s, grace_s)

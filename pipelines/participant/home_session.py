@@ -18,7 +18,7 @@ from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.exchange.client.https_exchange import HttpsExchange
 from pipelines.exchange.client.partner_addresses import PartnerAddresses
 from pipelines.exchange.own_identity import OwnIdentity
-from pipelines.homes.home import Home, HomeServer, home_server, storage_of
+from pipelines.homes.home import Home, HomeServer, checked_storage, home_server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ def session_at(server: HomeServer) -> Iterator[HomeSession]:
     """Open the home that is on a server."""
     participant, directory = server.participant, server.directory
     url = server.login_url("job")
-    storage = storage_of(directory, participant)
+    storage = checked_storage(directory, participant)
     try:
         storage.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

@@ -47,6 +47,7 @@ from pipelines.storage.segment_files import (
     write_file,
 )
 from pipelines.storage.shared_files import SharedFiles, is_shared
+from pipelines.storage.store import read_file
 
 
 class LandedLines(Landing, Lines, Protocol):
@@ -177,17 +178,22 @@ def read_landed(
 
     Raises Unavailable if it is gone or damaged.
     """
-    path = check_file(root, file)
-    with rows_of(path):
-        if is_shared(file):
-            table = _SHARED.rows_of(path, stream)
-            stimes = table[STIME].to_numpy()
-            first, end = np.searchsorted(stimes, (part.from_us, part.to_us)).tolist()
-            table = table.slice(first, end - first)
-        else:
-            bounds = (pc.field(STIME) >= part.from_us) & (pc.field(STIME) < part.to_us)
-            table = pq.read_table(path, filters=bounds, partitioning=None)
-        return table.select([*(c.name for c in columns), STIME]).cast(record_schema(columns))
+
+    def read(path: Path) -> pa.Table:
+        with rows_of(path):
+            if is_shared(file):
+                table = _SHARED.rows_of(path, stream)
+                stimes = table[STIME].to_numpy()
+                first, end = np.searchsorted(stimes, (part.from_us, part.to_us)).tolist()
+                table = table.slice(first, end - first)
+            else:
+                bounds = (pc.field(STIME) >= part.from_us) & (pc.field(STIME) < part.to_us)
+                table = pq.read_table(path, filters=bounds, partitioning=None)
+            return table.select([*(c.name for c in columns), STIME]).cast(record_schema(columns))
+
+    check_file(root, file)
+    # A copy of an object may have been removed since, to make room.
+    return read_file(root, file, read)
 
 
 def check_counts(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from medusa_core.segments import Producer, Read, Segment, SegmentFile
 from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema
 from pipelines.storage.row_groups import groups_of
 from pipelines.storage.segment_files import TaskRoot, check_file, read_rows, rows_of
+from pipelines.storage.store import read_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -125,16 +127,22 @@ def read_table(root: Path, records: InputRecords) -> pa.Table:
 def _read_part(root: Path, part: FilePart, schema: pa.Schema) -> pa.Table:
     if part.range is None:
         return read_rows(root, part.file, schema)
-    path = check_file(root, part.file)
-    with rows_of(path), pq.ParquetFile(path) as file:
-        numbers = groups_of(file.metadata, part.range).numbers
-        table = file.read_row_groups(list(numbers), columns=schema.names)
-        table = table.select(schema.names).cast(schema)
+    check_file(root, part.file)
+    # A copy of an object may have been removed since, to make room.
+    table = read_file(root, part.file, partial(_groups_in, part.range, schema))
     inside = pc.and_(
         pc.greater_equal(table[BUCKET], part.range.from_us),
         pc.less(table[BUCKET], part.range.to_us),
     )
     return table.filter(inside)
+
+
+def _groups_in(range_: Range, schema: pa.Schema, path: Path) -> pa.Table:
+    """The rows of the row groups that may have rows in a range."""
+    with rows_of(path), pq.ParquetFile(path) as file:
+        numbers = groups_of(file.metadata, range_).numbers
+        table = file.read_row_groups(list(numbers), columns=schema.names)
+        return table.select(schema.names).cast(schema)
 
 
 def open_relation(

@@ -104,7 +104,7 @@ def compact_run(
     for old in olds:
         # Their grace begins now: whoever has their names may still read them.
         with suppress(Unavailable):
-            keep_files(root, (old,))
+            keep_files(root, (old,), adopts=True)
     try:
         gone = catalog.compact(stream, status.producer, run, file)
     except Conflict:

@@ -6,20 +6,20 @@ Keys are not: they are read from the environment or from a file of mode 0600 whe
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import re
 from configparser import ConfigParser
 from configparser import Error as WrongFile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from medusa_core.errors import WRONG_FORM, Refused
 from pipelines.base.files import write_atomically
 from pipelines.base.secret_files import SecretFile
-from pipelines.base.settings import environment
+from pipelines.base.settings import OBJECT_SETTINGS, environment
 
-SETTINGS = "object-store.json"
+SETTINGS = OBJECT_SETTINGS
 SCHEME = "s3://"
 CACHE_BYTES = 10 << 30
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -28,6 +28,11 @@ CREDENTIALS_LENGTH_MAX = 4_096
 
 _ADDRESS = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_.=-]+)*")
 _REGION = re.compile(r"[a-z0-9-]{1,32}")
+_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_ORIGIN = re.compile(
+    rf"(https?)://({_LABEL}(?:\.{_LABEL})*|\[[0-9a-f:.]{{2,45}}\])(?::([1-9][0-9]{{0,4}}))?/?"
+)
+_USUAL_PORTS = {"http": "80", "https": "443"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,7 @@ class ObjectSettings:
         if not _REGION.fullmatch(self.region):
             raise Refused(f"{self.region!r} is not the name of a region, such as {REGION}")
         if self.endpoint is not None:
-            check_endpoint(self.endpoint)
+            origin_of(self.endpoint)
         if self.credentials is not None and not Path(self.credentials).is_absolute():
             raise Refused(f"{self.credentials!r} is not the absolute path of a file with the keys")
         if self.cache_bytes < 1:
@@ -75,17 +80,28 @@ class ObjectSettings:
 
     @property
     def url(self) -> str:
-        """The URL of the server, without a slash at its end."""
-        url = (self.endpoint or f"https://s3.{self.region}.amazonaws.com").rstrip("/")
-        # Clients leave out the usual port in the header that is signed.
-        return url.removesuffix(":443" if url.startswith("https:") else ":80")
+        """The URL of the server, see `origin_of`."""
+        return origin_of(self.endpoint or f"https://s3.{self.region}.amazonaws.com")
+
+    @property
+    def location(self) -> str:
+        """The URL below which the objects are: server, bucket and prefix."""
+        return f"{self.url}/{self.place}"
+
+    def is_stored_in(self, root: Path) -> bool:
+        """Whether the folder of a root has these settings."""
+        try:
+            return (root / SETTINGS).read_text() == self._text()
+        except (OSError, UnicodeError):
+            return False
 
     def write(self, root: Path) -> None:
         """Store the settings in the folder of a root, before a file of it is opened."""
-        text = json.dumps(asdict(self), indent=1) + "\n"
-        path = root / SETTINGS
-        if not path.exists() or path.read_text() != text:
-            write_atomically(path, text, mode=0o600)
+        if not self.is_stored_in(root):
+            write_atomically(root / SETTINGS, self._text(), mode=0o600)
+
+    def _text(self) -> str:
+        return json.dumps(asdict(self), indent=1) + "\n"
 
     def keys(self) -> Keys:
         """The keys; Refused if there are none, or if others could have read their file."""
@@ -114,20 +130,30 @@ def read_settings(root: Path) -> ObjectSettings | None:
         ) from error
 
 
-def check_endpoint(endpoint: str) -> None:
-    """Refused unless a text is the URL of a server, with TLS if it is not this machine."""
-    try:
-        parts = urlsplit(endpoint)
-        port = parts.port
-    except ValueError:
+def origin_of(endpoint: str) -> str:
+    """The URL of a server in the one form in which URLs are compared and signed.
+
+    It has no slash at its end and not the usual port, which clients leave out of the header that is
+    signed. Refused unless a text is such a URL, with TLS if it is not this machine.
+    """
+    found = _ORIGIN.fullmatch(endpoint)
+    if found is None or int(found[3] or 1) > 65_535 or not _is_host(found[2]):
         raise Refused(
-            f"{endpoint!r} is not a URL: write https://HOST or https://HOST:PORT"
-        ) from None
-    is_bare = not (parts.path.strip("/") or parts.query or parts.fragment or parts.username)
-    if not parts.hostname or not is_bare or port == 0 or parts.scheme not in ("https", "http"):
-        raise Refused(f"{endpoint!r} is not https://HOST or https://HOST:PORT")
-    if parts.scheme == "http" and parts.hostname not in LOOPBACK:
+            f"{endpoint!r} is not https://HOST or https://HOST:PORT, with a host in lower case"
+        )
+    scheme, host, port = found.groups()
+    if scheme == "http" and host.strip("[]") not in LOOPBACK:
         raise Refused(f"{endpoint!r} is without TLS: write https://, http:// is for this machine")
+    is_usual = port is None or port == _USUAL_PORTS[scheme]
+    return f"{scheme}://{host}" if is_usual else f"{scheme}://{host}:{port}"
+
+
+def _is_host(host: str) -> bool:
+    """Whether a host in brackets is an address of IPv6; others are."""
+    try:
+        return not host.startswith("[") or bool(ipaddress.IPv6Address(host.strip("[]")))
+    except ValueError:
+        return False
 
 
 def _keys_in(path: Path) -> Keys:
@@ -137,7 +163,7 @@ def _keys_in(path: Path) -> Keys:
         parser.read_string(SecretFile(path, ()).read(CREDENTIALS_LENGTH_MAX))
         found = parser["default"]
         access, secret = found["aws_access_key_id"], found["aws_secret_access_key"]
-        return Keys(access, secret, found.get("aws_session_token"))
+        return Keys(access, secret, found.get("aws_session_token") or None)
     except FileNotFoundError:
         raise Refused(f"there is no file {path} with the keys of the object store") from None
     except (KeyError, WrongFile):

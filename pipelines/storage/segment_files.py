@@ -27,7 +27,7 @@ from medusa_core.names import StreamName
 from medusa_core.segments import SegmentFile
 from pipelines.base import clock
 from pipelines.base.files import sync_file
-from pipelines.storage.object_settings import ObjectSettings, read_settings
+from pipelines.storage.object_settings import SETTINGS, ObjectSettings, read_settings
 from pipelines.storage.store import read_file, store_of
 
 Buffer: TypeAlias = bytes | pa.Buffer
@@ -131,16 +131,20 @@ def keep_files(root: Path, files: Iterable[SegmentFile], *, adopts: bool = False
 class TaskRoot:
     """A storage root as a task of Spark finds it, maybe on a machine that has no file of it.
 
-    With objects, a folder of copies is made there, at the same path.
+    With objects, a folder of copies is made there, at the same path. `written_ns` is when the
+    settings were written (ns since 1970): it is copied with them, so that an older task does not
+    replace newer settings.
     """
 
     folder: str
     objects: ObjectSettings | None
+    written_ns: int = 0
 
     @classmethod
     def of(cls, root: Path) -> TaskRoot:
         """The root of this process, for a task."""
-        return cls(str(root), read_settings(root))
+        written_ns = _written_ns(root)
+        return cls(str(root), read_settings(root), written_ns)
 
     @property
     def is_anywhere(self) -> bool:
@@ -148,11 +152,15 @@ class TaskRoot:
         return self.objects is not None
 
     def here(self) -> Path:
-        """The folder of the root in this process; its settings are stored there."""
+        """The folder of the root in this process; its settings are stored there.
+
+        A process that has used older ones uses these from its next start on.
+        """
         root = Path(self.folder)
-        if self.objects is not None and read_settings(root) is None:
+        if self.objects is not None and _written_ns(root) < max(self.written_ns, 1):
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.objects.write(root)
+            os.utime(root / SETTINGS, ns=(self.written_ns, self.written_ns))
         return root
 
     def hand_over(self, files: Iterable[SegmentFile]) -> None:
@@ -162,6 +170,13 @@ class TaskRoot:
         """
         if self.objects is not None:
             keep_files(self.here(), files)
+
+
+def _written_ns(root: Path) -> int:
+    try:
+        return (root / SETTINGS).stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def read_checked(root: Path, file: SegmentFile) -> pa.Buffer:

@@ -10,6 +10,7 @@ import pytest
 from medusa_core.errors import Refused
 from medusa_core.names import Participant, StreamName
 from pipelines.base.settings import REPOSITORY
+from pipelines.contracts import storage_roots
 from pipelines.contracts.federation import read_federation
 from pipelines.contracts.storage_roots import StorageRoot, check_storage
 from pipelines.language.shipped import netmon, netmon3
@@ -318,7 +319,10 @@ def roots_of(folder: Path, medusa: Path, alpha: str = "", beta: str = "") -> obj
     return check_storage(federation.participants, medusa)[Participant("alpha")]
 
 
-def test_a_bucket_has_its_settings_in_the_folder_of_the_default_root(tmp_path: Path) -> None:
+def test_a_bucket_has_its_settings_in_the_folder_of_the_default_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage_roots, "check_owner", lambda *given: None)
     more = "storage_credentials: /keys/objects\nstorage_region: eu-1\nstorage_cache_gib: 2\n"
     root = roots_of(tmp_path / "c", tmp_path, BUCKET + more)
     assert isinstance(root, StorageRoot)
@@ -327,7 +331,7 @@ def test_a_bucket_has_its_settings_in_the_folder_of_the_default_root(tmp_path: P
         address="s3://streams/alpha", endpoint="https://objects.example:9000", region="eu-1",
         credentials="/keys/objects", cache_bytes=2 << 30,
     )  # fmt: skip
-    root.prepare()
+    root.prepare(tmp_path, Participant("alpha"))
     assert read_settings(root.folder) == root.objects
 
 
@@ -360,12 +364,29 @@ def test_two_participants_share_no_objects(beta: str, tmp_path: Path) -> None:
     assert roots_of(tmp_path / "d", tmp_path, BUCKET, elsewhere)
 
 
-def test_a_home_keeps_its_bucket_and_may_get_other_keys(tmp_path: Path) -> None:
+def test_a_home_keeps_its_bucket_and_may_get_other_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage_roots, "check_owner", lambda *given: None)
     root = roots_of(tmp_path / "c", tmp_path, BUCKET)
     assert isinstance(root, StorageRoot)
-    root.prepare()
+    root.prepare(tmp_path, Participant("alpha"))
     (tmp_path / "home.json").write_text('{"participants": {"alpha": "medusa_alpha"}}')
     assert roots_of(tmp_path / "d", tmp_path, BUCKET + "storage_credentials: /keys/new\n")
     for other in ("", BUCKET.replace("/alpha", "/beta")):
         with pytest.raises(Refused, match="cannot be changed in place"):
             roots_of(tmp_path / f"e{len(other)}", tmp_path, other)
+
+
+def test_the_store_of_a_partner_has_the_form_of_its_owners(tmp_path: Path) -> None:
+    """Else the owner's server does not redirect: it compares them."""
+    exchange = (
+        "exchange:\n  url: https://beta.example:7443\n  objects: https://objects.example:443/\n"
+    )
+    key = f"public_key: ed25519:{'A' * 43}=\n"
+    folder = write_contracts(tmp_path / "c", {**FILES, B: BETA + key + exchange})
+    federation = read_federation(folder, tmp_path)
+    found = {one.participant: one.exchange for one in federation.participants}
+    address = found[Participant("beta")]
+    assert address is not None
+    assert address.objects == "https://objects.example"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,12 +12,12 @@ import pytest
 from medusa_core.errors import Unavailable
 from medusa_core.protocol.call_documents import OBJECTS_HEADER
 from pipelines.catalog.postgres.exchange_home import ExchangeHome
-from pipelines.exchange.client.partner_link import PartnerAddress
+from pipelines.exchange.client.partner_link import PartnerAddress, PartnerLink
 from pipelines.exchange.server import application
 from pipelines.exchange.server.https_server import HttpsServer
 from pipelines.storage.object_store import Bucket
 from pipelines.storage.store import Folder
-from tests.exchange.published_home import ALPHA, GAMMA, ROWS, form_for
+from tests.exchange.published_home import ALPHA, BETA, GAMMA, ROWS, KeyIdentity, form_for
 from tests.exchange.served import SUMS_FILE, address_of, asking
 from tests.storage.object_server import ObjectServer, keys_file, object_server
 
@@ -115,12 +116,62 @@ def test_other_bytes_at_the_store_are_refused(
     server: HttpsServer, objects: ObjectServer, bucket: Bucket, tmp_path: Path
 ) -> None:
     bucket._write("sums.parquet", bytes(len(ROWS)))
+    objects.requests.clear()
+    with asking(address_with(server, origin_of(objects))) as exchange:
+        with pytest.raises(Unavailable):
+            exchange.fetch_all(ALPHA, {SUMS_FILE: tmp_path / "sums.parquet"})
+        assert not (tmp_path / "sums.parquet").exists()
+        assert len(objects.requests) == 1
+        exchange.fetch_all(ALPHA, {SUMS_FILE: tmp_path / "sums.parquet"})
+    assert (tmp_path / "sums.parquet").read_bytes() == ROWS
+    assert len(objects.requests) == 1, "the partner's server has sent it"
+
+
+def test_files_are_read_at_the_store_at_the_same_time_until_one_of_them_fails(
+    server: HttpsServer, objects: ObjectServer, bucket: Bucket
+) -> None:
+    address = address_with(server, origin_of(objects))
+    link = PartnerLink(BETA, ALPHA, address, KeyIdentity(BETA), lambda *learnt: None)
+    stores = []
+
+    async def read() -> None:
+        async with link.file(SUMS_FILE.sha256, 0) as first:
+            stores.append(first.store)
+            async with link.file(SUMS_FILE.sha256, 0) as second:
+                stores.append(second.store)
+            with pytest.raises(Unavailable, match="it ends"):
+                async with link.file(SUMS_FILE.sha256, 0):
+                    raise Unavailable("it ends early")
+        async with link.file(SUMS_FILE.sha256, 0) as last:
+            stores.append(last.store)
+        await link.close()
+
+    asyncio.run(read())
+    assert stores == [address.objects, address.objects, None]
+
+
+def test_a_store_that_is_not_reached_is_named(
+    server: HttpsServer, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin = "http://127.0.0.1:9"
+    monkeypatch.setattr(Bucket, "object_url", lambda self, path, origin: f"{origin}/x")
     with (
-        asking(address_with(server, origin_of(objects))) as exchange,
-        pytest.raises(Unavailable),
+        asking(address_with(server, origin)) as exchange,
+        pytest.raises(Unavailable, match=f"the object store {origin} of partner alpha is not"),
     ):
         exchange.fetch_all(ALPHA, {SUMS_FILE: tmp_path / "sums.parquet"})
-    assert not (tmp_path / "sums.parquet").exists()
+
+
+def test_a_file_is_sent_if_the_keys_cannot_be_read_and_the_log_alone_says_why(
+    server: HttpsServer, objects: ObjectServer, bucket: Bucket, tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    (tmp_path / "keys").unlink()
+    with asking(address_with(server, origin_of(objects))) as exchange:
+        exchange.fetch_all(ALPHA, {SUMS_FILE: tmp_path / "sums.parquet"})
+    assert (tmp_path / "sums.parquet").read_bytes() == ROWS
+    assert f"there is no file {tmp_path / 'keys'}" in caplog.text
+    assert objects.requests == []
 
 
 def test_a_partner_without_a_grant_learns_no_url(

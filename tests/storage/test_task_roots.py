@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,7 @@ from medusa_core.errors import Unavailable
 from medusa_core.names import StreamName
 from pipelines.spark.inputs import read_in_tasks
 from pipelines.storage.arrow_schema import BUCKET, STIME, columns_of, file_schema
+from pipelines.storage.object_settings import SETTINGS, ObjectSettings, read_settings
 from pipelines.storage.segment_files import (
     TaskRoot,
     keep_files,
@@ -45,7 +48,7 @@ def test_a_task_elsewhere_reads_what_was_kept_and_its_files_are_kept_by_the_driv
     settings.write(driver)
     given = write_file(driver, STREAM, new_attempt(), TABLE)
     keep_files(driver, [given])
-    task = TaskRoot(str(worker), TaskRoot.of(driver).objects)
+    task = replace(TaskRoot.of(driver), folder=str(worker))
     task = pickle.loads(pickle.dumps(task))
     assert read_rows(task.here(), given, TABLE.schema).equals(TABLE)
     made = write_file(task.here(), STREAM, new_attempt(), TABLE)
@@ -73,7 +76,7 @@ def test_tasks_of_spark_read_files_of_which_their_machine_has_no_copy(
     ]
     files = [write_file(driver, STREAM, new_attempt(), table) for table in tables]
     keep_files(driver, files)
-    elsewhere = TaskRoot(str(tmp_path / "worker"), TaskRoot.of(driver).objects)
+    elsewhere = replace(TaskRoot.of(driver), folder=str(tmp_path / "worker"))
     found = read_in_tasks(spark, elsewhere, files, columns)
     assert sorted(row["number"] for row in found.collect()) == [0, 1, 2]
     assert len(list((tmp_path / "worker").rglob("*.parquet"))) == 3
@@ -84,3 +87,20 @@ def test_a_root_on_disk_is_the_same_folder_for_a_task(tmp_path: Path) -> None:
     assert task.here() == tmp_path
     task.hand_over([])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_changed_settings_reach_tasks_and_an_older_task_does_not_replace_them(
+    tmp_path: Path,
+) -> None:
+    driver, worker = tmp_path / "driver", tmp_path / "worker"
+    driver.mkdir()
+    before = ObjectSettings(address="s3://bucket/home")
+    before.write(driver)
+    os.utime(driver / SETTINGS, ns=(1, 1))
+    older = replace(TaskRoot.of(driver), folder=str(worker))
+    assert read_settings(older.here()) == before
+    changed = replace(before, credentials="/keys/new")
+    changed.write(driver)
+    newer = replace(TaskRoot.of(driver), folder=str(worker))
+    assert read_settings(newer.here()) == changed
+    assert read_settings(older.here()) == changed

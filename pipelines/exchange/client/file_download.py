@@ -155,6 +155,8 @@ class Downloads:
             try:
                 if not part.is_complete:
                     await self._receive(link, part)
+                    if not part.is_as_announced:
+                        link.pause_redirects()  # an object may have other bytes
             except Unavailable:
                 if part.length == before:
                     raise  # it sends nothing any more
@@ -176,7 +178,7 @@ class Downloads:
             if part.length and not _continues(response, part.length):
                 await self._run(part.begin_again)  # the server need not know ranges
             missing = part.file.size_bytes - part.length
-            rate, received = MinimumRate(link), 0
+            rate, received = MinimumRate(link, response.store), 0
             collected: list[bytes] = []
             unwritten = 0
             writing: asyncio.Future[None] | None = None

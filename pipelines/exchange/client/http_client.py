@@ -221,8 +221,11 @@ class _Connection:
 class Response:
     """A response whose body arrives; `sent_s`: when its request was sent.
 
-    Header names are in lower case; the values of one name are joined by commas.
+    Header names are in lower case; the values of one name are joined by commas. `store`: the object
+    store that it is of, None if it is of the partner's server.
     """
+
+    store: str | None = None
 
     def __init__(
         self, client: HttpClient, connection: _Connection, head: h11.Response, begun: bytes,

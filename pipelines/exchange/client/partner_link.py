@@ -271,18 +271,24 @@ class PartnerLink:
                 return
             location = response.headers.get("location", "")
         assert origin is not None, "no other response is a redirect"
-        # If it cannot be read there, the partner's server sends it at the next attempt.
+        try:
+            async with AsyncExitStack() as stack:
+                async with self.in_time(RESPONSE_S, origin):
+                    with self._errors(origin):
+                        found = object_response(
+                            origin, location, part, _tcp_options(),
+                            connect_s=CONNECT_S, silent_s=SILENT_S,
+                        )  # fmt: skip
+                        response = await stack.enter_async_context(found)
+                response.store = origin
+                yield response
+        except Unavailable:
+            self.pause_redirects()
+            raise
+
+    def pause_redirects(self) -> None:
+        """Read files from the partner's server for a while: an object could not be read."""
         self._redirects_from_s = clock.monotonic_s() + PAUSE_S
-        async with AsyncExitStack() as stack:
-            async with self.in_time(RESPONSE_S):
-                with self._errors():
-                    found = object_response(
-                        origin, location, part, _tcp_options(),
-                        connect_s=CONNECT_S, silent_s=SILENT_S,
-                    )  # fmt: skip
-                    response = await stack.enter_async_context(found)
-            yield response
-        self._redirects_from_s = -math.inf
 
     @asynccontextmanager
     async def streamed(
@@ -338,12 +344,14 @@ class PartnerLink:
         length = response.headers.get("content-length", "")
         is_coded = {"content-encoding", "transfer-encoding"} & response.headers.keys()
         if is_coded or not length.isdecimal():
-            raise self.unavailable("its response is encoded, or announces no length")
+            raise self.unavailable(
+                "its response is encoded, or announces no length", response.store
+            )
         if len(length) > len(str(bytes_max)) or int(length) > bytes_max:
-            raise self.unavailable(f"its response has more than {bytes_max} bytes")
+            raise self.unavailable(f"its response has more than {bytes_max} bytes", response.store)
         parts = response.pieces()
         while True:
-            with self._errors():
+            with self._errors(response.store):
                 part = await anext(parts, None)
             if part is None:
                 return
@@ -351,19 +359,23 @@ class PartnerLink:
             yield part
 
     @asynccontextmanager
-    async def in_time(self, seconds_max: float) -> AsyncIterator[None]:
+    async def in_time(self, seconds_max: float, store: str | None = None) -> AsyncIterator[None]:
         """Raise Unavailable if the block takes longer."""
         try:
             async with asyncio.timeout(seconds_max):
                 yield
         except TimeoutError:
-            raise self.unavailable(f"it has not answered in {seconds_max:g} s") from None
+            raise self.unavailable(f"it has not answered in {seconds_max:g} s", store) from None
 
-    def unavailable(self, problem: str) -> Unavailable:
-        """The error that names the partner, its address and a problem with it."""
-        return Unavailable(
-            f"partner {self._partner} at {self.address.url} is not available: {problem}"
-        )
+    def unavailable(self, problem: str, store: str | None = None) -> Unavailable:
+        """The error that names the partner, its address and a problem with it.
+
+        With `store`, the problem is with the object store to which it redirects.
+        """
+        where = f"partner {self._partner} at {self.address.url}"
+        if store is not None:
+            where = f"the object store {store} of partner {self._partner}"
+        return Unavailable(f"{where} is not available: {problem}")
 
     # Inside
 
@@ -543,7 +555,7 @@ class PartnerLink:
             rate.check(len(content))
 
     @contextmanager
-    def _errors(self) -> Iterator[None]:
+    def _errors(self, store: str | None = None) -> Iterator[None]:
         """Errors of the network and its libraries as Unavailable.
 
         What is not known is Unavailable as well: it comes from another program.
@@ -553,7 +565,7 @@ class PartnerLink:
         except (MedusaError, TimeoutError):
             raise
         except Exception as error:
-            raise self.unavailable(_reason(_cause(error))) from error
+            raise self.unavailable(_reason(_cause(error)), store) from error
 
 
 @asynccontextmanager
@@ -582,14 +594,17 @@ def _read_s(response: Response, received_s: float) -> float:
 class MinimumRate:
     """Of a body whose first byte is awaited now; Unavailable where it arrives too slowly."""
 
-    def __init__(self, link: PartnerLink) -> None:
+    def __init__(self, link: PartnerLink, store: str | None = None) -> None:
         self._link = link
+        self._store = store
         self._since_s = clock.monotonic_s() + SILENT_S
 
     def check(self, received: int) -> None:
         """Raise Unavailable if so many bytes are too few by now."""
         if received < (clock.monotonic_s() - self._since_s) * BYTES_PER_S_MIN:
-            raise self._link.unavailable(f"it sends fewer than {BYTES_PER_S_MIN} bytes a second")
+            raise self._link.unavailable(
+                f"it sends fewer than {BYTES_PER_S_MIN} bytes a second", self._store
+            )
 
 
 def is_answering(url: str, seconds_max: float) -> bool:

@@ -462,9 +462,19 @@ class ExchangeServer:
         return file_response(opened, read, end - first, status, headers)
 
     def _object_url(self, partner: Participant, digest: str, origin: str) -> str | None:
-        """Where this partner may read the file at an object store that it names, if it is there."""
+        """Where this partner may read the file at an object store that it names, if it is there.
+
+        Without valid settings or keys of the store the file is sent from here.
+        """
         file = self._home.published_file(partner, digest)
-        return None if file is None else store_of(self._storage).object_url(file.path, origin)
+        if file is None:
+            return None
+        try:
+            return store_of(self._storage).object_url(file.path, origin)
+        except MedusaError as error:
+            # Its text names files of this machine.
+            log.error("file %s is not redirected to its object: %s", digest[:12], error)
+            return None
 
     def _found_file(self, partner: Participant, digest: str) -> tuple[SegmentFile, BinaryIO] | None:
         """The file with a hash, opened; None: none for this partner."""
