@@ -15,6 +15,7 @@ from pipelines.catalog.postgres.exchange_home import ExchangeHome
 from pipelines.exchange.client.partner_link import PartnerAddress, PartnerLink
 from pipelines.exchange.server import application
 from pipelines.exchange.server.https_server import HttpsServer
+from pipelines.storage import store
 from pipelines.storage.object_store import Bucket
 from pipelines.storage.store import Folder
 from tests.exchange.published_home import ALPHA, BETA, GAMMA, ROWS, KeyIdentity, form_for
@@ -172,6 +173,29 @@ def test_a_file_is_sent_if_the_keys_cannot_be_read_and_the_log_alone_says_why(
     assert (tmp_path / "sums.parquet").read_bytes() == ROWS
     assert f"there is no file {tmp_path / 'keys'}" in caplog.text
     assert objects.requests == []
+
+
+def test_a_partner_learns_nothing_of_the_bucket_if_an_object_cannot_be_read(
+    server: HttpsServer, objects: ObjectServer, bucket: Bucket, storage: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(store, "store_of", lambda root: bucket)
+    copy = storage / "sums.parquet"
+    content = copy.read_bytes()
+    copy.unlink()
+    (tmp_path / "keys").unlink()
+    bucket._client = None  # as after a refusal: the keys are read again
+    try:
+        with (
+            asking(address_of(server.url)) as exchange,
+            pytest.raises(Unavailable, match="is damaged here: try later") as found,
+        ):
+            exchange.fetch_all(ALPHA, {SUMS_FILE: tmp_path / "sums.parquet"})
+    finally:
+        copy.write_bytes(content)
+    assert str(tmp_path) not in str(found.value)
+    assert "s3://" not in str(found.value)
+    assert f"there is no file {tmp_path / 'keys'}" in caplog.text
 
 
 def test_a_partner_without_a_grant_learns_no_url(

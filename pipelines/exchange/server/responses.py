@@ -6,6 +6,7 @@ partner that reads slowly, or not at all, uses up its own budget.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import ExitStack, suppress
@@ -16,9 +17,11 @@ from typing import BinaryIO
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from medusa_core.errors import Unavailable
+from medusa_core.errors import MedusaError, Unavailable
 from medusa_core.segments import SegmentFile
 from pipelines.storage.store import read_file
+
+log = logging.getLogger(__name__)
 
 PARQUET = "application/vnd.apache.parquet"
 FILE_BATCH = "application/vnd.medusa.files"
@@ -83,8 +86,13 @@ def file_response(
 
 
 def opened_file(root: Path, file: SegmentFile) -> BinaryIO:
-    """A stored file; Unavailable unless it is there with its size."""
-    return read_file(root, file, partial(_opened, file))
+    """A stored file; Unavailable, without a path, unless it is there with its size."""
+    try:
+        return read_file(root, file, partial(_opened, file))
+    except MedusaError as error:
+        # Its text may name files and objects of this home.
+        log.warning("file %s cannot be sent: %s", file.path, error)
+        raise _damaged(file) from None
 
 
 def _opened(file: SegmentFile, path: Path) -> BinaryIO:
@@ -95,7 +103,11 @@ def _opened(file: SegmentFile, path: Path) -> BinaryIO:
         opened.close()
     except OSError:
         pass
-    raise Unavailable(f"the file with SHA-256 {file.sha256[:12]}… is damaged here: try later")
+    raise _damaged(file)
+
+
+def _damaged(file: SegmentFile) -> Unavailable:
+    return Unavailable(f"the file with SHA-256 {file.sha256[:12]}… is damaged here: try later")
 
 
 def batch_response(content: bytes, is_allowed: Callable[[], Awaitable[bool]]) -> LimitedResponse:
