@@ -491,8 +491,9 @@ def _write(directory: Path, participant: Participant, changed: Mapping[str, str 
     """Write fields of a participant into the record; None removes one."""
     document = {field: dict(_recorded(directory, field)) for field in FIELDS}
     for field, value in changed.items():
-        document[field].pop(participant, None)
-        if value is not None:
+        if value is None:
+            document[field].pop(participant, None)
+        else:
             document[field][participant] = value
     found = {field: of for field, of in document.items() if of or field == "participants"}
     text = json.dumps(found, indent=1) + "\n"
