@@ -527,10 +527,18 @@ def _order_of(job: Job, known: dict[str, Any], root: Path) -> Callable[[Mutant],
             if any(file in name for file in first):
                 steps.append(0)
             if steps:
-                reaching.append((min(steps) + later[name], len(test["reaches"]), name))
-        return [name for _, _, name in sorted(reaching)] or sorted(known)
+                is_far = not _is_named_by(name, mutant.where)
+                reaching.append((is_far, min(steps) + later[name], len(test["reaches"]), name))
+        return [name for *_, name in sorted(reaching)] or sorted(known)
 
     return by_text
+
+
+def _is_named_by(test: str, where: str) -> bool:
+    """Whether the file of a test has a name like an object's: test_followed_revisions.py is that of
+    medusa.follow_revision."""
+    words = Path(test.partition("::")[0]).stem.split("_")
+    return all(any(w.startswith(part) for w in words) for part in where.split(".")[1].split("_"))
 
 
 def _later_cases(names: Iterable[str]) -> dict[str, int]:
