@@ -81,7 +81,7 @@ CALL_S = 15.0
 """After which no attempt is begun: a caller with other work tries again later."""
 
 _LOCK = "object-store.lock"
-_OWNER = "medusa-owner"
+_OWNER, _OWNER_LENGTH_MAX = "medusa-owner", 1_024
 _PART = ".part"
 _PANES = (".panes", ".panes.part")
 """Names of files that are not put: they are computed again."""
@@ -247,7 +247,7 @@ class Bucket:
         Raises Unavailable if that cannot be found out now.
         """
         with suppress(_NoObject):
-            return self._call(_OWNER, lambda: self._read(_OWNER, 0, len(own_id))).decode()
+            return self._call(_OWNER, self._read_owner).decode("ascii", "replace")
         self._call(_OWNER, lambda: self._write(_OWNER, own_id.encode()))
         return own_id
 
@@ -337,6 +337,10 @@ class Bucket:
             if opened.size() < at + length:
                 raise _NoObject
             return bytes(opened.read_at(length, at))
+
+    def _read_owner(self) -> bytes:
+        with self._connected().open_input_file(self._key(_OWNER)) as opened:
+            return bytes(opened.read(_OWNER_LENGTH_MAX))
 
     def _delete(self, path: str, pauses_s: Sequence[float] = PAUSES_S) -> None:
         self._call(path, lambda: self._connected().delete_file(self._key(path)), pauses_s)
