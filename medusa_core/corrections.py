@@ -63,7 +63,7 @@ def corrections_within(
     for chunk in _chunks(changed, limits, budget_ms):
         step = _corrected(chunk, slack_ms)
         if budget_ms is not None:
-            records = records_of(step.fragment, step.range, step.outputs)
+            records = records_of(step.fragment, step.outputs, step.range)
             cost_ms = chunk[0].fragment.cost.of_ms(records)
             if has_one and cost_ms > budget_ms:
                 return
@@ -141,7 +141,7 @@ def _goes_on(run: Sequence[_Owed], one: _Owed, records_max: int, limits: Limits)
         return False
     whole = first.range.hull(one.correction.range)
     buckets = (whole.to_us - whole.from_us) // one.fragment.width_us
-    records = records_of(one.fragment, whole, first.outputs)
+    records = records_of(one.fragment, first.outputs, whole)
     return buckets <= limits.buckets_per_step_max and records <= records_max
 
 
@@ -151,7 +151,7 @@ def _corrected(chunk: Sequence[_Owed], slack_ms: int | None) -> ComputeStep:
     outputs = corrections[0].outputs
     is_revision = bool(corrections[0].revised)
     numbers = {"segments": len({id(s) for c in corrections for s in c.segments}),
-               "records": records_of(fragment, part, outputs)}  # fmt: skip
+               "records": records_of(fragment, outputs, part)}  # fmt: skip
     if slack_ms is not None:
         numbers["slack_ms"] = slack_ms
     return ComputeStep(

@@ -245,7 +245,7 @@ def frontier_step(fragment: FragmentKnowledge, ready: Range, limits: Limits) -> 
             else "an input is there as tentative",
             {
                 "ready_through_us": ready.to_us,
-                "records": records_of(fragment, part),
+                "records": records_of(fragment, outputs, part),
                 "records_per_step_max": limits.records_per_step_max,
             },
         ),

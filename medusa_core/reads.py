@@ -68,17 +68,11 @@ def missing_of(fragment: FragmentKnowledge, reads: Iterable[Read]) -> tuple[Stre
     )
 
 
-def records_of(
-    fragment: FragmentKnowledge, part: Range, outputs: Iterable[StreamName] | None = None
-) -> int:
-    """How many records a range of these outputs, or of all, is computed from.
-
-    What is read again is counted again.
-    """
-    of = fragment.fragment.outputs if outputs is None else outputs
+def records_of(fragment: FragmentKnowledge, outputs: Iterable[StreamName], part: Range) -> int:
+    """How many records a range of outputs is computed from, what is read again included."""
     return sum(
         digest.rows
-        for name, need in fragment.fragment.needed_by(of, part).items()
+        for name, need in fragment.fragment.needed_by(outputs, part).items()
         for segment in fragment.inputs[name].overlapping(need)
         for digest in segment.within(need).values()
     )
