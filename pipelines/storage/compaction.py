@@ -101,10 +101,9 @@ def compact_run(
     keep_files(root, (file,))
     reached("compact.written")
     olds = {old for segment in run for old in segment.files}
-    for old in olds:
-        # Their grace begins now: whoever has their names may still read them.
-        with suppress(Unavailable):
-            keep_files(root, (old,), adopts=True)
+    # Their grace begins now: whoever has their names may still read them.
+    with suppress(Unavailable):
+        keep_files(root, olds, adopts=True)
     try:
         gone = catalog.compact(stream, status.producer, run, file)
     except Conflict:
