@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from medusa_core.errors import Refused
 from medusa_core.names import Participant
@@ -27,21 +28,17 @@ from pipelines.contracts.folder import check_inside, contract_files
 from pipelines.contracts.public_keys import public_key_of
 from pipelines.contracts.yaml_values import Value
 from pipelines.language.load import SHIPPED
-from pipelines.storage.object_settings import (
-    CACHE_BYTES,
-    REGION,
-    SCHEME,
-    ObjectSettings,
-    origin_of,
-)
+from pipelines.storage.object_settings import SCHEME, ObjectSettings, origin_of
 
-OF_BUCKET = (
-    "storage_endpoint",
-    "storage_region",
-    "storage_credentials",
-    "storage_cache_gib",
-    "storage_redirects",
-)
+OF_BUCKET: Mapping[str, tuple[str, Callable[[Value], Any]]] = {
+    "storage_endpoint": ("endpoint", text_of),
+    "storage_region": ("region", text_of),
+    "storage_credentials": ("credentials", text_of),
+    "storage_cache_gib": ("cache_bytes", lambda value: count_of(value).count << 30),
+    "storage_redirects": ("redirects", truth_of),
+}
+"""Fields about a bucket: the setting that each gives, and how it is read."""
+
 OPTIONAL = ("storage", *OF_BUCKET, "runs", "public_key", "exchange")
 
 
@@ -156,20 +153,12 @@ def _objects_of(fields: Mapping[str, Value]) -> ObjectSettings | None:
                     f"is about a bucket: write storage: {SCHEME}bucket/prefix, too"
                 )
         return None
-    endpoint, region, credentials = (
-        text_of(fields[name]) if name in fields else None for name in OF_BUCKET[:3]
-    )
-    cache, redirects = (fields.get(name) for name in OF_BUCKET[3:])
-    cache_bytes = CACHE_BYTES if cache is None else count_of(cache).count << 30
+    given = {
+        setting: read(fields[field]) for field, (setting, read) in OF_BUCKET.items()
+        if field in fields
+    }  # fmt: skip
     try:
-        return ObjectSettings(
-            address=text_of(storage),
-            endpoint=endpoint,
-            region=region or REGION,
-            credentials=credentials,
-            cache_bytes=cache_bytes,
-            redirects=redirects is not None and truth_of(redirects),
-        )
+        return ObjectSettings(address=text_of(storage), **given)
     except Refused as error:
         raise storage.refused(f"cannot be used: {error}") from None
 

@@ -123,13 +123,13 @@ def check_owner(
     # Imported where it is needed: it loads an S3 client.
     from pipelines.storage.object_store import Bucket
 
-    own = owner_of(directory, participant)
-    if own is None:
+    owner = owner_of(directory, participant)
+    if owner is None:
         raise Refused(
             f"{directory / RECORD} has no ID of the owner of {objects.address}: run medusa apply, "
             "which writes it"
         )
-    if Bucket(root, objects).owner(own) != own:
+    if Bucket(root, objects).owner(owner) != owner:
         raise Refused(
             f"{objects.address} at {objects.url} has the objects of another home than that of "
             f"{participant} in {directory}: write a prefix that is used by no other home. If the "
@@ -161,19 +161,19 @@ def _check_apart(
     roots: Mapping[Participant, StorageRoot], current: Mapping[Participant, str | None]
 ) -> None:
     """Refused if objects of two participants have a place in common."""
-    locations = dict(current)
+    locations = {name: location for name, location in current.items() if location is not None}
     for participant, root in roots.items():
-        mine = _location(root)
-        for other, theirs in locations.items():
-            if other == participant or mine is None or theirs is None:
-                continue
-            shorter, longer = sorted((f"{mine}/", f"{theirs}/"), key=len)
-            if longer.startswith(shorter):
+        location = _location(root)
+        if location is None:
+            continue
+        for neighbour, taken in locations.items():
+            shorter, longer = sorted((f"{location}/", f"{taken}/"), key=len)
+            if neighbour != participant and longer.startswith(shorter):
                 raise root.at.refused(
-                    f"keeps the files of {participant} in {mine}, but {theirs} is that of "
-                    f"{other}: give each participant a prefix of its own"
+                    f"keeps the files of {participant} in {location}, but {taken} is that of "
+                    f"{neighbour}: give each participant a prefix of its own"
                 )
-        locations[participant] = mine
+        locations[participant] = location
 
 
 def _location(root: StorageRoot) -> str | None:

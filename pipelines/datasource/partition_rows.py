@@ -6,7 +6,7 @@ A file is held in memory as it is on disk; of its rows, one batch at a time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,7 +23,7 @@ from pipelines.datasource.spark_columns import MISSING, REVISION, STABILITY
 from pipelines.storage.arrow_schema import BUCKET, STIME
 from pipelines.storage.segment_files import read_checked, rows_of
 from pipelines.storage.stable_rows import EVENT_TIME
-from pipelines.storage.store import read_file
+from pipelines.storage.store import is_inside, read_file
 
 ROWS_PER_BATCH = 32_768
 _MARKS = (STABILITY, MISSING, REVISION)
@@ -56,8 +56,7 @@ def _read_file(
 
 
 def _checked(root: Path, file: SegmentFile) -> pa.Buffer:
-    named = PurePosixPath(file.path)
-    if named.is_absolute() or ".." in named.parts:
+    if not is_inside(file.path):
         raise Unavailable(f"file {file.path} is outside {root}: restore the catalog")
     read_file(root, file, _check_there)
     return read_checked(root, file)

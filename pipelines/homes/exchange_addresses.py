@@ -50,16 +50,7 @@ def write_address(directory: Path, participant: Participant, address: ServerAddr
 
     Raises Unavailable if it cannot be written.
     """
-    path = address_path(directory, participant)
-    if _read(path) == _text(address):
-        return
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, _text(address), durable=False)
-    except OSError as error:
-        raise Unavailable(
-            f"address {path} cannot be written ({error.strerror}): mend its folder"
-        ) from error
+    _write(address_path(directory, participant), _text(address))
 
 
 def read_address(directory: Path, participant: Participant) -> ServerAddress:
@@ -78,16 +69,7 @@ def write_objects(directory: Path, participant: Participant, origin: str | None)
 
     Raises Unavailable if it cannot be written.
     """
-    path = address_path(directory, participant).with_suffix(OBJECTS_SUFFIX)
-    if (_read(path) or None) == origin:
-        return
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, origin or "", durable=False)
-    except OSError as error:
-        raise Unavailable(
-            f"address {path} cannot be written ({error.strerror}): mend its folder"
-        ) from error
+    _write(address_path(directory, participant).with_suffix(OBJECTS_SUFFIX), origin or "")
 
 
 def read_objects(directory: Path, participant: Participant) -> str | None:
@@ -121,6 +103,19 @@ def remove_address(directory: Path, participant: Participant, address: ServerAdd
     if _read(path) == _text(address):
         with suppress(OSError):
             path.unlink()
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file, unless it has the text already; one that does not exist has the empty text."""
+    if _read(path) == text:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, text, durable=False)
+    except OSError as error:
+        raise Unavailable(
+            f"address {path} cannot be written ({error.strerror}): mend its folder"
+        ) from error
 
 
 def _text(address: ServerAddress) -> str:

@@ -23,7 +23,7 @@ from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from math import inf
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from threading import Lock
 from typing import BinaryIO, TypeVar
 
@@ -49,6 +49,7 @@ from pipelines.storage.store import (
     Folder,
     StoredFile,
     gone_before_commit,
+    is_inside,
 )
 
 Value = TypeVar("Value")
@@ -138,9 +139,9 @@ class Bucket:
 
     def restore(self, file: SegmentFile) -> bool:
         """See `Store.restore`."""
-        path = self._path(file.path)
-        if path is None:
+        if not is_inside(file.path):
             return False
+        path = self._root / file.path
         before = _identity(path)
         with self._restoring[hash(file.path) % len(self._restoring)]:
             # Whoever had the lock may have restored it.
@@ -195,10 +196,9 @@ class Bucket:
 
     def remove(self, path: str) -> bool:
         """See `Store.remove`. What cannot be removed now is an orphan."""
-        if self._path(path) is None:
+        if not is_inside(path):
             return False
-        is_here, is_put = (self._root / path).exists(), self._is_put(path)
-        if path.endswith(_PANES) or (is_here and not is_put):
+        if path.endswith(_PANES) or not self._is_put(path):
             return self._folder.remove(path)
         self._folder.remove(path)
         if clock.monotonic_s() < self._removes_from_s:
@@ -219,7 +219,7 @@ class Bucket:
         look for the mark. So either it is young here, or they find the mark. The mark is an orphan
         itself, and removed a grace period later.
         """
-        if (self._root / path).exists() and not self._is_put(path):
+        if not self._is_put(path):
             return self._folder.remove_if_old(path, before_s)
         # An object is put again from half of that age on (`YOUNG_S`).
         before_s = min(before_s, clock.wall_s() - 2 * YOUNG_S)
@@ -351,12 +351,6 @@ class Bucket:
 
     def _key(self, path: str) -> str:
         return f"{self._settings.place}/{path}"
-
-    def _path(self, path: str) -> Path | None:
-        """Where the copy of a file is, None if its path leads out of the root."""
-        pure = PurePosixPath(path)
-        is_inside = not pure.is_absolute() and ".." not in pure.parts and pure.name
-        return self._root / path if is_inside else None
 
     def _connected(self) -> S3FileSystem:
         client = self._client

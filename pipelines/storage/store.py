@@ -110,6 +110,12 @@ def remove_file(root: Path, path: str) -> bool:
     return store_of(root).remove(path)
 
 
+def is_inside(path: str) -> bool:
+    """Whether a path that is relative to a root names a file in it; links are not looked at."""
+    pure = PurePosixPath(path)
+    return not pure.is_absolute() and ".." not in pure.parts and pure.name != ""
+
+
 def gone_before_commit(path: Path, error: OSError) -> Unavailable:
     """The error of `Store.keep` about a file that was written and is not there."""
     return Unavailable(
@@ -210,9 +216,9 @@ class Folder:
 
         Raises OSError if there is no such folder.
         """
-        pure = PurePosixPath(path)
-        if pure.is_absolute() or ".." in pure.parts or not pure.name:
+        if not is_inside(path):
             raise NotADirectoryError(f"{path} leads out of {self.root}")
+        pure = PurePosixPath(path)
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
         descriptor = os.open(self.root, flags)
         try:
