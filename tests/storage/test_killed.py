@@ -32,7 +32,14 @@ from tests.federation.test_crashes import (
     wait_for_its_leases,
     write_few_contracts,
 )
-from tests.storage.object_server import BUCKET, ObjectServer, keys_file, object_server
+from tests.storage.object_server import (
+    ACCESS,
+    BUCKET,
+    SECRET,
+    ObjectServer,
+    keys_file,
+    object_server,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -129,6 +136,16 @@ def test_killed_at_every_gap_homes_of_objects_end_as_homes_on_disk(
         assert set(reached) == set(points("land.", "close.", "import.", "step."))
         assert housekept(installed, contracts, server) == undisturbed
         assert set(server.objects("beta"))
+        folders = (installed.folder, postgres_server.log.parent)
+        written = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+        assert any(path.suffix == ".jsonl" for path in written), "logs are among them"
+        # Of the homes, their logs, and the catalogs with what Postgres has logged.
+        assert not [path for path in written if names_keys(path)]
+
+
+def names_keys(path: Path) -> bool:
+    content = path.read_bytes()
+    return ACCESS.encode() in content or SECRET.encode() in content
 
 
 def points(*kinds: str) -> tuple[str, ...]:
