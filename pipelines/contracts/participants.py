@@ -35,6 +35,7 @@ OF_BUCKET: Mapping[str, tuple[str, Callable[[Value], Any]]] = {
     "storage_region": ("region", text_of),
     "storage_credentials": ("credentials", text_of),
     "storage_cache_gib": ("cache_bytes", lambda value: count_of(value).count << 30),
+    "storage_ca_file": ("ca_file", text_of),
     "storage_redirects": ("redirects", truth_of),
 }
 """Fields about a bucket: the setting that each gives, and how it is read."""

@@ -172,6 +172,16 @@ def open_relation(
     return frame.repartition(3) if shuffled else frame
 
 
+def may_run_elsewhere(session: SparkSession, root: Path) -> bool:
+    """Whether tasks of a step may run on machines that have none of this machine's files.
+
+    So it is on a cluster whose home has its files in an object store. Such tasks are given rows or
+    read objects; what a job finds at a path is of no use to them.
+    """
+    is_here = str(session.sparkContext.master).startswith("local")
+    return not is_here and TaskRoot.of(root).is_anywhere
+
+
 def handed_over(session: SparkSession, records: pa.Table) -> DataFrame:
     """Records as a DataFrame of one partition, in their order."""
     # Spark leaves out what follows an empty chunk.
@@ -181,9 +191,8 @@ def handed_over(session: SparkSession, records: pa.Table) -> DataFrame:
 def _scan(
     session: SparkSession, root: Path, files: Iterable[SegmentFile], columns: tuple[Column, ...]
 ) -> DataFrame:
-    is_here = str(session.sparkContext.master).startswith("local")
-    if (tasks := TaskRoot.of(root)).is_anywhere and not is_here:
-        return read_in_tasks(session, tasks, list(files), columns)
+    if may_run_elsewhere(session, root):
+        return read_in_tasks(session, TaskRoot.of(root), list(files), columns)
     paths = [str(check_file(root, file)) for file in files]
     return session.read.schema(_fields_of(columns)).parquet(*paths)
 

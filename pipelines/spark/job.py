@@ -50,6 +50,7 @@ from pipelines.spark.inputs import (
     FilePart,
     InputRecords,
     handed_over,
+    may_run_elsewhere,
     open_relation,
     read_table,
 )
@@ -130,8 +131,9 @@ class FragmentJobs:
         self._prepared: PreparedFragment | None = None
         self._kernel: Kernel | None = None
         self._kernel_failures = 0
-        self._may_have_kernel = True
-        self.is_preparable = True
+        # A job that is sent again finds its records at paths of this machine.
+        self._is_elsewhere = may_run_elsewhere(session, root)
+        self._may_have_kernel = self.is_preparable = not self._is_elsewhere
         self._to_prepare = prepared_form(fragment, checked, folded, self.compiled)
         self._carrying = in_any_partitions(self._to_prepare)
         scratch = session.conf.get("spark.medusa.scratch")
@@ -173,7 +175,7 @@ class FragmentJobs:
                 tagged = _planned(self.session, compiled, frames, stack, shuffled=shuffled)
             if leaves is not None:
                 with phases.phase("spark"):
-                    _write_carried(tagged, compiled, leaves)
+                    _write_carried(tagged, compiled, leaves, by_tasks=not self._is_elsewhere)
                 tagged = tagged.where(f"{TAG} < {len(compiled.outputs)}")
             if rows_expected > RESULT_ROWS_IN_DRIVER_MAX:
                 with phases.phase("spark"):
@@ -185,6 +187,8 @@ class FragmentJobs:
 
     def _open_saved(self, saved: Saved) -> None:
         for view, rows in saved.given.items():
+            if isinstance(rows, Path) and self._is_elsewhere:
+                rows = pq.read_table(rows)
             is_file = isinstance(rows, Path)
             reader = self.session.read
             frame = reader.parquet(str(rows)) if is_file else handed_over(self.session, rows)
@@ -386,13 +390,22 @@ def in_any_partitions(compiled: CompiledFragment) -> CompiledFragment:
     return replace(compiled, statements=tuple(statements), sql=sql)
 
 
-def _write_carried(tagged: DataFrame, compiled: CompiledFragment, folder: Path) -> None:
-    """Write what boxes leave where it is computed: many rows do not come to the driver."""
+def _write_carried(
+    tagged: DataFrame, compiled: CompiledFragment, folder: Path, *, by_tasks: bool
+) -> None:
+    """Write what boxes leave where it is computed: many rows do not come to the driver.
+
+    They do where tasks run on machines that do not share the folder.
+    """
     for shape in compiled.carried:
         named = zip(shape.slots, shape.columns, strict=True)
         columns = [f"{slot} AS `{column.name}`" for slot, column in named]
         rows = tagged.where(f"{TAG} = {shape.tag}").selectExpr(*columns, STIME)
-        rows.write.parquet(str(folder / shape.box))
+        if by_tasks:
+            rows.write.parquet(str(folder / shape.box))
+        else:
+            (folder / shape.box).mkdir()
+            pq.write_table(rows.toArrow(), folder / shape.box / "rows.parquet")
 
 
 @contextmanager

@@ -47,7 +47,7 @@ from pipelines.spark.execution_mode import (
 )
 from pipelines.spark.failures import spark_errors
 from pipelines.spark.function_checks import FunctionChecks
-from pipelines.spark.inputs import InputRecords, input_records
+from pipelines.spark.inputs import InputRecords, input_records, may_run_elsewhere
 from pipelines.spark.job import FragmentJobs
 from pipelines.spark.job_verification import Tagged
 from pipelines.spark.kernel import KernelFailed
@@ -84,6 +84,7 @@ class StepEngine:
         self.session = session
         self.root = root
         self.checked = checked
+        self._is_elsewhere = may_run_elsewhere(session, root)
         self._paned, self._folds = over_panes(checked)
         self._over_panes = (
             {f.id: f for f in fragments_of(self._paned.network)} if self._folds else {}
@@ -323,7 +324,7 @@ class StepEngine:
         id_ = step.fragment.fragment.id
         if step.cause is Cause.NORMAL and id_ not in self._kept:
             return None
-        if id_ in self._planned_anew:
+        if id_ in self._planned_anew or self._is_elsewhere:
             return None
         with phases.phase("panes"):
             panes = self._pane_cache_of(step.fragment.fragment)
@@ -467,6 +468,8 @@ class StepEngine:
 
     def _shared_job_of(self, key: str) -> SharedJob | None:
         """The job of all fragments of a shape; None if it cannot be prepared."""
+        if self._is_elsewhere:
+            return None
         if key not in self._shared_jobs:
             shape = self._shapes[key]
             assert shape is not None
@@ -486,7 +489,7 @@ class StepEngine:
 
         A fragment that is planned anew at every step is left alone: there is nothing to keep.
         """
-        if mode_of(fragment, 0, 0) is not ExecutionMode.PREPARED:
+        if self._is_elsewhere or mode_of(fragment, 0, 0) is not ExecutionMode.PREPARED:
             return
         jobs, columns = self._jobs_of(fragment), columns_of(fragment, self.checked)
         self._note(jobs.warm_up(columns))

@@ -49,7 +49,8 @@ class ObjectSettings:
     """Where objects are kept: `address` is s3://bucket or s3://bucket/prefix.
 
     `endpoint` is the URL of the server, None that of AWS in `region`. `credentials` is the path of
-    the file with the keys, None if they are in the environment. `cache_bytes` is the size that the
+    the file with the keys, None if they are in the environment. `ca_file` is that of a file (PEM)
+    with the authorities of the server, None for public ones. `cache_bytes` is the size that the
     copies in the folder have at most, about. With `redirects`, a partner that may read a file and
     names this server is redirected to the object.
     """
@@ -58,6 +59,7 @@ class ObjectSettings:
     endpoint: str | None = None
     region: str = REGION
     credentials: str | None = None
+    ca_file: str | None = None
     cache_bytes: int = CACHE_BYTES
     redirects: bool = False
 
@@ -70,6 +72,8 @@ class ObjectSettings:
             origin_of(self.endpoint)
         if self.credentials is not None and not Path(self.credentials).is_absolute():
             raise Refused(f"{self.credentials!r} is not the absolute path of a file with the keys")
+        if self.ca_file is not None and not Path(self.ca_file).is_absolute():
+            raise Refused(f"{self.ca_file!r} is not the absolute path of a file in PEM form")
         if self.cache_bytes < 1:
             raise Refused(f"{self.cache_bytes} is not a number of bytes above 0")
 
@@ -115,6 +119,18 @@ class ObjectSettings:
                 "AWS_SECRET_ACCESS_KEY, or write storage_credentials in the participant's file"
             )
         return Keys(access, secret, given.get("AWS_SESSION_TOKEN") or None)
+
+    def check_ca_file(self) -> None:
+        """Refused if the file with the authorities of the server cannot be read."""
+        if self.ca_file is None:
+            return
+        try:
+            Path(self.ca_file).open("rb").close()
+        except OSError as error:
+            raise Refused(
+                f"the file of authorities {self.ca_file} cannot be read ({error.strerror}): "
+                "mend storage_ca_file in the participant's file"
+            ) from None
 
 
 def read_settings(root: Path) -> ObjectSettings | None:

@@ -356,6 +356,7 @@ class Bucket:
         client = self._client
         if client is None:
             keys = self._settings.keys()
+            self._settings.check_ca_file()
             scheme, _, host = self._settings.url.partition("://")
             client = self._client = S3FileSystem(
                 access_key=keys.access,
@@ -364,6 +365,7 @@ class Bucket:
                 region=self._settings.region,
                 scheme=scheme,
                 endpoint_override=host,
+                tls_ca_file_path=self._settings.ca_file,
                 connect_timeout=CONNECT_S,
                 retry_strategy=AwsStandardS3RetryStrategy(max_attempts=2),
                 # One request for a put; it is made when the stream is closed.

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from hashlib import file_digest, sha256
 from pathlib import Path
+from socket import gethostname
 from threading import Lock
 from typing import Any, BinaryIO, TypeAlias
 from uuid import uuid4
@@ -22,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from medusa_core.errors import WRONG_FORM, Unavailable
+from medusa_core.errors import WRONG_FORM, Refused, Unavailable
 from medusa_core.names import StreamName
 from medusa_core.segments import SegmentFile
 from pipelines.base import clock
@@ -154,10 +155,16 @@ class TaskRoot:
     def here(self) -> Path:
         """The folder of the root in this process; its settings are stored there.
 
-        A process that has used older ones uses these from its next start on.
+        A process that has used older ones uses these from its next start on. Raises Unavailable if
+        the machine has no keys, or not the file of authorities.
         """
         root = Path(self.folder)
         if self.objects is not None and _written_ns(root) < max(self.written_ns, 1):
+            try:
+                self.objects.keys()
+                self.objects.check_ca_file()
+            except Refused as error:
+                raise Unavailable(f"on machine {gethostname()}, {error}") from error
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.objects.write(root)
             os.utime(root / SETTINGS, ns=(self.written_ns, self.written_ns))

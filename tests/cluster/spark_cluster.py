@@ -93,7 +93,7 @@ def spark_cluster(folder: Path, *, workers: int = 2) -> Iterator[SparkCluster]:
             end(process)
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[Any]) -> None:
     """End a process at once with all that it leads, as by kill -9."""
     with suppress(psutil.NoSuchProcess):
         family = psutil.Process(process.pid).children(recursive=True)

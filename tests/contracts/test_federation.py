@@ -344,6 +344,7 @@ def test_a_bucket_has_its_settings_in_the_folder_of_the_default_root(
         ("storage: s3://streams/../alpha\n", "is not s3://bucket"),
         ("storage: s3://streams\nstorage_endpoint: http://objects.example\n", "without TLS"),
         ("storage: s3://streams\nstorage_credentials: keys\n", "absolute path"),
+        ("storage: s3://streams\nstorage_ca_file: ca.pem\n", "absolute path"),
         ("storage: s3://streams\nstorage_cache_gib: 0\n", "whole number"),
     ],
 )

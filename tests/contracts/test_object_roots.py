@@ -65,7 +65,7 @@ class Machine:
     def _bucket(self, name: str) -> str:
         return (
             f"storage: s3://bucket/{self.prefix}/{name}\n"
-            f"storage_endpoint: http://127.0.0.1:{self._server.port}\n"
+            f"storage_endpoint: {self._server.url}\n"
             f"storage_credentials: {self._keys}\n"
         )
 

@@ -44,7 +44,7 @@ def bucket(
 
 
 def origin_of(objects: ObjectServer) -> str:
-    return f"http://127.0.0.1:{objects.port}"
+    return objects.url
 
 
 def address_with(server: HttpsServer, origin: str) -> PartnerAddress:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -41,9 +42,9 @@ class Fault:
 
 @dataclass
 class ObjectServer:
-    """The address of the proxy, and the faults that are still to happen."""
+    """The URL of the proxy, and the faults that are still to happen."""
 
-    port: int
+    url: str
     upstream: tuple[str, int]
     faults: list[Fault] = field(default_factory=list)
     requests: list[tuple[str, str]] = field(default_factory=list)
@@ -53,7 +54,7 @@ class ObjectServer:
 
     def settings(self, prefix: str, **options: Any) -> ObjectSettings:
         address = f"s3://{BUCKET}/{prefix}"
-        return ObjectSettings(address=address, endpoint=f"http://127.0.0.1:{self.port}", **options)
+        return ObjectSettings(address=address, endpoint=self.url, **options)
 
     def objects(self, prefix: str) -> dict[str, bytes]:
         """The objects below a prefix, as the server has them."""
@@ -85,8 +86,8 @@ class ObjectServer:
 
 
 @contextmanager
-def object_server() -> Iterator[ObjectServer]:
-    """A server with an empty bucket, for as long as the block runs."""
+def object_server(certificate: Path | None = None) -> Iterator[ObjectServer]:
+    """A server with an empty bucket, for as long as the block runs; by TLS with a certificate."""
     moto = pytest.importorskip("moto.server", reason="moto is not installed: run make setup")
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -97,7 +98,12 @@ def object_server() -> Iterator[ObjectServer]:
     connection.getresponse().read()
     proxy = ThreadingHTTPServer(("127.0.0.1", 0), _Proxy)
     proxy.daemon_threads = True
-    found = ObjectServer(proxy.server_address[1], (host, port))
+    if certificate is not None:
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(certificate)
+        proxy.socket = tls.wrap_socket(proxy.socket, server_side=True)
+    scheme = "https" if certificate else "http"
+    found = ObjectServer(f"{scheme}://127.0.0.1:{proxy.server_port}", (host, port))
     proxy.objects = found  # type: ignore[attr-defined]
     thread = Thread(target=proxy.serve_forever, daemon=True)
     thread.start()

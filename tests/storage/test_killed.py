@@ -70,7 +70,7 @@ def contracts_in(folder: Path, server: ObjectServer | None) -> Path:
             with (folder / name / f"participants/{participant}.yaml").open("a") as contract:
                 contract.write(
                     f"storage: s3://{BUCKET}/{participant}\n"
-                    f"storage_endpoint: http://127.0.0.1:{server.port}\n"
+                    f"storage_endpoint: {server.url}\n"
                     f"storage_credentials: {keys}\n"
                 )
     add_retentions(folder / RETAINED, 60, "counted")

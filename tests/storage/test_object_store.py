@@ -29,6 +29,7 @@ from pipelines.storage.segment_files import (
     write_file,
 )
 from pipelines.storage.store import ORPHAN_SUFFIX, store_of
+from tests.exchange.certificates import certificate_of
 from tests.storage.object_server import (
     ACCESS,
     SECRET,
@@ -362,3 +363,30 @@ def test_a_bucket_is_tried_by_putting_reading_and_removing(
     )  # fmt: skip
     with pytest.raises(Unavailable, match="NO_SUCH_BUCKET"):
         Bucket(rooted.root, missing).check()
+
+
+def test_a_server_is_certified_by_the_authorities_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_store, "CALL_S", 0.0)
+    certificate = certificate_of(tmp_path / "objects.pem", "127.0.0.1")
+    with object_server(certificate) as server:
+        trusting = Rooted(server, tmp_path / "trusting", ca_file=str(certificate))
+        file = write_file(trusting.root, STREAM, new_attempt(), TABLE)
+        keep_files(trusting.root, [file])
+        assert file.path in server.objects(trusting.prefix)
+        by_public_ones = Rooted(server, tmp_path / "by_public_ones")
+        file = write_file(by_public_ones.root, STREAM, new_attempt(), TABLE)
+        with pytest.raises(Unavailable, match="object store"):
+            keep_files(by_public_ones.root, [file])
+        assert server.objects(by_public_ones.prefix) == {}
+
+
+def test_a_file_of_authorities_that_is_missing_is_named(
+    server: ObjectServer, tmp_path: Path
+) -> None:
+    missing = tmp_path / "missing.pem"
+    rooted = Rooted(server, tmp_path, ca_file=str(missing))
+    file = write_file(rooted.root, STREAM, new_attempt(), TABLE)
+    with pytest.raises(Unavailable, match=f"{missing} cannot be read.*mend storage_ca_file"):
+        keep_files(rooted.root, [file])

@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from socket import gethostname
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -94,13 +95,25 @@ def test_changed_settings_reach_tasks_and_an_older_task_does_not_replace_them(
 ) -> None:
     driver, worker = tmp_path / "driver", tmp_path / "worker"
     driver.mkdir()
-    before = ObjectSettings(address="s3://bucket/home")
+    keys = [keys_file(tmp_path / name) for name in ("old", "new")]
+    before = ObjectSettings(address="s3://bucket/home", credentials=str(keys[0]))
     before.write(driver)
     os.utime(driver / SETTINGS, ns=(1, 1))
     older = replace(TaskRoot.of(driver), folder=str(worker))
     assert read_settings(older.here()) == before
-    changed = replace(before, credentials="/keys/new")
+    changed = replace(before, credentials=str(keys[1]))
     changed.write(driver)
     newer = replace(TaskRoot.of(driver), folder=str(worker))
     assert read_settings(newer.here()) == changed
     assert read_settings(older.here()) == changed
+
+
+def test_a_task_on_a_machine_without_the_keys_says_so_and_is_tried_again(tmp_path: Path) -> None:
+    driver, missing = tmp_path / "driver", str(tmp_path / "keys")
+    driver.mkdir()
+    ObjectSettings(address="s3://bucket/home", credentials=missing).write(driver)
+    task = replace(TaskRoot.of(driver), folder=str(tmp_path / "worker"))
+    with pytest.raises(Unavailable, match=f"^on machine {gethostname()}, .*{missing}"):
+        task.here()
+    keys_file(Path(missing))
+    assert read_settings(task.here()) is not None
