@@ -2,7 +2,7 @@
 
     python -m bench [--quick] [--only steps|growth] [--json FILE]
     python -m bench soak|recovery|backlog|long-replay|sliding|streams|quality|panes|dpc|metering
-                    |market|headroom|exchange|boxes|nexmark
+                    |market|headroom|exchange|boxes|nexmark|cluster
                     |links|revisions|state|language [--help]
 
 Exit code 0 also where a promise is missed: a busy machine is not a fault. 1 where results differ.
@@ -105,6 +105,7 @@ MEASUREMENTS = (
     "backlog",
     "long-replay",
     "sliding",
+    "cluster",
     "streams",
     "quality",
     "panes",

@@ -112,8 +112,11 @@ def log_bytes(federation: Federation, participant: str) -> int:
     return sum(file.stat().st_size for file in files if file.exists())
 
 
-def with_retention(contracts: Path, folder: Path, keep: str) -> Path:
-    """A copy of contracts in which every stream, also each output, is kept for so long only."""
+def soaking(contracts: Path, folder: Path, keep: str, rate_per_s: int | None) -> Path:
+    """A copy of contracts in which every stream, also each output, is kept for so long only.
+
+    With `rate_per_s`, so many records a second are generated in all, by each source alike.
+    """
     shutil.copytree(contracts, folder)
     names = {
         run["network"]
@@ -126,6 +129,12 @@ def with_retention(contracts: Path, folder: Path, keep: str) -> Path:
             file = folder / "streams" / f"{stream}.yaml"
             document = yaml.safe_load(file.read_text()) if file.exists() else {"stream": stream}
             file.write_text(yaml.safe_dump({**document, "retention": keep}))
+    if rate_per_s is not None:
+        streams = {f: yaml.safe_load(f.read_text()) for f in (folder / "streams").glob("*.yaml")}
+        generated = {f: d for f, d in streams.items() if "rate_per_s" in d.get("source", {})}
+        for file, document in generated.items():
+            document["source"]["rate_per_s"] = rate_per_s // len(generated)
+            file.write_text(yaml.safe_dump(document))
     return folder
 
 
@@ -164,6 +173,7 @@ def main(arguments: Sequence[str]) -> int:
     # Not a multiple of the buckets' 10 s: else every sample meets a bucket at the same age.
     parser.add_argument("--every", type=float, default=29.0, help="seconds between samples")
     parser.add_argument("--keep", default="10m", help="the retention of every stream")
+    parser.add_argument("--rate", type=int, help="records a second that are generated in all")
     parser.add_argument("--contracts", type=Path, default=CONTRACTS)
     parser.add_argument("--json", type=Path, help="where the samples go")
     options = parser.parse_args(arguments)
@@ -173,12 +183,13 @@ def main(arguments: Sequence[str]) -> int:
         "minutes": options.minutes,
         "warm_up_s": warm_up_s,
         "keep": options.keep,
+        "rate": options.rate,
     }
     series: Series = {}
     try:
         with ExitStack() as stack:
             folder = stack.enter_context(own_folder())
-            contracts = with_retention(options.contracts, folder / "contracts", options.keep)
+            contracts = soaking(options.contracts, folder / "contracts", options.keep, options.rate)
             federation = stack.enter_context(shipped_federation(folder / "homes", contracts))
             for at_s, sample in soak(
                 federation,

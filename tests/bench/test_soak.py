@@ -17,7 +17,7 @@ from bench.backlog import put_files
 from bench.federation import CONTRACTS, Federation, shipped_federation
 from bench.process_tree import Sample, processes_of, sample_driver
 from bench.recovery import contracts_by_the_second
-from bench.soak import SERVER, soak, with_retention
+from bench.soak import SERVER, soak, soaking
 from bench.soak_figures import FLAT, Series, lines_of, slope_per_h, trend_of, trends_of
 from medusa_core.network import Aggregate
 from pipelines.contracts.federation import read_federation
@@ -148,9 +148,15 @@ def test_recovery_has_a_step_to_make_every_second(tmp_path: Path) -> None:
     assert set(federation.streams) == {source.name for source in placed.plan.network.sources}
 
 
-def test_every_stream_of_a_soak_has_a_retention(tmp_path: Path) -> None:
-    contracts = with_retention(CONTRACTS, tmp_path / "contracts", "10m")
+def test_every_stream_of_a_soak_has_a_retention_and_a_share_of_the_rate(tmp_path: Path) -> None:
+    contracts = soaking(CONTRACTS, tmp_path / "contracts", "10m", 30_000)
     federation = read_federation(contracts, tmp_path)
     (placed,) = federation.networks
     assert {s.name for s in placed.streams} == set(federation.streams)
     assert {c.retention_ms for c in federation.streams.values()} == {600_000}
+    sources = [
+        source
+        for file in (contracts / "streams").glob("*.yaml")
+        if (source := yaml.safe_load(file.read_text()).get("source"))
+    ]
+    assert [source["rate_per_s"] for source in sources] == [10_000] * 3
