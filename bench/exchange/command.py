@@ -18,6 +18,7 @@ from bench.exchange.files import Copied, contents_of, copied_plainly, fetched
 from bench.exchange.homes import ALPHA, producing, serving, two_homes
 from bench.exchange.hostile import attacking
 from bench.exchange.news import Delays, measure_news, warm_up
+from bench.exchange.partners import admit, watching
 from bench.machine import describe_machine
 from bench.process_tree import cpu_seconds
 from bench.processes import ContenderFailed
@@ -25,7 +26,9 @@ from bench.soak import own_folder
 from medusa_core.errors import MedusaError
 from pipelines.homes.exchange_addresses import read_address
 
-PARTS = ("news", "idle", "files", "hostile")
+PARTS = ("news", "idle", "files", "hostile", "partners")
+PARTNERS = (0, 10, 100)
+COST_RATIO_MAX = 1.2
 P50_MS_MAX, P99_MS_MAX = 20.0, 100.0
 IDLE_PERCENT_MAX = 0.2
 RATE_RATIO_MIN = 0.7
@@ -74,7 +77,7 @@ class Measurement:
             served = stack.enter_context(serving(self._settings, tls=self._tls))
             self._reader = stack.enter_context(reading(self._settings))
             self._server = served.pid
-            if {"news", "idle", "hostile"} & set(options.only):
+            if {"news", "idle", "hostile", "partners"} & set(options.only):
                 self._reader.ask("import")
                 warm_up(self._alpha, self._reader, options.streams)
             for part in PARTS:
@@ -187,6 +190,28 @@ class Measurement:
             print(f"{self.name}: alone: {_text(alone)}; hostile: {_text(beside)}")
         self.document["hostile"] = all_ms
         self._promise("news p50, hostile / alone", median(ratios), "<=", SLOWER_MAX)
+
+    def _partners(self) -> None:
+        """With more partners that wait for the same news: what each of them costs the server."""
+        options = self._options
+        names = admit(self._settings, max(PARTNERS), options.streams)
+        self._reader.ask("import")
+        self._reader.ask("settle")
+        cost_ms: dict[int, float] = {}
+        for count in PARTNERS:
+            with watching(self._settings, names[:count]):
+                before = self._cpu_s()["server"]
+                delays = self._delays(options.hostile_commits, seed=30)
+                cost_ms[count] = (self._cpu_s()["server"] - before) * 1_000 / len(delays.ms)
+            each = (cost_ms[count] - cost_ms[0]) / count if count else 0.0
+            self.document[f"{count} partners"] = {"ms": delays.ms, "cpu_ms": cost_ms[count]}
+            print(
+                f"{self.name}: {count} more partners: {_text(delays)}; CPU of the server "
+                f"{cost_ms[count]:.1f} ms a commit, {each:.2f} ms for each partner"
+            )
+        few, many = PARTNERS[1:]
+        ratio = (cost_ms[many] - cost_ms[0]) / many / ((cost_ms[few] - cost_ms[0]) / few)
+        self._promise(f"CPU of a partner, {many} / {few}", ratio, "<=", COST_RATIO_MAX)
 
     def _to(self, name: str) -> Path:
         return self._folder / name
