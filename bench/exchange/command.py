@@ -210,7 +210,10 @@ class Measurement:
                 f"{cost_ms[count]:.1f} ms a commit, {each:.2f} ms for each partner"
             )
         few, many = PARTNERS[1:]
-        ratio = (cost_ms[many] - cost_ms[0]) / many / ((cost_ms[few] - cost_ms[0]) / few)
+        of_few, of_many = ((cost_ms[count] - cost_ms[0]) / count for count in (few, many))
+        if min(of_few, of_many) <= 0:
+            raise ContenderFailed("the machine is too busy: further partners seem to cost nothing")
+        ratio = of_many / of_few
         self._promise(f"CPU of a partner, {many} / {few}", ratio, "<=", COST_RATIO_MAX)
 
     def _to(self, name: str) -> Path:

@@ -59,6 +59,12 @@ class CarriedRows:
         return int(self.since.num_rows) + of_file
 
     @property
+    def size_bytes(self) -> int:
+        """How many bytes they take: of the file, and in memory."""
+        of_file = self.file.path.stat().st_size if self.file else 0
+        return int(self.since.nbytes) + of_file
+
+    @property
     def given(self) -> Mapping[str, Given]:
         """The rows by the view under which a job takes them."""
         of_file, since = carried_views(self.shape.box)

@@ -20,7 +20,8 @@ ENDING_S_MAX = 2.0
 
 _MISSING_NOW = re.compile(
     r"OutOfMemoryError|No space left on device|Unavailable:|Cannot allocate memory|FILE_NOT_EXIST|"
-    r"SparkContext was shut down|Job aborted due to stage failure: .*lost"
+    r"SparkContext was shut down|Job aborted due to stage failure: .*lost|ExecutorLostFailure|"
+    r"Master removed our application|maximum allowable number of times|heartbeat timed out"
 )
 _NAMED = re.compile(r"^(?:Caused by: )?([\w.$]*(?:Error|Exception|Refused|Unavailable)): (.+)$")
 

@@ -21,6 +21,7 @@ from medusa_core.columns import Column
 from medusa_core.grid import Range, merged_ranges
 from medusa_core.names import StreamName
 from medusa_core.segments import Producer, Read, Segment, SegmentFile
+from pipelines.spark.session import is_of_this_machine
 from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema
 from pipelines.storage.row_groups import groups_of
 from pipelines.storage.segment_files import TaskRoot, check_file, read_rows, rows_of
@@ -172,13 +173,13 @@ def open_relation(
     return frame.repartition(3) if shuffled else frame
 
 
-def may_run_elsewhere(session: SparkSession, root: Path) -> bool:
-    """Whether tasks of a step may run on machines that have none of this machine's files.
+def shares_no_files(session: SparkSession, root: Path) -> bool:
+    """Whether tasks may run on machines that have no file of this machine.
 
-    So it is on a cluster whose home has its files in an object store. Such tasks are given rows or
-    read objects; what a job finds at a path is of no use to them.
+    They may on a cluster if the files of the home are objects. Rows are sent to such tasks, or they
+    read objects. A path of this machine does not exist there.
     """
-    is_here = str(session.sparkContext.master).startswith("local")
+    is_here = is_of_this_machine(str(session.sparkContext.master))
     return not is_here and TaskRoot.of(root).is_anywhere
 
 
@@ -191,7 +192,7 @@ def handed_over(session: SparkSession, records: pa.Table) -> DataFrame:
 def _scan(
     session: SparkSession, root: Path, files: Iterable[SegmentFile], columns: tuple[Column, ...]
 ) -> DataFrame:
-    if may_run_elsewhere(session, root):
+    if shares_no_files(session, root):
         return read_in_tasks(session, TaskRoot.of(root), list(files), columns)
     paths = [str(check_file(root, file)) for file in files]
     return session.read.schema(_fields_of(columns)).parquet(*paths)

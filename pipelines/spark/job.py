@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from medusa_core.columns import Column
 from medusa_core.commits import Cause, QuarantinedRecord
-from medusa_core.errors import Refused
+from medusa_core.errors import Refused, Unavailable
 from medusa_core.failure_rules import failure_rules
 from medusa_core.fragments import Fragment
 from medusa_core.grid import Range
@@ -50,9 +50,9 @@ from pipelines.spark.inputs import (
     FilePart,
     InputRecords,
     handed_over,
-    may_run_elsewhere,
     open_relation,
     read_table,
+    shares_no_files,
 )
 from pipelines.spark.job_verification import Contents, Records, Tagged, Verification
 from pipelines.spark.kernel import Kernel
@@ -71,6 +71,7 @@ from pipelines.spark.results import (
     Target,
     Verified,
     Written,
+    rows_left,
     target_of,
     write_in_driver,
     write_in_tasks,
@@ -132,8 +133,9 @@ class FragmentJobs:
         self._kernel: Kernel | None = None
         self._kernel_failures = 0
         # A job that is sent again finds its records at paths of this machine.
-        self._is_elsewhere = may_run_elsewhere(session, root)
-        self._may_have_kernel = self.is_preparable = not self._is_elsewhere
+        self._shares_no_files = shares_no_files(session, root)
+        self._may_have_kernel = not self._shares_no_files
+        self.is_preparable = not self._shares_no_files
         self._to_prepare = prepared_form(fragment, checked, folded, self.compiled)
         self._carrying = in_any_partitions(self._to_prepare)
         scratch = session.conf.get("spark.medusa.scratch")
@@ -173,9 +175,9 @@ class FragmentJobs:
                 if saved is not None:
                     self._open_saved(saved)
                 tagged = _planned(self.session, compiled, frames, stack, shuffled=shuffled)
-            if leaves is not None:
+            if leaves is not None and not self._shares_no_files:
                 with phases.phase("spark"):
-                    _write_carried(tagged, compiled, leaves, by_tasks=not self._is_elsewhere)
+                    _write_carried(tagged, compiled, leaves)
                 tagged = tagged.where(f"{TAG} < {len(compiled.outputs)}")
             if rows_expected > RESULT_ROWS_IN_DRIVER_MAX:
                 with phases.phase("spark"):
@@ -183,11 +185,13 @@ class FragmentJobs:
             with phases.phase("spark"):
                 table = tagged.toArrow()
             with phases.phase("write"):
+                if leaves is not None and self._shares_no_files:
+                    _write_left(table, compiled, leaves)
                 return write_in_driver(target, table)
 
     def _open_saved(self, saved: Saved) -> None:
         for view, rows in saved.given.items():
-            if isinstance(rows, Path) and self._is_elsewhere:
+            if isinstance(rows, Path) and self._shares_no_files:
                 rows = pq.read_table(rows)
             is_file = isinstance(rows, Path)
             reader = self.session.read
@@ -390,22 +394,26 @@ def in_any_partitions(compiled: CompiledFragment) -> CompiledFragment:
     return replace(compiled, statements=tuple(statements), sql=sql)
 
 
-def _write_carried(
-    tagged: DataFrame, compiled: CompiledFragment, folder: Path, *, by_tasks: bool
-) -> None:
-    """Write what boxes leave where it is computed: many rows do not come to the driver.
-
-    They do where tasks run on machines that do not share the folder.
-    """
+def _write_carried(tagged: DataFrame, compiled: CompiledFragment, folder: Path) -> None:
+    """Write what boxes leave where it is computed: many rows do not come to the driver."""
     for shape in compiled.carried:
         named = zip(shape.slots, shape.columns, strict=True)
         columns = [f"{slot} AS `{column.name}`" for slot, column in named]
         rows = tagged.where(f"{TAG} = {shape.tag}").selectExpr(*columns, STIME)
-        if by_tasks:
-            rows.write.parquet(str(folder / shape.box))
-        else:
+        rows.write.parquet(str(folder / shape.box))
+
+
+def _write_left(tagged: pa.Table, compiled: CompiledFragment, folder: Path) -> None:
+    """The same in the driver. Raises Unavailable if there is no room."""
+    for shape in compiled.carried:
+        try:
             (folder / shape.box).mkdir()
-            pq.write_table(rows.toArrow(), folder / shape.box / "rows.parquet")
+            pq.write_table(rows_left(shape, tagged), folder / shape.box / "rows.parquet")
+        except OSError as error:
+            raise Unavailable(
+                f"the scratch folder {folder} cannot be written ({error.strerror or error}): free "
+                "space, then run again; nothing was committed"
+            ) from error
 
 
 @contextmanager

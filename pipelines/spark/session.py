@@ -98,7 +98,7 @@ def open_session(
     home = java_home(directory)
     options = reading(home) if java_options is None else java_options
     master = settings.master or f"local[{cores}]"
-    is_here = master.startswith("local") or "//127.0.0.1:" in master
+    is_here = is_of_this_machine(master)
     set_environment(
         {
             "JAVA_HOME": home,
@@ -138,6 +138,9 @@ def open_session(
         # Its thread would print a trace when the JVM dies, which others report in a sentence.
         context._accumulatorServer.handle_error = lambda request, address: None
         session = SparkSession.builder.getOrCreate()
+        if (cluster_cores := context.getConf().get("spark.cores.max", "")).isdecimal():
+            # The driver's machine may have fewer cores than its part of the cluster.
+            session.conf.set("spark.sql.shuffle.partitions", cluster_cores)
     except (PySparkRuntimeError, Py4JError, OSError) as error:
         reason = str(error).splitlines()[0]  # as long as there is a JVM to ask
         # The folder of a replay is removed when its command ends, and the file with it.
@@ -151,6 +154,11 @@ def open_session(
             "Java 17 or newer runs and that memory is free, then try again"
         ) from error
     return session
+
+
+def is_of_this_machine(master: str) -> bool:
+    """Whether the tasks of a master run on this machine, with its files."""
+    return master.startswith("local") or f"//{LOOPBACK}:" in master
 
 
 def _errors_in(jvm_log: Path, from_byte: int) -> str:

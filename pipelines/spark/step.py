@@ -47,7 +47,7 @@ from pipelines.spark.execution_mode import (
 )
 from pipelines.spark.failures import spark_errors
 from pipelines.spark.function_checks import FunctionChecks
-from pipelines.spark.inputs import InputRecords, input_records, may_run_elsewhere
+from pipelines.spark.inputs import InputRecords, input_records, shares_no_files
 from pipelines.spark.job import FragmentJobs
 from pipelines.spark.job_verification import Tagged
 from pipelines.spark.kernel import KernelFailed
@@ -74,6 +74,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+SENT_BYTES_MAX = 16 << 20
+"""Up to how many bytes of carried rows are sent to a task that has no file of this machine. In
+memory they take some times as much, and Spark sends no task of more than 128 MiB."""
+
 Computed: TypeAlias = tuple[ComputeStep, StepResult]
 
 
@@ -84,7 +88,7 @@ class StepEngine:
         self.session = session
         self.root = root
         self.checked = checked
-        self._is_elsewhere = may_run_elsewhere(session, root)
+        self._shares_no_files = shares_no_files(session, root)
         self._paned, self._folds = over_panes(checked)
         self._over_panes = (
             {f.id: f for f in fragments_of(self._paned.network)} if self._folds else {}
@@ -147,7 +151,12 @@ class StepEngine:
         else:
             mode, form = self._mode_of(jobs, step, inputs, rows_expected, phases)
         is_wrong = fragment.id in self._planned_anew
-        if form is None and saved is not None and (is_wrong or not jobs.panes.is_of_rows_alone):
+        is_of_no_use = is_wrong or not jobs.panes.is_of_rows_alone
+        if self._shares_no_files and saved is not None:
+            # What is carried passes through the driver, and to one task.
+            has_many_rows = rows_expected > RESULT_ROWS_IN_DRIVER_MAX
+            is_of_no_use |= has_many_rows or saved.carried_bytes > SENT_BYTES_MAX
+        if form is None and saved is not None and is_of_no_use:
             # A plan that is made for one step takes no panes.
             saved, inputs = None, self._inputs(step)
             records_in = sum(i.rows for i in inputs)
@@ -324,7 +333,7 @@ class StepEngine:
         id_ = step.fragment.fragment.id
         if step.cause is Cause.NORMAL and id_ not in self._kept:
             return None
-        if id_ in self._planned_anew or self._is_elsewhere:
+        if id_ in self._planned_anew or self._shares_no_files:
             return None
         with phases.phase("panes"):
             panes = self._pane_cache_of(step.fragment.fragment)
@@ -468,7 +477,7 @@ class StepEngine:
 
     def _shared_job_of(self, key: str) -> SharedJob | None:
         """The job of all fragments of a shape; None if it cannot be prepared."""
-        if self._is_elsewhere:
+        if self._shares_no_files:
             return None
         if key not in self._shared_jobs:
             shape = self._shapes[key]
@@ -489,7 +498,7 @@ class StepEngine:
 
         A fragment that is planned anew at every step is left alone: there is nothing to keep.
         """
-        if self._is_elsewhere or mode_of(fragment, 0, 0) is not ExecutionMode.PREPARED:
+        if self._shares_no_files or mode_of(fragment, 0, 0) is not ExecutionMode.PREPARED:
             return
         jobs, columns = self._jobs_of(fragment), columns_of(fragment, self.checked)
         self._note(jobs.warm_up(columns))

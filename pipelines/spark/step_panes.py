@@ -211,6 +211,11 @@ class Saved:
         return panes + sum(carried.rows for carried in self.carried.values())
 
     @property
+    def carried_bytes(self) -> int:
+        """How many bytes carried rows take, those of files as in the file."""
+        return sum(carried.size_bytes for carried in self.carried.values())
+
+    @property
     def given(self) -> Mapping[str, Given]:
         """The rows by the view under which a job takes them."""
         found: dict[str, Given] = {pane_view(box): rows for box, rows in self.panes.items()}

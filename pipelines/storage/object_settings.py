@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
+import ssl
 from configparser import ConfigParser
 from configparser import Error as WrongFile
 from dataclasses import asdict, dataclass, field
@@ -121,14 +122,15 @@ class ObjectSettings:
         return Keys(access, secret, given.get("AWS_SESSION_TOKEN") or None)
 
     def check_ca_file(self) -> None:
-        """Refused if the file with the authorities of the server cannot be read."""
+        """Refused if the file with the authorities of the server cannot be read, or has none."""
         if self.ca_file is None:
             return
         try:
-            Path(self.ca_file).open("rb").close()
+            ssl.create_default_context(cafile=self.ca_file)
         except OSError as error:
+            reason = "no certificates" if isinstance(error, ssl.SSLError) else error.strerror
             raise Refused(
-                f"the file of authorities {self.ca_file} cannot be read ({error.strerror}): "
+                f"the file of authorities {self.ca_file} cannot be read ({reason}): "
                 "mend storage_ca_file in the participant's file"
             ) from None
 

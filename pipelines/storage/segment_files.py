@@ -156,18 +156,23 @@ class TaskRoot:
         """The folder of the root in this process; its settings are stored there.
 
         A process that has used older ones uses these from its next start on. Raises Unavailable if
-        the machine has no keys, or not the file of authorities.
+        the machine has no keys, no file of authorities, or no right to make the folder.
         """
         root = Path(self.folder)
         if self.objects is not None and _written_ns(root) < max(self.written_ns, 1):
             try:
                 self.objects.keys()
                 self.objects.check_ca_file()
+                root.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self.objects.write(root)
+                os.utime(root / SETTINGS, ns=(self.written_ns, self.written_ns))
             except Refused as error:
                 raise Unavailable(f"on machine {gethostname()}, {error}") from error
-            root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.objects.write(root)
-            os.utime(root / SETTINGS, ns=(self.written_ns, self.written_ns))
+            except OSError as error:
+                raise Unavailable(
+                    f"on machine {gethostname()}, the folder {root} cannot be made "
+                    f"({error.strerror}): mend the rights of the folder above it"
+                ) from error
         return root
 
     def hand_over(self, files: Iterable[SegmentFile]) -> None:

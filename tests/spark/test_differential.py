@@ -31,13 +31,14 @@ from tests.spark.drawn.trials import (
     NETWORKS_IN_SWEEP,
     Drawing,
     by_plans_in_turn,
+    by_plans_without_shared_files,
     drawing_of,
     modes_alone,
     quick_drawings,
     run,
     sweep,
 )
-from tests.sweeps import is_of_part
+from tests.sweeps import is_of_part, long_but
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,6 +58,21 @@ def test_drawn_networks_give_the_rows_that_duckdb_gives(
 @pytest.mark.parametrize("seed", [seed for seed in range(len(KINDS)) if is_of_part(seed)])
 def test_drawn_networks_in_every_mode(spark: SparkSession, seed: int) -> None:
     run(spark, seed, 1, *modes_alone(seed))
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("seed", long_but(1, (54, 23, 67)))
+def test_drawn_networks_whose_tasks_share_no_file_carry_rows_through_the_driver(
+    spark: SparkSession, seed: int
+) -> None:
+    taken: Counter[str] = Counter()
+
+    def mode(trial: Trial) -> None:
+        by_plans_without_shared_files(trial)
+        taken.update(trial.taken)
+
+    run(spark, seed, 1, mode)
+    assert taken["panes of the step before"]
 
 
 def test_duckdb_answers_drawn_networks_with_sessions() -> None:

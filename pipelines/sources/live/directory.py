@@ -147,8 +147,9 @@ class DirectorySource:
         """One query over the list that is new, to its end."""
 
         def on_batch(lines: DataFrame, batch_id: int) -> None:
-            handed = [Handed.from_json(row["value"]) for row in lines.collect()]
-            _READER.submit(self.land_files, handover.base + batch_id, handed).result()
+            # Spark says which list is next. A task that reads it may run on another machine.
+            number = handover.base + batch_id
+            _READER.submit(self.land_files, number, handover.handed(number)).result()
 
         frame = self._spark().readStream.format("text")
         for name, value in _SOURCE_OPTIONS.items():

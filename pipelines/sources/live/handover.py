@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -138,6 +138,13 @@ class HandOver:
         self._handed_ms.update((h.name, h.handed_ms) for h in handed)
         self._written_ms.update((h.name, h.at_ms) for h in handed)
 
+    def handed(self, batch: int) -> Sequence[Handed]:
+        """The files of a batch. Raises Refused if its list is gone or not as it was written."""
+        file = self.lists / _named(batch)
+        if not file.exists():
+            raise _is_damaged(file)
+        return _read(file)
+
     def begin_generation_if_due(self, present: Callable[[], frozenset[str]], now_ms: int) -> None:
         """Once all batches are done, and they are many, start again; `present` lists the folder."""
         if self.last - self.base + 1 < BATCHES_PER_GENERATION or self.done != self.last:
@@ -186,10 +193,14 @@ def _read(file: Path) -> list[Handed]:
     except FileNotFoundError:
         return []
     except ValueError:
-        raise Refused(
-            f"{file} is not as it was written, so nobody knows which files are new: restore both "
-            "catalog and checkpoint from one backup, or give the stream another name"
-        ) from None
+        raise _is_damaged(file) from None
+
+
+def _is_damaged(file: Path) -> Refused:
+    return Refused(
+        f"{file} is not as it was written, so nobody knows which files are new: restore both "
+        "catalog and checkpoint from one backup, or give the stream another name"
+    )
 
 
 def _write(folder: Path, name: str, handed: Iterable[Handed]) -> None:

@@ -18,7 +18,14 @@ from unittest import mock
 import pytest
 
 from medusa_core.commits import Cause
-from pipelines.spark import job_verification, pane_cache
+from pipelines.spark import (
+    execution_mode,
+    inputs,
+    job,
+    job_verification,
+    pane_cache,
+    step,
+)
 from pipelines.spark.execution_mode import ExecutionMode
 from tests.conftest import folder_on_memory
 from tests.generated_code import without_generated_code
@@ -99,6 +106,15 @@ def by_plans_in_turn(trial: Trial) -> None:
     trial.anew(IN_TASKS, OVER_TABLES, OVER_FILES)
 
 
+def by_plans_without_shared_files(trial: Trial) -> None:
+    """As on a cluster whose tasks have no file of this machine; they read all records."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (inputs, job, step):
+            patch.setattr(module, "shares_no_files", lambda session, root: True)
+        patch.setattr(execution_mode, "HANDED_OVER_RECORDS_MAX", 0)
+        trial.one_after_the_other(trial.world(), "without shared files")
+
+
 ALL_MODES = (
     by_prepared_jobs,
     by_shared_jobs,
@@ -107,6 +123,7 @@ ALL_MODES = (
     by_plans_over_tables,
     by_plans_over_files,
     by_plans_that_write_in_tasks,
+    by_plans_without_shared_files,
 )
 MODES = (*ALL_MODES[:4], by_plans_in_turn)
 """Those of a sweep."""
@@ -115,7 +132,7 @@ MODES = (*ALL_MODES[:4], by_plans_in_turn)
 def modes_alone(seed: int) -> tuple[Mode, ...]:
     """The modes that the network of a seed takes alone: all, or three where a share is run.
 
-    Of seven seeds in a row, three take each mode.
+    Of eight seeds in a row, three take each mode.
     """
     if not os.environ.get("MEDUSA_DIFFERENTIAL"):
         return ALL_MODES
