@@ -192,7 +192,7 @@ class FragmentJobs:
     def _open_saved(self, saved: Saved) -> None:
         for view, rows in saved.given.items():
             if isinstance(rows, Path) and self._shares_no_files:
-                rows = pq.read_table(rows)
+                rows = _read_left(rows)
             is_file = isinstance(rows, Path)
             reader = self.session.read
             frame = reader.parquet(str(rows)) if is_file else handed_over(self.session, rows)
@@ -414,6 +414,17 @@ def _write_left(tagged: pa.Table, compiled: CompiledFragment, folder: Path) -> N
                 f"the scratch folder {folder} cannot be written ({error.strerror or error}): free "
                 "space, then run again; nothing was committed"
             ) from error
+
+
+def _read_left(path: Path) -> pa.Table:
+    """Rows that the driver has written. Raises Unavailable if they are not there any more."""
+    try:
+        return pq.read_table(path)
+    except (OSError, pa.ArrowException, ValueError) as error:
+        raise Unavailable(
+            f"the scratch file {path} cannot be read ({' '.join(str(error).split())[:200]}): "
+            "start the participant again, which reads the records instead"
+        ) from error
 
 
 @contextmanager
