@@ -151,15 +151,16 @@ class StepEngine:
         else:
             mode, form = self._mode_of(jobs, step, inputs, rows_expected, phases)
         is_wrong = fragment.id in self._planned_anew
-        is_of_no_use = is_wrong or not jobs.panes.is_of_rows_alone
+        is_left_out = is_wrong or not jobs.panes.is_of_rows_alone
         if self._shares_no_files and saved is not None:
             # What is carried passes through the driver, and to one task.
             has_many_rows = rows_expected > RESULT_ROWS_IN_DRIVER_MAX
-            is_of_no_use |= has_many_rows or saved.carried_bytes > SENT_BYTES_MAX
-        if form is None and saved is not None and is_of_no_use:
+            is_left_out |= has_many_rows or saved.carried_bytes > SENT_BYTES_MAX
+        if form is None and saved is not None and is_left_out:
             # A plan that is made for one step takes no panes.
             saved, inputs = None, self._inputs(step)
             records_in = sum(i.rows for i in inputs)
+            mode = unprepared_mode(records_in)
         target = self._target_of(step, jobs)
         # No record in, none out but for windows without records: nothing needs a job.
         written = [Written(stream=s.stream, files=(), buckets={}) for s in target.shapes]
