@@ -7,10 +7,10 @@ and share no file: workers read the inputs as objects. The first step of each is
 later ones workers have copies of most objects, so that computing is measured and not the store. The
 rows of all are compared by their digests.
 
-The model says what more workers would give on machines of their own: a step takes the time that no
-worker can share (with one worker: the step less what its tasks took) and a share of what the tasks
-take. It is checked against two workers. On two cores these share them with the driver and the
-store, so that only the model says anything of more.
+The model estimates a step with more workers, each on a machine of its own. With n workers it takes
+f + t / n: t is the time of all tasks with one worker, f the rest of that step. The estimate for two
+workers is compared with the measured step. More than two are not measured, since the workers share
+two cores with the driver and the store.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ NETWORK = Network(
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A place where the step ran: seconds of each counted step, of which tasks took `task_s` in
-    all (medians), and the digest of the rows."""
+    """What was measured in one place: the seconds of each counted step, the median of the seconds
+    that its tasks took in all, how many rows came out, and their digest."""
 
     name: str
     steps_s: Sequence[float]

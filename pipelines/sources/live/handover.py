@@ -142,7 +142,7 @@ class HandOver:
         """The files of a batch. Raises Refused if its list is gone or not as it was written."""
         file = self.lists / _named(batch)
         if not file.exists():
-            raise _is_damaged(file)
+            raise _damaged(file)
         return _read(file)
 
     def begin_generation_if_due(self, present: Callable[[], frozenset[str]], now_ms: int) -> None:
@@ -193,10 +193,10 @@ def _read(file: Path) -> list[Handed]:
     except FileNotFoundError:
         return []
     except ValueError:
-        raise _is_damaged(file) from None
+        raise _damaged(file) from None
 
 
-def _is_damaged(file: Path) -> Refused:
+def _damaged(file: Path) -> Refused:
     return Refused(
         f"{file} is not as it was written, so nobody knows which files are new: restore both "
         "catalog and checkpoint from one backup, or give the stream another name"
