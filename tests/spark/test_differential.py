@@ -1,9 +1,9 @@
 """Drawn networks through every mode that a step can take, compared with DuckDB row for row.
 
 `make test` runs 11 networks of few outputs over three or four steps, each in one mode, so that
-every mode has its turn. With the marker `differential_long`, some networks take every mode, with
-generated code, and the tests `test_differential_sweep_*` run 2,000 networks over six steps, several
-in one deployment:
+every mode has its turn, and a hundred over six steps (test_differential_hundred.py). With the
+marker `differential_long`, some networks take every mode, with generated code, and the tests
+`test_differential_sweep_*` run 2,000 networks over six steps, several in one deployment:
 
     MEDUSA_DIFFERENTIAL=0-1000 pytest tests/spark -m differential_long
 

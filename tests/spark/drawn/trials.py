@@ -210,11 +210,20 @@ QUICK: Mapping[Mode, tuple[int, ...]] = {
 """The seeds of `make test`: networks of few outputs, in which every kind of box and of network
 occurs. Each output costs some tenths of a second of CPU in each step."""
 
+HUNDRED = (4, 8, 11, 18, 20, 21, 23, 24, 40, 41)
+"""The seeds of the sweep that `make test` takes too: each is a deployment of ten networks over all
+steps. They are those of the first fifty that take least CPU."""
+
 
 def quick_drawings() -> Iterator[Drawing]:
-    """One network for each seed of `make test`."""
+    """One network for each seed of `QUICK`."""
     for mode, seeds in QUICK.items():
         yield from (Drawing(seed, 1, mode, _steps_of(mode)) for seed in seeds)
+
+
+def hundred() -> list[Drawing]:
+    """A hundred networks over six steps each."""
+    return [drawing_of(seed) for seed in HUNDRED]
 
 
 _TURNS: dict[str, tuple[Mode, ...]] = {
