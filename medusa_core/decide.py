@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from itertools import takewhile
 
 from medusa_core import owed
+from medusa_core.adopting import adopted
 from medusa_core.bounds import Bound, Policy, wait_ms
 from medusa_core.commits import Cause, Lane
 from medusa_core.corrections import corrections_within
 from medusa_core.decisions import (
+    Adopt,
     CloseBuckets,
     ComputeStep,
     Decision,
@@ -39,6 +41,7 @@ from medusa_core.segments import Stability
 from medusa_core.step_costs import Cost
 
 __all__ = [
+    "Adopt",
     "CloseBuckets",
     "ComputeStep",
     "Decision",
@@ -59,7 +62,7 @@ def decide(knowledge: Knowledge, now_ms: int, lane: Lane = Lane.LIVE) -> list[De
     """
     rests = rests_ms(knowledge.fragments)
     tentative: list[ComputeStep] = []
-    steps: list[ComputeStep] = []
+    steps: list[ComputeStep | Adopt] = []
     waits: list[Wait] = []
     slack_ms: int | None = None
     for fragment in knowledge.fragments if lane is Lane.LIVE else ():
@@ -67,14 +70,20 @@ def decide(knowledge: Knowledge, now_ms: int, lane: Lane = Lane.LIVE) -> list[De
         blocks_ms = 0
         if bound is not None:
             blocks_ms = wait_ms(bound, fragment.cost, rests[fragment.fragment.id])
-        found = _at_frontier(fragment, knowledge.limits, bound, blocks_ms, now_ms)
+        step = _at_frontier(fragment, knowledge.limits, bound, blocks_ms, now_ms)
+        found: ComputeStep | Adopt | Wait = step
+        if isinstance(step, ComputeStep):
+            found = adopted(step, None if bound is None else blocks_ms, now_ms)
         if isinstance(found, Wait):
             waits.append(found)
             if bound is not None:
                 left_ms = blocks_ms if found.until_ms is None else found.until_ms - now_ms
                 slack_ms = left_ms if slack_ms is None else min(slack_ms, left_ms)
             continue
-        (tentative if found.cause is Cause.TENTATIVE else steps).append(found)
+        if isinstance(found, ComputeStep) and found.cause is Cause.TENTATIVE:
+            tentative.append(found)
+        else:
+            steps.append(found)
         if bound is not None:
             # What comes while a correction runs has all of its time before it.
             slack_ms = blocks_ms if slack_ms is None else min(slack_ms, blocks_ms)
@@ -86,15 +95,16 @@ def decide(knowledge: Knowledge, now_ms: int, lane: Lane = Lane.LIVE) -> list[De
             waits.append(closing)
         else:
             closes.append(closing)
-    corrected = list(
-        corrections_within(
+    corrected = [
+        adopted(correction, None, now_ms) if isinstance(correction, ComputeStep) else correction
+        for correction in corrections_within(
             [f for f in knowledge.fragments if lane is Lane.BACKLOG or not f.is_corrected_apart],
             knowledge.limits,
             slack_ms if lane is Lane.LIVE else None,
             [s.fragment.cost.of_ms(0) for s in (*tentative, *steps)],
         )
-    )
-    busy = {d.fragment.fragment.id for d in corrected}
+    ]
+    busy = {d.fragment.fragment.id for d in corrected if not isinstance(d, Wait)}
     idle = [w for w in waits if w.of not in busy]
     suspended = [step for step in steps if _corrects_first(step.fragment)]
     steps = [step for step in steps if not _corrects_first(step.fragment)]
@@ -225,7 +235,7 @@ def frontier_step(fragment: FragmentKnowledge, ready: Range, limits: Limits) -> 
     part = _within_limits(fragment, ready, limits)
     if part is None:
         return None
-    part = _same_stability(fragment, part)
+    part = _same_owner(fragment, _same_stability(fragment, part))
     bound = fragment.bound
     outputs = tuple(fragment.outputs)
     stability = stability_of(fragment, part)
@@ -252,6 +262,16 @@ def frontier_step(fragment: FragmentKnowledge, ready: Range, limits: Limits) -> 
         missing=() if is_final else missing_of(fragment, reads),
         ages=() if bound is None else ages_of(fragment, part, bound),
     )
+
+
+def _same_owner(fragment: FragmentKnowledge, part: Range) -> Range:
+    """As much of a range as has one owner: it ends where a provider's buckets begin or end."""
+    provider = fragment.provider
+    if provider is None:
+        return part
+    bounds = (provider.range.from_us, provider.range.to_us)
+    return Range(part.from_us, min([at for at in bounds if part.holds(at) and at > part.from_us],
+                                   default=part.to_us))  # fmt: skip
 
 
 def _first_bucket(fragment: FragmentKnowledge, part: Range) -> Range:

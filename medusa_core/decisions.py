@@ -13,7 +13,7 @@ from medusa_core.frozen import freeze
 from medusa_core.grid import Range, shown_us
 from medusa_core.knowledge import FragmentKnowledge, LandingKnowledge, TentativeKnowledge
 from medusa_core.names import StreamName
-from medusa_core.segments import Read, Stability
+from medusa_core.segments import Producer, Read, Segment, Stability
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,28 @@ class Promote:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Adopt:
+    """Commit final rows that a provider has computed of a moved fragment, as this home's own.
+
+    `segments` are the provider's, by output; they may reach beyond `range`. `ages`: see
+    `ComputeStep`.
+    """
+
+    fragment: FragmentKnowledge
+    range: Range
+    provider: Producer
+    segments: Mapping[StreamName, tuple[Segment, ...]]
+    reads: tuple[Read, ...]
+    cause: Cause
+    ends: bool
+    because: DecisionReason
+    ages: tuple[OutputAge, ...] = ()
+
+    def __post_init__(self) -> None:
+        freeze(self, "segments")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
     """Nothing to do for a fragment or a source now; `until_ms` is when that changes by itself."""
 
@@ -97,7 +119,7 @@ class Wait:
     until_ms: int | None = None
 
 
-Decision = CloseBuckets | ComputeStep | Promote | Wait
+Decision = CloseBuckets | ComputeStep | Promote | Adopt | Wait
 
 
 def explain(decisions: Iterable[Decision]) -> list[str]:
@@ -117,6 +139,9 @@ def _explain(decision: Decision) -> str:
         case Promote():
             names = ", ".join(t.segment.stream for t in decision.tentative)
             what = f"promote {names} {decision.range.shown}"
+        case Adopt():
+            names = ", ".join(decision.segments)
+            what = f"adopt {names} {decision.range.shown} of {decision.provider}"
         case Wait():
             what = f"wait: {decision.of}"
     return f"{what}: {decision.because}"

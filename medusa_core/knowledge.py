@@ -132,6 +132,24 @@ class RevisedKnowledge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderKnowledge:
+    """The provider that a fragment has moved to, and what this home has of its line.
+
+    `producer` owns the buckets of `range`; its final rows are waited for until `timeout_ms` after
+    the inputs were here. `segments` are live rows by output, from the frontier on and where
+    something is owed.
+    """
+
+    producer: Producer
+    range: Range
+    timeout_ms: int
+    segments: Mapping[StreamName, tuple[Segment, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        freeze(self, "segments")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FragmentKnowledge:
     """A fragment assigned here: under which plan and epoch, and how its streams stand.
 
@@ -139,6 +157,7 @@ class FragmentKnowledge:
     have cost lately. `is_corrected_apart`: a driver of the backlog lane holds its corrections.
     `width_us` is the widest output's: all outputs advance together, by its buckets. `bound` is what
     is promised of them together. Nothing is computed before `starts_us`, a bucket of that width.
+    `provider` is who owns the next bucket, or a later one, if that is not this home.
     """
 
     fragment: Fragment
@@ -154,6 +173,7 @@ class FragmentKnowledge:
     cost: Cost = NOT_MEASURED
     is_corrected_apart: bool = False
     starts_us: int = BEGINNING_US
+    provider: ProviderKnowledge | None = None
     width_us: int = field(init=False)
     bound: Bound | None = field(init=False)
 

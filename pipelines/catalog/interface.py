@@ -18,6 +18,7 @@ from pipelines.catalog.processing_roles import (
     Landing,
     LateRecords,
     Leases,
+    Owners,
     Readers,
     Recalls,
     Steps,
@@ -38,6 +39,7 @@ from pipelines.catalog.reading_roles import (
 
 class Catalog(
     Deployments,
+    Owners,
     Guarantees,
     ContractPresence,
     Leases,

@@ -10,7 +10,7 @@ which holds this home's choice among theirs (`import_rows`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from medusa_core import owed
@@ -24,6 +24,7 @@ from medusa_core.knowledge import (
     LandingKnowledge,
     Limits,
     OutputKnowledge,
+    ProviderKnowledge,
     RevisedKnowledge,
     TentativeKnowledge,
 )
@@ -71,12 +72,22 @@ class PlannedFrom:
     from_us: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class OwnedFrom:
+    """A line of the log of owners: who owns a fragment's buckets, and from which one on."""
+
+    owner: Producer
+    from_us: int
+    timeout_ms: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assigned:
     """The newest assignment of a fragment to this home; `plans` are those of the whole log.
 
     `is_corrected_apart`: the lease of its backlog lane is held. `starts_us` is the first bucket
-    that is computed, BEGINNING_US for that of the inputs' origin.
+    that is computed, BEGINNING_US for that of the inputs' origin. `owners` are the newest lines of
+    the log of owners, oldest first.
     """
 
     fragment: str
@@ -88,6 +99,24 @@ class Assigned:
     outputs: tuple[StreamName, ...]
     is_corrected_apart: bool = False
     starts_us: int = BEGINNING_US
+    owners: tuple[OwnedFrom, ...] = ()
+
+    def provider(self, reached_us: int) -> ProviderKnowledge | None:
+        """Who owns the bucket at which the outputs stand, or a later one, if that is not this home.
+
+        The last line of the log that is for a bucket counts.
+        """
+        begun = [at for at, line in enumerate(self.owners) if line.from_us <= reached_us]
+        later = self.owners[max(begun, default=-1) + 1 :]
+        next_line = min(later, key=lambda line: line.from_us, default=None)
+        now = self.owners[begun[-1]] if begun else None
+        until_us = FOREVER_US if next_line is None else next_line.from_us
+        if now is None or now.owner == self.producer:
+            now, until_us = next_line, FOREVER_US
+        if now is None or now.owner == self.producer:
+            return None
+        part = Range(now.from_us, until_us)
+        return ProviderKnowledge(producer=now.owner, range=part, timeout_ms=now.timeout_ms)
 
     def in_force(self, reached_us: int | None) -> tuple[PlanId, int]:
         """The plan of the bucket at which the outputs stand, and where another one begins.
@@ -238,6 +267,7 @@ def frontier_knowledge(
             continue  # an input that nobody is assigned to write has no line to wait for
         reached = [own[s].boundary_us for s in assigned.outputs]
         begun = [at_us for at_us in reached if at_us is not None]
+        computed_us = min(begun) if len(begun) == len(reached) else BEGINNING_US
         plan, until_us = assigned.in_force(min(begun) if len(begun) == len(reached) else None)
         seen.append(
             FragmentKnowledge(
@@ -261,6 +291,7 @@ def frontier_knowledge(
                 ),
                 is_corrected_apart=assigned.is_corrected_apart,
                 starts_us=assigned.starts_us,
+                provider=assigned.provider(computed_us),
             )
         )
     return tuple(seen)
@@ -299,7 +330,29 @@ def requests_of(fragment: FragmentKnowledge, assigned: AssignedLines) -> list[Se
     for stream, parts in owed_ranges.items():
         for part in merged_ranges(parts):
             want(stream, part.from_us, part.to_us, goes_on=False)
-    return requests
+    return [*requests, *_requests_of_provider(fragment, assigned, ready)]
+
+
+def _requests_of_provider(
+    fragment: FragmentKnowledge, assigned: AssignedLines, ready: Range | None
+) -> Iterator[SegmentRequest]:
+    """Which rows of a provider could be adopted: at the frontier, and over what is owed."""
+    provider = fragment.provider
+    if provider is None:
+        return
+    for output in fragment.outputs:
+        lines = (x for x in assigned.of_stream[output] if x.producer == provider.producer)
+        for line in lines:
+            if ready is not None:
+                yield SegmentRequest(
+                    line=line, from_us=ready.from_us, need_us=ready.from_us, goes_on=True
+                )
+            for tentative in fragment.tentative:
+                if tentative.segment.stream == output:
+                    part = tentative.segment.range
+                    yield SegmentRequest(
+                        line=line, from_us=part.from_us, need_us=part.to_us, goes_on=False
+                    )
 
 
 def _may_be_answered(fragment: FragmentKnowledge) -> Range | None:
@@ -330,17 +383,32 @@ def with_input_segments(
     """The fragment with the segments that its requests were answered."""
     if not answers:
         return fragment
+    provider = fragment.provider
+    if provider is not None:
+        of_provider = [(r, a) for r, a in answers if r.line.producer == provider.producer
+                       and r.line.stream in fragment.outputs]  # fmt: skip
+        provider = replace(
+            provider,
+            segments={
+                output: _in_one_order(a for r, a in of_provider if r.line.stream == output)
+                for output in fragment.outputs
+            },
+        )
     inputs: dict[StreamName, InputKnowledge] = {}
     for stream, seen in fragment.inputs.items():
         mine = [(r, a) for r, a in answers if r.line.stream == stream]
-        found = {s.range.from_us: s for _, answer in mine for s in answer.segments}
         ends = [a.next_from_us for r, a in mine if r.goes_on and a.next_from_us is not None]
         inputs[stream] = replace(
             seen,
-            segments=tuple(found[at_us] for at_us in sorted(found)),
+            segments=_in_one_order(answer for _, answer in mine),
             known_through_us=min(ends, default=FOREVER_US),
         )
-    return replace(fragment, inputs=inputs)
+    return replace(fragment, inputs=inputs, provider=provider)
+
+
+def _in_one_order(answers: Iterable[SegmentAnswer]) -> tuple[Segment, ...]:
+    found = {s.range.from_us: s for answer in answers for s in answer.segments}
+    return tuple(found[at_us] for at_us in sorted(found))
 
 
 def what_is_there(

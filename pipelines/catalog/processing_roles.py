@@ -39,7 +39,13 @@ from medusa_core.segments import Producer, Segment, SegmentFile
 from medusa_core.states import Transition
 from medusa_core.step_costs import Cost
 from medusa_core.trims import TrimResult
-from pipelines.catalog.records import Assignment, Deployment, LeaseRecord, PlanRecord
+from pipelines.catalog.records import (
+    Assignment,
+    Deployment,
+    LeaseRecord,
+    OwnerLine,
+    PlanRecord,
+)
 
 
 class HomeClock(Protocol):
@@ -80,6 +86,22 @@ class Deployments(Plans, Protocol):
 
     def step_costs(self) -> Mapping[str, Cost]:
         """What the last steps of each fragment of this home cost, by fragment."""
+
+
+class Owners(HomeClock, Protocol):
+    """Who owns the buckets of fragments that are computed here: this home, or a provider."""
+
+    def change_owner(self, line: OwnerLine) -> None:
+        """Append to the log of owners of a fragment that is computed here; the same again is
+        nothing.
+
+        Refused if the fragment is not computed here, if the owner writes no line of its outputs
+        here, or off the grid; Conflict if the epoch is not the next one, if a bucket is computed
+        already, or if the owner changes at a bucket before that one already.
+        """
+
+    def fragment_owners(self, fragment: str, partition: int = 0) -> tuple[OwnerLine, ...]:
+        """The log of owners of a fragment, oldest first."""
 
 
 class Guarantees(Protocol):

@@ -42,6 +42,24 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerLine:
+    """One line of the log of owners: who owns a fragment's buckets from one on, and why.
+
+    The log is append-only; an epoch is one higher than the last of (fragment, partition). The last
+    line that is for a bucket counts; without one the home that computes the fragment owns it. A
+    bucket of another owner is waited for until `timeout_ms` after its inputs.
+    """
+
+    fragment: str
+    epoch: Epoch
+    owner: Producer
+    from_us: int
+    timeout_ms: int
+    because: str
+    partition: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
     """What a network needs in a home: its streams, plan, fragments, and who computes them.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from medusa_core.commits import Cause, Commit
-from medusa_core.decide import CloseBuckets, ComputeStep, Promote
+from medusa_core.decide import Adopt, CloseBuckets, ComputeStep, Promote
 from medusa_core.exchange import import_fragment
 from medusa_core.fragments import landing_fragment
 from medusa_core.loads import FragmentSpan, LoadKey
@@ -18,7 +18,7 @@ STEP_RECORDS = 1_000
 
 
 def spans_of(
-    decision: CloseBuckets | ComputeStep | Promote, commit: Commit | None = None
+    decision: CloseBuckets | ComputeStep | Promote | Adopt, commit: Commit | None = None
 ) -> FragmentSpan:
     """The work of a decision; its weight among those done with it grows with its records."""
     records = 0
@@ -28,11 +28,11 @@ def spans_of(
     return FragmentSpan(of=_key_of(decision), weight=STEP_RECORDS + records)
 
 
-def _key_of(decision: CloseBuckets | ComputeStep | Promote) -> LoadKey:
+def _key_of(decision: CloseBuckets | ComputeStep | Promote | Adopt) -> LoadKey:
     match decision:
         case CloseBuckets():
             return LoadKey(landing_fragment(decision.landing.stream), 0, Cause.LANDING)
-        case ComputeStep():
+        case ComputeStep() | Adopt():
             known = decision.fragment
             return LoadKey(known.fragment.id, known.partition, decision.cause)
         case Promote():

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Protocol, TypeAlias, assert_never
 
+from medusa_core.adopting import adopting_commit
 from medusa_core.bound_headroom import Headroom, headrooms
 from medusa_core.commits import (
     Cause,
@@ -23,7 +24,7 @@ from medusa_core.commits import (
     OutputSegment,
     joined_commit,
 )
-from medusa_core.decide import CloseBuckets, ComputeStep, Decision, Promote, Wait, decide
+from medusa_core.decide import Adopt, CloseBuckets, ComputeStep, Decision, Promote, Wait, decide
 from medusa_core.errors import Conflict, MedusaError, OutcomeUnknown, Refused, Unavailable
 from medusa_core.fragments import Fragment, landing_fragment
 from medusa_core.grid import BEGINNING_US
@@ -63,9 +64,9 @@ STEPS_PER_COMMIT = 64
 
 _THREADS = ThreadPoolExecutor(4, "medusa-driver")
 
-Doable: TypeAlias = CloseBuckets | ComputeStep | Promote
+Doable: TypeAlias = CloseBuckets | ComputeStep | Promote | Adopt
 Computed: TypeAlias = "tuple[ComputeStep, StepResult]"
-_POINTS = {CloseBuckets: "close", ComputeStep: "step", Promote: "step"}
+_POINTS = {CloseBuckets: "close", ComputeStep: "step", Promote: "step", Adopt: "step"}
 
 COSTS_EVERY_MS = 5_000
 """How often the recent costs of steps are read."""
@@ -328,7 +329,7 @@ class Driver:
             # Whose file it is shows when each is tried alone.
             done = {id(one.decision) for one in applied}
             self._apply([step for step in steps if id(step) not in done], applied, away)
-        self._apply([d for d in decisions if isinstance(d, Promote)], applied, away)
+        self._apply([d for d in decisions if isinstance(d, Promote | Adopt)], applied, away)
         closes = [d for d in decisions if isinstance(d, CloseBuckets)]
         for at in range(0, len(closes), AT_ONCE_MAX):
             self._close_many(closes[at : at + AT_ONCE_MAX], applied, away)
@@ -404,6 +405,8 @@ class Driver:
                 return self._compute(decision)
             case Promote():
                 return self._promote(decision)
+            case Adopt():
+                return self._adopt(decision)
             case _:
                 assert_never(decision)
 
@@ -428,6 +431,11 @@ class Driver:
             ),
             lineage=decision.reads,
         )
+
+    def _adopt(self, decision: Adopt) -> Commit:
+        """The provider's rows and files as this home's own, with this home's lineage."""
+        reached("step.decided")
+        return adopting_commit(decision, self._lease_of_step(decision.fragment))
 
     def _lease_of_step(self, known: FragmentKnowledge) -> Lease:
         return self._leases.lease(

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, assert_never
 
-from medusa_core.decide import CloseBuckets, ComputeStep, Decision, DecisionReason, Promote, Wait
+from medusa_core.decide import (
+    Adopt,
+    CloseBuckets,
+    ComputeStep,
+    Decision,
+    DecisionReason,
+    Promote,
+    Wait,
+)
 from medusa_core.fragments import landing_fragment
 from medusa_core.grid import Range
 from medusa_core.segments import Stability
@@ -19,7 +27,7 @@ Fields = dict[str, Any]
 def fragment_of(decision: Decision) -> str:
     """The fragment that a decision is about; a source's landing is one."""
     match decision:
-        case ComputeStep() | Promote():
+        case ComputeStep() | Promote() | Adopt():
             return decision.fragment.fragment.id
         case CloseBuckets():
             return landing_fragment(decision.landing.stream)
@@ -57,6 +65,15 @@ def decision_fields(decision: Decision) -> Fields:
                 **range_fields(decision.range),
                 "stability": Stability.STABLE.value,
                 "cause": "landing",
+            }
+        case Adopt():
+            fields |= {
+                "event": "adopt",
+                "streams": list(decision.segments),
+                **range_fields(decision.range),
+                "stability": Stability.STABLE.value,
+                "cause": decision.cause.value,
+                "provider": str(decision.provider),
             }
         case Wait():
             fields |= {"event": "wait"}

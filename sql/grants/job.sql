@@ -3,7 +3,7 @@ GRANT USAGE ON SCHEMA medusa, medusa_market, medusa_api TO :"role";
 
 GRANT SELECT ON ALL TABLES IN SCHEMA medusa TO :"role";
 GRANT EXECUTE ON FUNCTION medusa.acknowledge, medusa.acquire_lease, medusa.acquire_leases,
-    medusa.admit_late,
+    medusa.admit_late, medusa.change_owner,
     medusa.close_view, medusa.is_held, medusa.make_view, medusa.open_view, medusa.read_line,
     medusa.remove_view, medusa.view_begins,
     medusa.commit_choice, medusa.commit_step, medusa.commit_steps, medusa.compact_line,

@@ -12,10 +12,10 @@ GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON medusa.assignment, medusa.cert
     medusa.stream_view,
     medusa.stream_order, medusa.stream_producer, medusa.stream_promise, medusa.transition TO
     :"role";
-GRANT SELECT ON medusa.desired_job, medusa.job, medusa.recipient_grant, medusa.schema_file,
+GRANT SELECT ON medusa.desired_job, medusa.fragment_owner, medusa.job, medusa.recipient_grant, medusa.schema_file,
     medusa.schema_migration, medusa.schema_version, medusa.stream_grant TO :"role";
 GRANT EXECUTE ON FUNCTION medusa.acknowledge, medusa.acquire_lease, medusa.acquire_leases,
-    medusa.admit_late,
+    medusa.admit_late, medusa.change_owner,
     medusa.answer, medusa.bring_order, medusa.chain_at, medusa.check_epoch, medusa.check_files,
     medusa.check_lease, medusa.check_leases, medusa.check_reason, medusa.check_trim,
     medusa.check_writes, medusa.chosen_through, medusa.commit_choice, medusa.commit_step,

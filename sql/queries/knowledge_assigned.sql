@@ -11,7 +11,16 @@ WITH newest AS (
         SELECT json_agg(json_build_array(a.plan, a.from_us) ORDER BY a.epoch)
         FROM medusa.assignment AS a
         WHERE (a.fragment, a.partition, a.replica) = (n.fragment, n.partition, n.replica)
-    ) AS plans, EXISTS (
+    ) AS plans, (
+        -- At most one line is ahead of what is computed, so that the last three have the present one.
+        SELECT json_agg(json_build_array(o.participant, o.replica, o.from_us, o.timeout_ms)
+            ORDER BY o.epoch)
+        FROM (
+            SELECT * FROM medusa.fragment_owner AS l
+            WHERE (l.fragment, l.partition) = (n.fragment, n.partition)
+            ORDER BY l.epoch DESC LIMIT 3
+        ) AS o
+    ) AS owners, EXISTS (
         SELECT FROM medusa.lease AS b
         WHERE (b.fragment, b.partition, b.participant, b.replica, b.lane) =
             (n.fragment, n.partition, n.participant, n.replica, 'backlog')

@@ -5,7 +5,7 @@ DECLARE
     logged regclass;
 BEGIN
     FOREACH logged IN ARRAY ARRAY[
-        'medusa.stream', 'medusa.stream_order', 'medusa.plan', 'medusa.assignment',
+        'medusa.stream', 'medusa.stream_order', 'medusa.plan', 'medusa.assignment', 'medusa.fragment_owner',
         'medusa.line_version', 'medusa.commit', 'medusa.step_metrics',
         'medusa.transition', 'medusa.lineage', 'medusa.landed_bucket',
         'medusa.quarantine', 'medusa.quarantine_retry', 'medusa.recall',

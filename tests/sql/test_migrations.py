@@ -88,7 +88,9 @@ def baseline(tmp_path: Path) -> Path:
         edit(folder / f"grants/{grants}.sql", "medusa_market.last_word, medusa_market.link",
              "medusa_market.last_word")  # fmt: skip
     edit(folder / "grants/owner.sql", "    medusa.late_record, ", "    ")
+    edit(folder / "grants/owner.sql", "medusa.fragment_owner, ", "")
     triggers = folder / "triggers/010_home.sql"
+    edit(triggers, "'medusa.fragment_owner',", "")
     of_late = triggers.read_text().partition("CREATE TRIGGER insert_only BEFORE UPDATE OR TRUNCATE "
                                              "ON medusa.late_record")  # fmt: skip
     triggers.write_text(of_late[0] + of_late[2].partition("medusa.guard_late_record();\n")[2])

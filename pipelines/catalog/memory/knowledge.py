@@ -19,6 +19,7 @@ from pipelines.catalog.knowledge_rows import (
     Assigned,
     AssignedLines,
     Line,
+    OwnedFrom,
     PlannedFrom,
     SegmentAnswer,
     SegmentRequest,
@@ -35,7 +36,7 @@ from pipelines.catalog.memory.lines import lineage_of, sorted_lines
 from pipelines.catalog.memory.recalled import recalls_after, revised_since
 from pipelines.catalog.memory.store import Transaction
 from pipelines.catalog.memory.tables import NEVER, FragmentRow, LeaseRow, LineRow, SegmentRow
-from pipelines.catalog.records import Assignment
+from pipelines.catalog.records import Assignment, OwnerLine
 
 
 def read_knowledge(
@@ -69,6 +70,7 @@ def read_knowledge(
         apart,
         _paths_ms(transaction),
         transaction.rows(tables.ASSIGNMENTS),
+        transaction.rows(tables.OWNERS),
         transaction.rows(tables.FRAGMENTS),
         transaction.rows(tables.STREAMS),
         transaction.rows(tables.BOUNDS),
@@ -166,11 +168,16 @@ def _line(
 def _newest(transaction: Transaction) -> tuple[tuple[Assigned, LeaseKey], ...]:
     """The newest assignments, each with the key of the lease under which it is corrected apart."""
     log, wired = transaction.rows(tables.ASSIGNMENTS), transaction.rows(tables.FRAGMENTS)
-    return transaction.made_of("newest", (log, wired), lambda: tuple(_newest_of(log, wired)))
+    owned = transaction.rows(tables.OWNERS)
+    return transaction.made_of(
+        "newest", (log, wired, owned), lambda: tuple(_newest_of(log, wired, owned))
+    )
 
 
 def _newest_of(
-    log: Mapping[tuple[str, int, int], Assignment], wired: Mapping[str, FragmentRow]
+    log: Mapping[tuple[str, int, int], Assignment],
+    wired: Mapping[str, FragmentRow],
+    owned: Mapping[tuple[str, int, int], OwnerLine],
 ) -> Iterator[tuple[Assigned, LeaseKey]]:
     newest: dict[tuple[str, int, int], Assignment] = {}
     plans: dict[tuple[str, int, int], list[PlannedFrom]] = {}
@@ -190,6 +197,11 @@ def _newest_of(
             inputs=wiring.inputs,
             outputs=wiring.outputs,
             starts_us=BEGINNING_US if wiring.starts_us is None else wiring.starts_us,
+            owners=tuple(
+                OwnedFrom(line.owner, line.from_us, line.timeout_ms)
+                for (name, part, _), line in sorted(owned.items())
+                if (name, part) == (fragment, partition)
+            ),
         )
         backlog = LeaseKey(
             fragment=fragment, producer=row.producer, partition=partition, lane=Lane.BACKLOG

@@ -60,6 +60,7 @@ from pipelines.catalog.memory import commit as memory_commit
 from pipelines.catalog.memory import deploy as memory_deploy
 from pipelines.catalog.memory import leases as memory_leases
 from pipelines.catalog.memory import lines as memory_reading
+from pipelines.catalog.memory import owners as memory_owners
 from pipelines.catalog.memory import recalls as memory_recalls
 from pipelines.catalog.memory import sinks as memory_sinks
 from pipelines.catalog.memory import trim as memory_trim
@@ -70,6 +71,7 @@ from pipelines.catalog.records import (
     Deployment,
     LeaseRecord,
     LineStatus,
+    OwnerLine,
     PlanRecord,
     QuarantineEntry,
     QuarantineReason,
@@ -204,6 +206,16 @@ class MemoryCatalog:
     def assignments(self) -> tuple[Assignment, ...]:
         """See `Deployments.assignments`."""
         return self.run(lambda transaction: status.assignments(transaction))
+
+    def change_owner(self, line: OwnerLine) -> None:
+        """See `Owners.change_owner`."""
+        self.run(
+            lambda transaction: memory_owners.change_owner(transaction, self._participant, line)
+        )
+
+    def fragment_owners(self, fragment: str, partition: int = 0) -> tuple[OwnerLine, ...]:
+        """See `Owners.fragment_owners`."""
+        return self.run(lambda transaction: memory_owners.owners(transaction, fragment, partition))
 
     def plans(self, *, superseded: bool = False) -> tuple[PlanRecord, ...]:
         """See `Deployments.plans`."""

@@ -18,7 +18,7 @@ from medusa_core.segments import Producer, Segment, SegmentFile, Stability
 from medusa_core.sinks import SinkRecord
 from medusa_core.states import Transition
 from pipelines.catalog.memory.store import Table
-from pipelines.catalog.records import Assignment, StreamRecord
+from pipelines.catalog.records import Assignment, OwnerLine, StreamRecord
 
 NEVER = Version(0)
 """The version of a line before its first commit."""
@@ -160,6 +160,7 @@ NETWORKS: Table[NetworkName, str] = Table("network")
 PLANS: Table[PlanId, tuple[NetworkName, str]] = Table("plan")
 FRAGMENTS: Table[str, FragmentRow] = Table("fragment")
 ASSIGNMENTS: Table[tuple[str, int, int], Assignment] = Table("assignment")
+OWNERS: Table[tuple[str, int, int], OwnerLine] = Table("fragment_owner")
 LEASES: Table[LeaseKey, LeaseRow] = Table("lease")
 LINES: Table[tuple[StreamName, Producer], LineRow] = Table("stream_producer")
 FILES: Table[str, FileRow] = Table("file")

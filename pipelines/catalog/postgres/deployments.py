@@ -19,11 +19,11 @@ from pipelines.catalog.postgres.database_errors import errors_of_catalog
 from pipelines.catalog.postgres.home_database import HomeDatabase
 from pipelines.catalog.postgres.owed_revisions import OwedRevisions
 from pipelines.catalog.postgres.queries import query
-from pipelines.catalog.processing_roles import Deployments
-from pipelines.catalog.records import Assignment, Deployment, PlanRecord
+from pipelines.catalog.processing_roles import Deployments, Owners
+from pipelines.catalog.records import Assignment, Deployment, OwnerLine, PlanRecord
 
 
-class PostgresDeployments(HomeDatabase, Deployments):
+class PostgresDeployments(HomeDatabase, Deployments, Owners):
     """Deployments and the knowledge that steps are decided on."""
 
     def __init__(self, url: str, participant: Participant) -> None:
@@ -37,6 +37,15 @@ class PostgresDeployments(HomeDatabase, Deployments):
     def assignments(self) -> tuple[Assignment, ...]:
         """See `Deployments.assignments`."""
         return tuple(rows.assignment_of(row) for row in self._rows("assignments"))
+
+    def change_owner(self, line: OwnerLine) -> None:
+        """See `Owners.change_owner`."""
+        self._value("change_owner", **rows.owner_values(line))
+
+    def fragment_owners(self, fragment: str, partition: int = 0) -> tuple[OwnerLine, ...]:
+        """See `Owners.fragment_owners`."""
+        found = self._rows("fragment_owners", fragment=fragment, partition=partition)
+        return tuple(rows.owner_line_of(row) for row in found)
 
     def plans(self, *, superseded: bool = False) -> tuple[PlanRecord, ...]:
         """See `Deployments.plans`."""

@@ -27,12 +27,19 @@ from medusa_core.grid import BEGINNING_US, Range
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version
 from medusa_core.segments import Producer, Read, Segment, SegmentFile, Stability
 from medusa_core.states import State, Transition
-from pipelines.catalog.knowledge_rows import Assigned, AssignedLines, Line, PlannedFrom
+from pipelines.catalog.knowledge_rows import (
+    Assigned,
+    AssignedLines,
+    Line,
+    OwnedFrom,
+    PlannedFrom,
+)
 from pipelines.catalog.records import (
     Assignment,
     Deployment,
     LeaseRecord,
     LineStatus,
+    OwnerLine,
     QuarantineEntry,
     StepRecord,
     StreamRecord,
@@ -102,6 +109,33 @@ def deployment_document(deployment: Deployment) -> str:
                 for a in deployment.assignments
             ],
         }
+    )
+
+
+def owner_values(line: OwnerLine) -> dict[str, Any]:
+    """What medusa.change_owner takes."""
+    return {
+        "fragment": line.fragment,
+        "partition": line.partition,
+        "epoch": line.epoch,
+        "participant": line.owner.participant,
+        "replica": line.owner.replica,
+        "from_us": line.from_us,
+        "timeout_ms": line.timeout_ms,
+        "because": line.because,
+    }
+
+
+def owner_line_of(row: Row) -> OwnerLine:
+    """A row of the log of owners."""
+    return OwnerLine(
+        fragment=row["fragment"],
+        partition=row["partition"],
+        epoch=Epoch(row["epoch"]),
+        owner=producer_of(row),
+        from_us=row["from_us"],
+        timeout_ms=row["timeout_ms"],
+        because=row["because"],
     )
 
 
@@ -435,6 +469,10 @@ def assigned_lines_of(document: Row) -> AssignedLines:
                 outputs=tuple(a["outputs"]),
                 is_corrected_apart=a["is_corrected_apart"],
                 starts_us=BEGINNING_US if a["starts_us"] is None else a["starts_us"],
+                owners=tuple(
+                    OwnedFrom(Producer(Participant(participant), replica), from_us, timeout_ms)
+                    for participant, replica, from_us, timeout_ms in a["owners"] or ()
+                ),
             )
             for a in document["assigned"] or ()
         ),

@@ -1,0 +1,63 @@
+"""The log of owners of fragments in memory: who owns a fragment's buckets from one on."""
+
+from __future__ import annotations
+
+from medusa_core.errors import Conflict, Refused
+from medusa_core.names import Participant
+from medusa_core.segments import Producer
+from pipelines.catalog.memory import tables
+from pipelines.catalog.memory.commit import newest_assignments
+from pipelines.catalog.memory.store import Transaction
+from pipelines.catalog.records import OwnerLine
+
+
+def owners(transaction: Transaction, fragment: str, partition: int) -> tuple[OwnerLine, ...]:
+    """See `Owners.fragment_owners`."""
+    log = sorted(transaction.rows(tables.OWNERS).items())
+    return tuple(row for (of, part, _), row in log if (of, part) == (fragment, partition))
+
+
+def change_owner(transaction: Transaction, here: Participant, line: OwnerLine) -> None:
+    """See `Owners.change_owner`."""
+    transaction.lock_name(tables.HOME, "only")
+    row = transaction.get(tables.FRAGMENTS, line.fragment)
+    own = [
+        a.producer
+        for a in newest_assignments(transaction).values()
+        if (a.fragment, a.partition, a.producer.participant)
+        == (line.fragment, line.partition, here)
+        and not a.producer.is_import
+    ]
+    if row is None or not row.inputs or not own:
+        raise Refused(f"fragment {line.fragment} is not computed here: change its owner elsewhere")
+    log = owners(transaction, line.fragment, line.partition)
+    if line in log:
+        return
+    if line.epoch != len(log) + 1:
+        raise Conflict(f"epoch {line.epoch} of the owners of {line.fragment} is not the next one")
+    for output in row.outputs:
+        _check(transaction, line, log, output, own[0])
+    key = (line.fragment, line.partition, line.epoch)
+    transaction.put(tables.OWNERS, key, line)
+
+
+def _check(
+    transaction: Transaction,
+    line: OwnerLine,
+    log: tuple[OwnerLine, ...],
+    output: str,
+    own: Producer,
+) -> None:
+    """Refused or Conflict if the owner of an output's buckets cannot change there."""
+    lines = transaction.rows(tables.LINES)
+    record = next(r for name, r in transaction.rows(tables.STREAMS).items() if name == output)
+    if not any(of == (output, line.owner) for of in lines):
+        raise Refused(f"{line.owner} writes no line of {output}: deploy it first")
+    if line.from_us % record.width_us:
+        raise Refused(f"{line.from_us} is no bucket of {output}")
+    boundary_us = next(row.boundary_us for of, row in lines.items() if of == (output, own))
+    if boundary_us is not None and line.from_us < boundary_us:
+        raise Conflict(f"{output} is computed up to {boundary_us}: read again and decide again")
+    ahead = [o.from_us for o in log if boundary_us is None or o.from_us > boundary_us]
+    if ahead and line.from_us > max(ahead):
+        raise Conflict(f"the owner of {line.fragment} changes at {max(ahead)} already")

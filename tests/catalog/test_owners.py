@@ -1,0 +1,157 @@
+"""The log of owners: who owns a fragment's buckets from one on, in memory and in Postgres."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from medusa_core.adopting import adopting_commit
+from medusa_core.decide import Adopt, ComputeStep, decide
+from medusa_core.errors import Conflict, Refused
+from medusa_core.exchange import import_fragment
+from medusa_core.grid import Range
+from medusa_core.knowledge import FragmentKnowledge, Limits
+from medusa_core.names import Epoch, Participant
+from medusa_core.segments import Producer, Stability
+from pipelines.catalog.interface import Catalog
+from pipelines.catalog.records import Deployment, OwnerLine
+from tests.catalog import building as a
+from tests.catalog.homes_under_test import HomeUnderTest
+from tests.catalog.producing import Partner
+
+BETA = Producer(Participant("beta"), 1)
+IMPORTING = import_fragment(a.SUMS)
+
+
+def deployed() -> Deployment:
+    """Alpha computes `sums`; beta does too, and alpha has a copy of its line."""
+    base = a.a_deployment()
+    return replace(
+        base,
+        fragments={**base.fragments, IMPORTING: ((), ())},
+        assignments=(
+            *base.assignments,
+            a.an_assignment(a.MAIN, a.SECOND, BETA),
+            a.an_assignment(IMPORTING),
+        ),
+    )
+
+
+def owner(from_bucket: int, epoch: int = 1, by: Producer = BETA) -> OwnerLine:
+    return OwnerLine(fragment=a.MAIN, epoch=Epoch(epoch), owner=by, timeout_ms=5_000,
+                     from_us=from_bucket * a.WIDTH_US, because="a move")  # fmt: skip
+
+
+@pytest.fixture
+def catalog(home: HomeUnderTest) -> Catalog:
+    home.catalog.deploy(deployed())
+    for fragment in (a.LANDING, a.MAIN, a.TAIL):
+        home.catalog.acquire_lease(a.a_key(fragment), a.FIRST, "me", a.HOUR_MS)
+    return home.catalog
+
+
+def compute(catalog: Catalog, from_bucket: int, to_bucket: int) -> None:
+    catalog.commit(a.a_commit(a.a_segment(from_bucket, to_bucket)))
+
+
+def test_the_log_has_a_line_for_each_change_and_the_same_again_is_nothing(
+    catalog: Catalog,
+) -> None:
+    for _ in range(2):
+        catalog.change_owner(owner(3))
+    catalog.change_owner(owner(3, 2, a.ME))
+    assert catalog.fragment_owners(a.MAIN) == (owner(3), owner(3, 2, a.ME))
+    assert catalog.fragment_owners(a.TAIL) == ()
+
+
+def test_an_epoch_of_the_log_is_the_next_one(catalog: Catalog) -> None:
+    for epoch in (0, 2):
+        with pytest.raises(Conflict, match="not the next one"):
+            catalog.change_owner(owner(3, epoch))
+    catalog.change_owner(owner(3))
+    with pytest.raises(Conflict, match="not the next one"):
+        catalog.change_owner(owner(4))
+
+
+def test_a_bucket_that_is_computed_keeps_its_owner(catalog: Catalog) -> None:
+    compute(catalog, 0, 4)
+    with pytest.raises(Conflict, match="computed up to"):
+        catalog.change_owner(owner(3))
+    catalog.change_owner(owner(4))
+
+
+def test_one_change_of_owner_is_ahead_at_a_time(catalog: Catalog) -> None:
+    compute(catalog, 0, 2)
+    catalog.change_owner(owner(5))
+    with pytest.raises(Conflict, match="already"):
+        catalog.change_owner(owner(7, 2, a.ME))
+    catalog.change_owner(owner(2, 2, a.ME))
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (replace(owner(3), from_us=5), "no bucket"),
+        (owner(3, by=Producer(Participant("gamma"))), "writes no line"),
+        (replace(owner(3), fragment=a.LANDING), "not computed here"),
+        (replace(owner(3), fragment="example/unheard"), "not computed here"),
+    ],
+)
+def test_an_impossible_owner_is_refused(catalog: Catalog, line: OwnerLine, why: str) -> None:
+    with pytest.raises(Refused, match=why):
+        catalog.change_owner(line)
+    assert catalog.fragment_owners(line.fragment) == ()
+
+
+def known(catalog: Catalog) -> FragmentKnowledge:
+    found = catalog.read_knowledge(a.some_fragments(), Limits()).fragments
+    return next(f for f in found if f.fragment.id == a.MAIN)
+
+
+def test_what_is_known_of_a_provider_is_the_owner_of_the_next_bucket_or_of_a_later_one(
+    catalog: Catalog,
+) -> None:
+    catalog.commit(
+        a.a_commit(a.a_segment(0, 8, stream=a.SRC, rows={0: 3, 6: 3}), lease=a.a_lease(a.LANDING))
+    )
+    compute(catalog, 0, 2)
+    assert known(catalog).provider is None
+    catalog.change_owner(owner(4))
+    ahead = known(catalog).provider
+    assert ahead is not None
+    assert (ahead.producer, ahead.range.from_us) == (BETA, 4 * a.WIDTH_US)
+    compute(catalog, 2, 6)
+    catalog.change_owner(owner(7, 2, a.ME))
+    now = known(catalog).provider
+    assert now is not None
+    assert now.range == Range(4 * a.WIDTH_US, 7 * a.WIDTH_US)
+    compute(catalog, 6, 8)
+    assert known(catalog).provider is None
+
+
+def test_rows_of_the_provider_become_rows_of_this_home(catalog: Catalog) -> None:
+    catalog.commit(
+        a.a_commit(a.a_segment(0, 8, stream=a.SRC, rows={0: 3, 6: 3}), lease=a.a_lease(a.LANDING))
+    )
+    catalog.change_owner(owner(0))
+    lease = catalog.acquire_lease(a.a_key(IMPORTING), a.FIRST, "me", a.HOUR_MS)
+    beta = Partner(BETA, deployed())
+    beta.commit(0, 4, rows={0: 3})
+    beta.commit(4, 6, Stability.TENTATIVE, rows={5: 1}, missing=("src",))
+    (status,) = catalog.imports()
+    news = beta.catalog.line_news(a.SUMS, BETA, status.version, segments_max=10)
+    told = replace(news, requested_at_ms=status.read_at_ms)
+    assert catalog.import_line(lease, told, status.plan)
+    decisions = decide(
+        catalog.read_knowledge(a.some_fragments(), Limits()), catalog.read_clock_ms()
+    )
+    (adopt,) = [d for d in decisions if isinstance(d, Adopt)]
+    assert not [d for d in decisions if isinstance(d, ComputeStep)]
+    assert adopt.range == a.buckets(0, 4)
+    assert not catalog.commit(adopting_commit(adopt, a.a_lease())).again
+    assert catalog.commit(adopting_commit(adopt, a.a_lease())).again
+    (own,) = catalog.segments(a.SUMS, producer=a.ME)
+    (theirs, *_) = catalog.segments(a.SUMS, producer=BETA)
+    assert (own.range, own.buckets, own.files) == (theirs.range, theirs.buckets, theirs.files)
+    assert own.producer == a.ME
