@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from medusa_core import sessions
 from medusa_core.calendar_windows import CalendarWindows
@@ -19,17 +19,42 @@ from medusa_core.frozen import freeze
 from medusa_core.grid import TIME_US_MIN, Range, ceil_us, floor_us
 from medusa_core.joins import Join, Reach
 from medusa_core.lookups import Lookup
-from medusa_core.names import FragmentName, StreamName
+from medusa_core.names import FragmentName, Participant, StreamName
 from medusa_core.network import Aggregate, Box, Network, Port, Resample, inputs_of
 from medusa_core.ranks import Rank
 from medusa_core.running_aggregates import Running
 from medusa_core.sessions import Session
 from medusa_core.spans import needed_range
 
+MOVED_PREFIX = "moved/"
+
 
 def landing_fragment(stream: StreamName) -> str:
     """The fragment under which a source's landing is assigned and leased."""
     return f"landing/{stream}"
+
+
+class Move(NamedTuple):
+    """A move of a fragment: the participant that pays for it, and the number that it gave it."""
+
+    payer: Participant
+    number: int
+
+
+def moved_fragment(fragment: str, move: Move) -> str:
+    """The fragment under which a provider computes a payer's.
+
+    Each move has one of its own, so that it starts, stops and is trimmed by itself.
+    """
+    return f"{MOVED_PREFIX}{move.payer}/{move.number}/{fragment}"
+
+
+def move_of(fragment: str) -> tuple[Move, str] | None:
+    """The move of a moved fragment, and the payer's fragment; None of others."""
+    if not fragment.startswith(MOVED_PREFIX):
+        return None
+    payer, number, moved = fragment.removeprefix(MOVED_PREFIX).split("/", 2)
+    return Move(Participant(payer), int(number)), moved
 
 
 class Windows(Protocol):
@@ -273,6 +298,7 @@ class _Path:
 class Fragment:
     """Some boxes of a network (in topological order) and the streams they read and write.
 
+    `move` is that under which a provider computes it; None at its home.
     `is_fallible`: a box of it can fail on a record, so that a step reads, in addition to what its
     outputs need, every record of its own range: it reports those that fail before every window
     (`medusa_core.failure_rules`).
@@ -284,6 +310,7 @@ class Fragment:
     inputs: Mapping[Port, StreamName]
     outputs: Mapping[StreamName, Port]
     is_fallible: bool = False
+    move: Move | None = None
     _paths: Mapping[StreamName, tuple[_Path, ...]] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -306,7 +333,12 @@ class Fragment:
 
     @property
     def id(self) -> str:
-        """The name by which the catalog knows it: network/fragment."""
+        """The name by which the catalog knows it: network/fragment, behind a move's number."""
+        return self.home_id if self.move is None else moved_fragment(self.home_id, self.move)
+
+    @property
+    def home_id(self) -> str:
+        """The name by which the catalog of its home knows it: network/fragment."""
         return f"{self.network.name}/{self.name}"
 
     @property

@@ -103,6 +103,13 @@ class Owners(HomeClock, Protocol):
     def fragment_owners(self, fragment: str, partition: int = 0) -> tuple[OwnerLine, ...]:
         """The log of owners of a fragment, oldest first."""
 
+    def stop_fragment(self, fragment: str) -> bool:
+        """Compute a moved fragment no more, import its lines no more, and release what it holds;
+        False if it was stopped before, or is not deployed.
+
+        Refused for a fragment that has not moved.
+        """
+
 
 class Guarantees(Protocol):
     """What is guaranteed of streams: bounds, and how many producers agree on a final row."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from medusa_core.commits import LeaseKey
 from medusa_core.errors import Refused
-from medusa_core.fragments import Fragment
+from medusa_core.fragments import Fragment, move_of
 from medusa_core.knowledge import Knowledge
 from medusa_core.names import Epoch, Participant, PlanId
 from medusa_core.network import Network
@@ -82,13 +82,21 @@ def assigned_plans_of(
                 raise Refused(_another_engine(record, plan))
             continue
         older = {r.id for r in chosen if made[r.id][0].id == plan.id and r.id != record.id}
-        fragments = tuple(f for f in fragments_for(checked) if f.id in mine)
+        found = fragments_for(checked)
+        fragments = tuple(f for f in (*found, *_moved(found, mine)) if f.id in mine)
         assigned_plans.append(
             AssignedPlan(
                 plan=plan, checked=checked, fragments=fragments, equal_plans=frozenset(older)
             )
         )
     return tuple(assigned_plans)
+
+
+def _moved(fragments: Iterable[Fragment], mine: Collection[str]) -> Iterator[Fragment]:
+    """Those that are computed here for another participant, under the numbers of their moves."""
+    moves = [found for found in map(move_of, mine) if found is not None]
+    for fragment in fragments:
+        yield from (replace(fragment, move=move) for move, of in moves if of == fragment.id)
 
 
 def _made(

@@ -536,7 +536,7 @@ class StepEngine:
 
     def _jobs_of(self, fragment: Fragment) -> FragmentJobs:
         if fragment.id not in self._jobs:
-            over = self._over_panes.get(fragment.id, fragment)
+            over = self._over_panes.get(fragment.home_id, fragment)
             self._jobs[fragment.id] = FragmentJobs(
                 self.session, self.root, self._paned, over, self._folds
             )

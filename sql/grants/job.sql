@@ -13,7 +13,7 @@ GRANT EXECUTE ON FUNCTION medusa.acknowledge, medusa.acquire_lease, medusa.acqui
     medusa.line_news, medusa.move_cursor, medusa.place_cursor, medusa.place_hold, medusa.promise,
     medusa.promise_many, medusa.record_certificate, medusa.record_delivery,
     medusa.record_sink_problem, medusa.record_transition, medusa.release_hold, medusa.release_lease,
-    medusa.release_leases, medusa.renew_lease, medusa.renew_leases, medusa.stop_job,
+    medusa.release_leases, medusa.renew_lease, medusa.renew_leases, medusa.stop_fragment, medusa.stop_job,
     medusa.take_up_job, medusa.bounds_of, medusa.to_ms, medusa.trim_line, medusa.withdraw_sink TO :"role";
 
 GRANT SELECT ON medusa_market.agreed_move, medusa_market.answer, medusa_market.audit,

@@ -31,7 +31,7 @@ GRANT EXECUTE ON FUNCTION medusa.acknowledge, medusa.acquire_lease, medusa.acqui
     medusa.record_delivery, medusa.record_files, medusa.record_sink_problem,
     medusa.record_transition, medusa.refuse_without_line, medusa.release_hold, medusa.release_lease,
     medusa.release_leases, medusa.remove_trimmed, medusa.renew_lease, medusa.renew_leases,
-    medusa.revise, medusa.settle, medusa.stop_job, medusa.supersede, medusa.take_up_job, medusa.bounds_of, medusa.to_ms,
+    medusa.revise, medusa.settle, medusa.stop_fragment, medusa.stop_job, medusa.supersede, medusa.take_up_job, medusa.bounds_of, medusa.to_ms,
     medusa.recall_document, medusa.total, medusa.trim_line, medusa.withdraw_sink TO :"role";
 
 GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON medusa_market.cost_function,

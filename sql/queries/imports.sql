@@ -1,8 +1,8 @@
 -- The partners' lines that this home imports, under which assignment, and how far each has come.
 WITH newest AS (
     SELECT DISTINCT ON (a.fragment) a.fragment, a.epoch, a.plan, a.participant, a.replica
-    FROM medusa.assignment AS a
-    WHERE a.fragment LIKE 'import/%'
+    FROM medusa.assignment AS a JOIN medusa.fragment AS f ON f.id = a.fragment
+    WHERE a.fragment LIKE 'import/%' AND f.stopped_at IS NULL
     ORDER BY a.fragment, a.epoch DESC
 ), disputed AS MATERIALIZED (
     SELECT d.stream, d.participant, d.replica, d.bucket_us FROM medusa_api.divergences AS d
@@ -23,4 +23,9 @@ SELECT p.stream, p.participant, p.replica, p.last_version, p.boundary_us, n.epoc
 FROM newest AS n
 JOIN medusa.stream_producer AS p ON p.stream = substr(n.fragment, length('import/') + 1)
 WHERE n.participant = :participant AND p.participant <> n.participant
+    -- What a provider computed under a move that has ended is not needed any more.
+    AND NOT EXISTS (
+        SELECT FROM medusa.fragment AS f JOIN medusa.assignment AS a ON a.fragment = f.id
+        WHERE f.id LIKE 'moved/%' AND f.stopped_at IS NOT NULL AND p.stream = ANY (f.outputs)
+            AND (a.participant, a.replica) = (p.participant, p.replica))
 ORDER BY p.stream, p.participant, p.replica;

@@ -10,6 +10,7 @@ from medusa_core.adopting import adopting_commit
 from medusa_core.decide import Adopt, ComputeStep, decide
 from medusa_core.errors import Conflict, Refused
 from medusa_core.exchange import import_fragment
+from medusa_core.fragments import Move, moved_fragment
 from medusa_core.grid import Range
 from medusa_core.knowledge import FragmentKnowledge, Limits
 from medusa_core.names import Epoch, Participant
@@ -155,3 +156,74 @@ def test_rows_of_the_provider_become_rows_of_this_home(catalog: Catalog) -> None
     (theirs, *_) = catalog.segments(a.SUMS, producer=BETA)
     assert (own.range, own.buckets, own.files) == (theirs.range, theirs.buckets, theirs.files)
     assert own.producer == a.ME
+
+
+MOVED = moved_fragment(a.MAIN, Move(a.ALPHA, 1))
+
+
+def moved(home: HomeUnderTest) -> None:
+    """What alpha's home has of a move to beta: beta's fragment, and the import of its line."""
+    base = a.a_deployment()
+    home.catalog.deploy(base)
+    home.catalog.deploy(
+        replace(
+            base,
+            fragments={MOVED: ((a.SRC,), (a.SUMS,)), IMPORTING: ((), ())},
+            assignments=(a.an_assignment(MOVED, producer=BETA), a.an_assignment(IMPORTING)),
+            starts_us={MOVED: 2 * a.WIDTH_US},
+        )
+    )
+
+
+def test_a_moved_fragment_writes_a_line_of_its_own_which_is_imported(home: HomeUnderTest) -> None:
+    moved(home)
+    assert [status.producer for status in home.catalog.imports()] == [BETA]
+    assert {line.producer for line in home.catalog.lines(a.SUMS)} == {a.ME, BETA}
+
+
+def test_a_moved_fragment_that_is_stopped_is_neither_computed_nor_imported(
+    home: HomeUnderTest,
+) -> None:
+    moved(home)
+    assert home.catalog.stop_fragment(MOVED)
+    assert not home.catalog.stop_fragment(MOVED)
+    assert home.catalog.imports() == ()
+    assert MOVED not in {one.fragment for one in home.catalog.assignments()}
+    assert {line.producer for line in home.catalog.lines(a.SUMS)} == {a.ME, BETA}
+
+
+def test_only_a_moved_fragment_is_stopped_alone(home: HomeUnderTest) -> None:
+    moved(home)
+    with pytest.raises(Refused, match="no moved one"):
+        home.catalog.stop_fragment(a.MAIN)
+    assert not home.catalog.stop_fragment(moved_fragment(a.MAIN, Move(a.ALPHA, 2)))
+
+
+def test_the_inputs_of_a_stopped_fragment_are_imported_as_long_as_another_reads_them(
+    home: HomeUnderTest,
+) -> None:
+    """As in the home of a provider, whose own fragments may read the same streams."""
+    source = Producer(Participant("gamma"))
+    base = a.a_deployment(assignments=())
+    importing = import_fragment(a.SRC)
+    home.catalog.deploy(
+        replace(
+            base,
+            fragments={**base.fragments, importing: ((), ())},
+            assignments=(a.an_assignment(a.LANDING, producer=source), a.an_assignment(importing)),
+        )
+    )
+    for number in (1, 2):
+        fragment = moved_fragment(a.MAIN, Move(source.participant, number))
+        home.catalog.deploy(
+            replace(
+                base,
+                fragments={fragment: ((a.SRC,), (a.SUMS,))},
+                assignments=(a.an_assignment(fragment, producer=Producer(a.ALPHA, number)),),
+            )
+        )
+    for number, still in ((1, [source]), (2, [])):
+        home.catalog.stop_fragment(moved_fragment(a.MAIN, Move(source.participant, number)))
+        assert [status.producer for status in home.catalog.imports()] == still
+    home.catalog.deploy(replace(base, fragments={importing: ((), ())}))
+    assert [status.producer for status in home.catalog.imports()] == [source]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from medusa_core.errors import Conflict, Refused
 from medusa_core.exchange import IMPORT_PREFIX
+from medusa_core.fragments import MOVED_PREFIX
 from medusa_core.names import Participant, check_name
 from medusa_core.segments import IMPORT
 from pipelines.catalog.memory import tables
@@ -68,15 +70,18 @@ def _bring_in(transaction: Transaction, fragment: str, row: FragmentRow) -> None
             if wide and narrow and wide.width_us % narrow.width_us:
                 raise Refused(f"the buckets of {output} are no multiple of those of {input_}")
     for other, deployed in transaction.rows(tables.FRAGMENTS).items():
-        # An import writes a line of its own of what others compute.
-        is_import = fragment.startswith(IMPORT_PREFIX) or other.startswith(IMPORT_PREFIX)
-        if other != fragment and not is_import and set(deployed.outputs) & set(row.outputs):
+        # An import writes a line of its own of what others compute, and so does a provider.
+        has_own = any(name.startswith((IMPORT_PREFIX, MOVED_PREFIX)) for name in (fragment, other))
+        if other != fragment and not has_own and set(deployed.outputs) & set(row.outputs):
             raise Refused(f"fragment {fragment} writes a stream that {other} writes already")
         if other == fragment and deployed.network != row.network:
             raise Refused(f"fragment {fragment} belongs to network {deployed.network}")
         if other == fragment and deployed.starts_us != row.starts_us:
             raise Refused(f"fragment {fragment} starts at another bucket: that stays as it is")
-    transaction.put(tables.FRAGMENTS, fragment, row)
+    before = transaction.get(tables.FRAGMENTS, fragment)
+    is_stopped = before is not None and before.is_stopped
+    is_stopped = is_stopped and not fragment.startswith(IMPORT_PREFIX)
+    transaction.put(tables.FRAGMENTS, fragment, replace(row, is_stopped=is_stopped))
     # A new output gets a line of everybody who was ever assigned, not of the next one only.
     for (assigned, _, _), assignment in transaction.rows(tables.ASSIGNMENTS).items():
         if assigned == fragment:

@@ -32,6 +32,7 @@ from pipelines.catalog.memory.commit import (
 )
 from pipelines.catalog.memory.followed_revisions import follow_revision, without_remainders
 from pipelines.catalog.memory.lines import sorted_lines
+from pipelines.catalog.memory.owners import stopped_producers
 from pipelines.catalog.memory.recalled import recalls_after
 from pipelines.catalog.memory.recalls import follow
 from pipelines.catalog.memory.revisions import hold_for_revision
@@ -49,6 +50,7 @@ def imports(transaction: Transaction, here: Participant) -> tuple[ImportStatus, 
         return {fragment: row for (fragment, _, _), row in sorted(log.items())}
 
     newest = transaction.made_of("newest by name", (log,), make)
+    wired, stopped = transaction.rows(tables.FRAGMENTS), stopped_producers(transaction)
     disputed = divergences(transaction)
     return tuple(
         ImportStatus(
@@ -71,6 +73,8 @@ def imports(transaction: Transaction, here: Participant) -> tuple[ImportStatus, 
         if producer.participant != here
         and (assigned := newest.get(import_fragment(stream))) is not None
         and assigned.producer.participant == here
+        and not wired[assigned.fragment].is_stopped
+        and (stream, producer) not in stopped
     )
 
 

@@ -217,6 +217,12 @@ class MemoryCatalog:
         """See `Owners.fragment_owners`."""
         return self.run(lambda transaction: memory_owners.owners(transaction, fragment, partition))
 
+    def stop_fragment(self, fragment: str) -> bool:
+        """See `Owners.stop_fragment`."""
+        return self.run(
+            lambda transaction: memory_owners.stop(transaction, self._participant, fragment)
+        )
+
     def plans(self, *, superseded: bool = False) -> tuple[PlanRecord, ...]:
         """See `Deployments.plans`."""
         return self.run(lambda transaction: status.plans(transaction, superseded=superseded))

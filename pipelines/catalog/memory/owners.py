@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace
+
 from medusa_core.errors import Conflict, Refused
-from medusa_core.names import Participant
+from medusa_core.exchange import IMPORT_PREFIX, import_fragment
+from medusa_core.fragments import MOVED_PREFIX
+from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer
 from pipelines.catalog.memory import tables
 from pipelines.catalog.memory.commit import newest_assignments
 from pipelines.catalog.memory.store import Transaction
+from pipelines.catalog.memory.tables import FragmentRow
 from pipelines.catalog.records import OwnerLine
 
 
@@ -39,6 +45,60 @@ def change_owner(transaction: Transaction, here: Participant, line: OwnerLine) -
         _check(transaction, line, log, output, own[0])
     key = (line.fragment, line.partition, line.epoch)
     transaction.put(tables.OWNERS, key, line)
+
+
+def stop(transaction: Transaction, here: Participant, fragment: str) -> bool:
+    """See `Owners.stop_fragment`."""
+    if not fragment.startswith(MOVED_PREFIX):
+        raise Refused(f"fragment {fragment} is no moved one: change its contracts")
+    row = transaction.get(tables.FRAGMENTS, fragment)
+    if row is None or row.is_stopped:
+        return False
+    transaction.put(tables.FRAGMENTS, fragment, replace(row, is_stopped=True))
+    _stop_imports(transaction, here, row)
+    others = [
+        other
+        for name, other in transaction.rows(tables.FRAGMENTS).items()
+        if not other.is_stopped and not name.startswith(IMPORT_PREFIX)
+    ]
+    written = {stream for other in others for stream in other.outputs}
+    for stream, holder, purpose in list(transaction.rows(tables.HOLDS)):
+        is_own = (holder, purpose) == (fragment, "progress")
+        if is_own or (stream in row.outputs and stream not in written):
+            transaction.remove(tables.HOLDS, (stream, holder, purpose))
+    return True
+
+
+def _stop_imports(transaction: Transaction, here: Participant, stopped: FragmentRow) -> None:
+    """Inputs that nothing else here reads are imported no more."""
+    own = {
+        name
+        for (name, _, _), line in transaction.rows(tables.ASSIGNMENTS).items()
+        if line.producer.participant == here
+    }
+    wired = transaction.rows(tables.FRAGMENTS)
+    read = {stream for name in own if not wired[name].is_stopped for stream in wired[name].inputs}
+    for stream in stopped.inputs:
+        known = wired.get(import_fragment(stream))
+        if known is not None and stream not in read:
+            transaction.put(
+                tables.FRAGMENTS, import_fragment(stream), replace(known, is_stopped=True)
+            )
+
+
+def stopped_producers(transaction: Transaction) -> Collection[tuple[StreamName, Producer]]:
+    """The lines of providers whose moves have ended."""
+    wired, log = transaction.rows(tables.FRAGMENTS), transaction.rows(tables.ASSIGNMENTS)
+
+    def make() -> set[tuple[StreamName, Producer]]:
+        return {
+            (stream, line.producer)
+            for (name, _, _), line in log.items()
+            if name.startswith(MOVED_PREFIX) and wired[name].is_stopped
+            for stream in wired[name].outputs
+        }
+
+    return transaction.made_of("stopped producers", (wired, log), make)
 
 
 def _check(

@@ -38,9 +38,11 @@ def leases(transaction: Transaction) -> tuple[LeaseRecord, ...]:
 
 def assignments(transaction: Transaction) -> tuple[Assignment, ...]:
     """See `Deployments.assignments`."""
-    newest = newest_assignments(transaction)
+    newest, wired = newest_assignments(transaction), transaction.rows(tables.FRAGMENTS)
     return transaction.made_of(
-        "assignments", (newest,), lambda: tuple(newest[of] for of in sorted(newest))
+        "assignments",
+        (newest, wired),
+        lambda: tuple(newest[of] for of in sorted(newest) if not wired[of[0]].is_stopped),
     )
 
 

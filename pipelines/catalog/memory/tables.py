@@ -26,12 +26,13 @@ NEVER = Version(0)
 
 @dataclass(frozen=True, slots=True)
 class FragmentRow:
-    """A fragment as last deployed."""
+    """A fragment as last deployed; `is_stopped`: it is computed no more, whatever the log says."""
 
     network: NetworkName
     inputs: tuple[StreamName, ...]
     outputs: tuple[StreamName, ...]
     starts_us: int | None = None
+    is_stopped: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,10 @@ class PostgresDeployments(HomeDatabase, Deployments, Owners):
         found = self._rows("fragment_owners", fragment=fragment, partition=partition)
         return tuple(rows.owner_line_of(row) for row in found)
 
+    def stop_fragment(self, fragment: str) -> bool:
+        """See `Owners.stop_fragment`."""
+        return bool(self._value("stop_fragment", fragment=fragment))
+
     def plans(self, *, superseded: bool = False) -> tuple[PlanRecord, ...]:
         """See `Deployments.plans`."""
         return tuple(PlanRecord(**row) for row in self._rows("plans", superseded=superseded))

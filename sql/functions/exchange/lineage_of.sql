@@ -5,7 +5,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
         SELECT o.name AS stream, f.inputs, min(a.participant) || '/' || o.name AS qualified
         FROM medusa.fragment AS f CROSS JOIN unnest(f.outputs) AS o (name)
         JOIN medusa.assignment AS a ON a.fragment = f.id
-        WHERE f.id NOT LIKE 'import/%'
+        WHERE f.id NOT SIMILAR TO '(import|moved)/%'
         GROUP BY f.id, o.name
     ), edge AS MATERIALIZED (
         SELECT r.qualified AS reads, w.qualified AS writes

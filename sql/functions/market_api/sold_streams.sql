@@ -14,8 +14,19 @@ BEGIN
     JOIN medusa_api.contract_in_force AS c ON c.contract = d.contract AND c.payer = d.buyer
     JOIN medusa_market.contract_revision AS r ON r.revision = c.revision
     JOIN medusa.home AS h ON h.participant = c.provider
-    WHERE d.buyer = sold_streams.partner AND d.state = 'running' AND r.boxes IS NOT NULL;
+    WHERE d.buyer = sold_streams.partner AND d.state = 'running' AND r.boxes IS NOT NULL
+    UNION ALL
+    -- What a provider needs of a payer, and what it computes for it.
+    SELECT s.name, NULL
+    FROM medusa.fragment AS f
+    JOIN medusa.assignment AS a ON a.fragment = f.id
+    CROSS JOIN medusa.home AS h
+    CROSS JOIN unnest(CASE WHEN a.participant = h.participant THEN f.outputs ELSE f.inputs END)
+        AS s (name)
+    WHERE f.id LIKE 'moved/%' AND f.stopped_at IS NULL
+        AND sold_streams.partner = CASE WHEN a.participant = h.participant
+            THEN split_part(f.id, '/', 2) ELSE a.participant END;
 END $$;
 COMMENT ON FUNCTION medusa_api.sold_streams(text) IS
-    'The streams of this home that content contracts in force sell to a partner, and those of the '
-    'boxes that it defined under them.';
+    'The streams of this home that content contracts in force sell to a partner, those of the boxes '
+    'that it defined under them, and those of fragments that move between the two.';

@@ -55,10 +55,11 @@ BEGIN
             RAISE EXCEPTION 'the buckets of % are no multiple of those of its input %: '
                 'choose another width', existing.output, existing.input USING ERRCODE = 'MD001';
         END IF;
-        -- An import writes a line of its own of what others compute.
+        -- An import writes a line of its own of what others compute, and so does a provider.
         SELECT id INTO existing FROM medusa.fragment AS f
         WHERE f.id <> declared.id AND f.outputs && declared.outputs
-            AND f.id NOT LIKE 'import/%' AND declared.id NOT LIKE 'import/%' LIMIT 1;
+            AND f.id NOT SIMILAR TO '(import|moved)/%'
+            AND declared.id NOT SIMILAR TO '(import|moved)/%' LIMIT 1;
         IF FOUND THEN
             RAISE EXCEPTION 'fragment % writes a stream that % writes already: rename the output',
                 declared.id, existing.id USING ERRCODE = 'MD001';
@@ -88,6 +89,8 @@ BEGIN
             declared.starts_us)
         ON CONFLICT (id) DO UPDATE SET inputs = excluded.inputs, outputs = excluded.outputs
         WHERE (fragment.inputs, fragment.outputs) <> (excluded.inputs, excluded.outputs);
+        UPDATE medusa.fragment AS f SET stopped_at = NULL
+        WHERE f.id = declared.id AND f.id LIKE 'import/%' AND f.stopped_at IS NOT NULL;
         -- A new output gets a line of everybody who was ever assigned, not of the next one only.
         INSERT INTO medusa.stream_producer (stream, participant, replica)
         SELECT DISTINCT output, a.participant, a.replica

@@ -1,0 +1,1 @@
+"""Moves of fragments between a payer and a provider."""

@@ -1,0 +1,217 @@
+"""What a move deploys: a provider computes a payer's fragment, and the payer imports its lines.
+
+In both homes the moved fragment is a fragment of its own, under the number of the move; the
+payer's own fragment and its lines stay as they are. The provider runs the payer's plan, so that its
+engine must be the payer's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from medusa_core.errors import Refused
+from medusa_core.exchange import import_fragment
+from medusa_core.fragments import Fragment, Move, move_of, moved_fragment
+from medusa_core.grid import BEGINNING_US
+from medusa_core.names import FIRST_EPOCH, NetworkName, Participant, StreamName
+from medusa_core.network import Network, Source, functions_in
+from medusa_core.plans import Plan
+from medusa_core.segments import Producer
+from pipelines.catalog.processing_roles import Deployments
+from pipelines.catalog.reading_roles import Lines
+from pipelines.catalog.records import Assignment, Deployment, LineStatus, PlanRecord, StreamRecord
+from pipelines.homes.deployed_fragments import plan_in
+from pipelines.homes.network_files import network_of_plan
+from pipelines.language.check import check_network, fragments_for
+from pipelines.spark.deployment import plan_of_widths, streams_of
+
+
+class MovingHome(Deployments, Lines, Protocol):
+    """What is deployed in a home, and how its lines stand."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedInput:
+    """A stream that a moved fragment reads, and the line of it that its payer reads."""
+
+    stream: StreamRecord
+    producer: Producer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveOrder:
+    """What a provider needs to compute a fragment: the payer's plan, inputs, and where to start."""
+
+    move: Move
+    fragment: str
+    plan: PlanRecord
+    inputs: tuple[MovedInput, ...]
+    starts_us: int
+
+    @property
+    def id(self) -> str:
+        """The moved fragment."""
+        return moved_fragment(self.fragment, self.move)
+
+    @property
+    def replica(self) -> int:
+        """The provider's replica number; its lines of other moves have others."""
+        return self.move.number
+
+
+def order_of(home: MovingHome, fragment: str, number: int) -> MoveOrder:
+    """The order of a move of a fragment that a home computes, from the frontier on.
+
+    Raises Refused for a fragment that is not computed here, has not begun, has ended, calls
+    functions, or reads a stream that another participant computes.
+    """
+    here = home.participant
+    own = [
+        a for a in home.assignments() if (a.fragment, a.producer.participant) == (fragment, here)
+    ]
+    if not own or move_of(fragment) is not None or fragment.startswith("import/"):
+        raise Refused(f"{here} does not compute fragment {fragment}: name one that it computes")
+    (plan,) = [record for record in home.plans() if record.id == own[0].plan]
+    of_plan = _fragment_of(plan, fragment)
+    if functions_in(of_plan.network):
+        raise Refused(
+            f"network {of_plan.network.name} calls functions, whose code does not move: move "
+            "another fragment"
+        )
+    lines = {line.stream.name: line for line in home.lines() if line.producer.participant == here}
+    outputs = [lines[name] for name in of_plan.outputs]
+    if any(line.has_ended for line in outputs):
+        raise Refused(f"fragment {fragment} has ended: nothing of it is left to compute")
+    if any(line.boundary_us == BEGINNING_US for line in outputs):
+        raise Refused(f"fragment {fragment} has computed nothing yet: move it once it has begun")
+    return MoveOrder(
+        move=Move(here, number),
+        fragment=fragment,
+        plan=plan,
+        inputs=tuple(_input_of(of_plan, name, lines.get(name)) for name in of_plan.input_streams),
+        starts_us=min(line.boundary_us for line in outputs),
+    )
+
+
+def _input_of(fragment: Fragment, name: StreamName, line: LineStatus | None) -> MovedInput:
+    if line is None or line.producer.is_import:
+        raise Refused(
+            f"fragment {fragment.home_id} reads {name}, which another participant computes: move a "
+            "fragment that reads only what its own participant lands or computes"
+        )
+    return MovedInput(stream=line.stream, producer=line.producer)
+
+
+def provider_deployments(
+    home: MovingHome, order: MoveOrder, directory: Path
+) -> Sequence[Deployment]:
+    """What the provider deploys, in this order: imports of inputs that it lacks, and the fragment.
+
+    Raises Refused if this home's engine gives another plan, or if it computes a stream of the
+    fragment already.
+    """
+    here = home.participant
+    network = network_of_plan(plan_in(order.plan.document), directory)
+    checked = check_network(network)
+    plan = plan_of_widths(network, checked, plan_in(order.plan.document)["widths_us"], directory)
+    if plan.id != order.plan.id:
+        raise Refused(
+            f"plan {order.plan.id[:12]} of network {network.name} is {plan.id[:12]} under the "
+            f"engine of {here}: run the same versions as {order.move.payer}"
+        )
+    fragments = fragments_for(checked)
+    fragment = next((f for f in fragments if f.id == order.fragment), None)
+    if fragment is None or {one.stream.name for one in order.inputs} != set(fragment.input_streams):
+        raise Refused(
+            f"plan {order.plan.id[:12]} has no fragment {order.fragment} with these inputs"
+        )
+    records = {record.name: record for record in streams_of(checked, fragments, plan.widths_us)}
+    known = home.lines()
+    for line in known:
+        if (
+            line.stream.name in fragment.outputs
+            and line.producer.participant == here
+            and (line.producer.replica != order.replica)
+        ):
+            raise Refused(f"{here} computes a stream {line.stream.name} already")
+    return (
+        *_imports(order.inputs, known, here, directory),
+        Deployment(
+            network=NetworkName(network.name),
+            document=plan.document,
+            plan=plan.id,
+            plan_document=plan.document,
+            streams=(*(i.stream for i in order.inputs), *(records[o] for o in fragment.outputs)),
+            fragments={order.id: (fragment.input_streams, tuple(fragment.outputs))},
+            assignments=(_assigned(order.id, Producer(here, order.replica), plan),),
+            starts_us={order.id: order.starts_us},
+        ),
+    )
+
+
+def payer_deployment(home: MovingHome, order: MoveOrder, provider: Participant) -> Deployment:
+    """What the payer deploys to import the lines that the provider computes."""
+    here = home.participant
+    outputs = tuple(_fragment_of(order.plan, order.fragment).outputs)
+    records = {line.stream.name: line.stream for line in home.lines()}
+    imports = [import_fragment(output) for output in outputs]
+    inputs = tuple(one.stream.name for one in order.inputs)
+    lines = {order.id: Producer(provider, order.replica)} | dict.fromkeys(imports, Producer(here))
+    return Deployment(
+        network=order.plan.network,
+        document=order.plan.document,
+        plan=order.plan.id,
+        plan_document=order.plan.document,
+        streams=tuple(records[output] for output in outputs),
+        fragments={order.id: (inputs, outputs), **dict.fromkeys(imports, ((), ()))},
+        assignments=tuple(
+            Assignment(fragment=name, producer=by, epoch=FIRST_EPOCH, plan=order.plan.id)
+            for name, by in lines.items()
+        ),
+    )
+
+
+def _fragment_of(record: PlanRecord, fragment: str) -> Fragment:
+    checked = check_network(network_of_plan(plan_in(record.document), Path()))
+    return next(found for found in fragments_for(checked) if found.id == fragment)
+
+
+def _imports(
+    inputs: Sequence[MovedInput], known: Sequence[LineStatus], here: Participant, directory: Path
+) -> Iterator[Deployment]:
+    """Each brings the payer's line of an input into this home, unless it is there."""
+    there: Mapping[tuple[StreamName, Producer], LineStatus] = {
+        (line.stream.name, line.producer): line for line in known
+    }
+    for one in inputs:
+        record, by = one.stream, one.producer
+        if by.participant == here or (record.name, by) in there:
+            continue
+        name = f"{by.participant}/{record.name}"
+        network = Network(
+            name=name,
+            sources=(Source(name=record.name, stream=name, columns=record.columns),),
+            boxes=(),
+            outputs=(),
+        )
+        checked = check_network(network)
+        plan = plan_of_widths(network, checked, {record.name: record.width_us}, directory)
+        yield Deployment(
+            network=NetworkName(name),
+            document=plan.document,
+            plan=plan.id,
+            plan_document=plan.document,
+            streams=(record,),
+            fragments={name: ((), (record.name,)), import_fragment(record.name): ((), ())},
+            assignments=(
+                _assigned(name, by, plan),
+                _assigned(import_fragment(record.name), Producer(here), plan),
+            ),
+        )
+
+
+def _assigned(fragment: str, by: Producer, plan: Plan) -> Assignment:
+    return Assignment(fragment=fragment, producer=by, epoch=FIRST_EPOCH, plan=plan.id)

@@ -1,0 +1,2 @@
+-- Compute a moved fragment no more.
+SELECT medusa.stop_fragment(:fragment);
