@@ -21,6 +21,12 @@ from medusa_core.market.definitions import (
 )
 from medusa_core.market.documents import terms_of
 from medusa_core.market.envelopes import SIGNATURE_BYTES, EnvelopeKind
+from medusa_core.market.moves import (
+    MovedEnvelope,
+    MoveEnvelope,
+    message_of_move,
+    message_of_moved,
+)
 from medusa_core.market.terms import ContractName, Revision, Terms, checked_revision
 from medusa_core.names import Participant, StreamName, check_name
 
@@ -134,6 +140,8 @@ AgreementEnvelope = (
     | HoldingsEnvelope
     | DefinitionEnvelope
     | DefinedEnvelope
+    | MoveEnvelope
+    | MovedEnvelope
 )
 
 
@@ -201,6 +209,10 @@ def read_message(kind: EnvelopeKind, body: bytes) -> AgreementEnvelope | None:
                     state=check_name("state", given["state"]),
                     reason=None if reason is None else str(reason)[:REASON_LENGTH_MAX],
                 )
+            case EnvelopeKind.MOVE:
+                return message_of_move(body)
+            case EnvelopeKind.MOVED:
+                return message_of_moved(body)
             case EnvelopeKind.HOLDINGS:
                 return _holdings(_fields(body, "after", "until", "holdings"))
             case _:

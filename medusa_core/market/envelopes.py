@@ -44,6 +44,8 @@ class EnvelopeKind(Enum):
     HOLDINGS = "holdings"
     DEFINITION = "definition"
     DEFINED = "defined"
+    MOVE = "move"
+    MOVED = "moved"
     OFFER = "offer"
     ANSWER = "answer"
 

@@ -24,6 +24,7 @@ from medusa_core.market.agreements import (
 from medusa_core.market.converging import AgreementDifference, HeldAgreement, Holding, Verdict
 from medusa_core.market.definitions import DefinedEnvelope, DefinitionEnvelope
 from medusa_core.market.envelopes import Envelope, EnvelopeKind
+from medusa_core.market.moves import MovedEnvelope, MoveEnvelope
 from medusa_core.market.terms import ContractName, Revision, Terms
 from medusa_core.names import Participant
 
@@ -126,6 +127,8 @@ TakenMessage = (
     | StatusEnvelope
     | DefinitionEnvelope
     | DefinedEnvelope
+    | MoveEnvelope
+    | MovedEnvelope
 )
 """Messages that are brought as they are: nothing in them is signed for itself."""
 

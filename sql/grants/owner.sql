@@ -37,7 +37,7 @@ GRANT EXECUTE ON FUNCTION medusa.acknowledge, medusa.acquire_lease, medusa.acqui
 GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON medusa_market.cost_function,
     medusa_market.load_part, medusa_market.load_retention, medusa_market.load_sample,
     medusa_market.message_retention TO :"role";
-GRANT SELECT ON medusa_market.access_token, medusa_market.agreed_move, medusa_market.answer, medusa_market.audit,
+GRANT SELECT ON medusa_market.access_token, medusa_market.agreed_move, medusa_market.move, medusa_market.move_state, medusa_market.answer, medusa_market.audit,
     medusa_market.audit_entry, medusa_market.audit_head, medusa_market.contract_activation,
     medusa_market.contract_agreement, medusa_market.contract_claim, medusa_market.contract_notice,
     medusa_market.contract_order, medusa_market.definition, medusa_market.contract_proposal, medusa_market.contract_revision,

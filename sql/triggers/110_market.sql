@@ -9,7 +9,7 @@ BEGIN
         'medusa_market.contract_revision', 'medusa_market.contract_signature',
         'medusa_market.contract_notice', 'medusa_market.round',
         'medusa_market.contract_void', 'medusa_market.statement', 'medusa_market.audit',
-        'medusa_market.cost_function'
+        'medusa_market.cost_function', 'medusa_market.move_state'
     ]::regclass[] LOOP
         EXECUTE format('CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON %s '
             'FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only()', logged);
@@ -74,3 +74,7 @@ CREATE TRIGGER insert_only BEFORE DELETE OR TRUNCATE ON medusa_market.agreed_mov
     FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
 CREATE TRIGGER guard BEFORE INSERT OR UPDATE ON medusa_market.agreed_move
     FOR EACH ROW EXECUTE FUNCTION medusa_market.guard_move();
+CREATE TRIGGER guard_state AFTER INSERT OR UPDATE ON medusa_market.move
+    FOR EACH ROW EXECUTE FUNCTION medusa_market.note_move();
+CREATE TRIGGER insert_only BEFORE DELETE OR TRUNCATE ON medusa_market.move
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();

@@ -89,6 +89,11 @@ def baseline(tmp_path: Path) -> Path:
              "medusa_market.last_word")  # fmt: skip
     edit(folder / "grants/owner.sql", "    medusa.late_record, ", "    ")
     edit(folder / "grants/owner.sql", "medusa.fragment_owner, ", "")
+    edit(folder / "grants/owner.sql", " medusa_market.move, medusa_market.move_state,", "")
+    edit(folder / "grants/job.sql", "\n    medusa_market.move, medusa_market.move_state,", "")
+    edit(folder / "triggers/110_market.sql", ", 'medusa_market.move_state'", "")
+    of_market = folder / "triggers/110_market.sql"
+    of_market.write_text(of_market.read_text().partition("CREATE TRIGGER guard_state")[0])
     triggers = folder / "triggers/010_home.sql"
     edit(triggers, "'medusa.fragment_owner',", "")
     of_late = triggers.read_text().partition("CREATE TRIGGER insert_only BEFORE UPDATE OR TRUNCATE "

@@ -19,6 +19,7 @@ from medusa_core.market.agreements import (
 )
 from medusa_core.market.converging import AgreementDifference, HeldAgreement, Holding
 from medusa_core.market.definitions import DefinedEnvelope, DefinitionEnvelope
+from medusa_core.market.moves import MovedEnvelope, MoveEnvelope
 from medusa_core.market.terms import ContractName
 from medusa_core.names import Participant
 from pipelines.catalog.agreement_store import Judged, Signed, TakenMessage
@@ -98,6 +99,14 @@ class PostgresConverging(NamedStatements):
                 values |= {"contract": message.contract, "definition": message.name}
                 values |= {"state": message.state, "reason": message.reason}
                 return str(self._value("take_defined", **values))
+            case MoveEnvelope():
+                values |= {"contract": message.contract, "number": message.number}
+                values |= {"fragment": message.fragment, "order_document": message.order}
+                return str(self._value("take_move", **values, reason=message.reason))
+            case MovedEnvelope():
+                values |= {"contract": message.contract, "number": message.number}
+                values |= {"state": message.state.value, "reason": message.reason}
+                return str(self._value("take_moved", **values))
             case StatusEnvelope():
                 values |= {"incarnation": message.incarnation, "digest": message.digest}
                 return str(self._value("take_status", **values))

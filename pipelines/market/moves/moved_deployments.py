@@ -8,58 +8,29 @@ engine must be the payer's.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from medusa_core.errors import Refused
 from medusa_core.exchange import import_fragment
-from medusa_core.fragments import Fragment, Move, move_of, moved_fragment
-from medusa_core.grid import BEGINNING_US
+from medusa_core.fragments import Fragment, Move, move_of
+from medusa_core.grid import BEGINNING_US, Range
 from medusa_core.names import FIRST_EPOCH, NetworkName, Participant, StreamName
 from medusa_core.network import Network, Source, functions_in
 from medusa_core.plans import Plan
 from medusa_core.segments import Producer
 from pipelines.catalog.processing_roles import Deployments
 from pipelines.catalog.reading_roles import Lines
-from pipelines.catalog.records import Assignment, Deployment, LineStatus, PlanRecord, StreamRecord
+from pipelines.catalog.records import Assignment, Deployment, LineStatus, PlanRecord
 from pipelines.homes.deployed_fragments import plan_in
 from pipelines.homes.network_files import network_of_plan
 from pipelines.language.check import check_network, fragments_for
+from pipelines.market.moves.move_order import MovedInput, MoveOrder
 from pipelines.spark.deployment import plan_of_widths, streams_of
 
 
 class MovingHome(Deployments, Lines, Protocol):
     """What is deployed in a home, and how its lines stand."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MovedInput:
-    """A stream that a moved fragment reads, and the line of it that its payer reads."""
-
-    stream: StreamRecord
-    producer: Producer
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MoveOrder:
-    """What a provider needs to compute a fragment: the payer's plan, inputs, and where to start."""
-
-    move: Move
-    fragment: str
-    plan: PlanRecord
-    inputs: tuple[MovedInput, ...]
-    starts_us: int
-
-    @property
-    def id(self) -> str:
-        """The moved fragment."""
-        return moved_fragment(self.fragment, self.move)
-
-    @property
-    def replica(self) -> int:
-        """The provider's replica number; its lines of other moves have others."""
-        return self.move.number
 
 
 def order_of(home: MovingHome, fragment: str, number: int) -> MoveOrder:
@@ -103,6 +74,19 @@ def _input_of(fragment: Fragment, name: StreamName, line: LineStatus | None) -> 
             "fragment that reads only what its own participant lands or computes"
         )
     return MovedInput(stream=line.stream, producer=line.producer)
+
+
+def outputs_of(order: MoveOrder) -> frozenset[StreamName]:
+    """The streams that the fragment of a move writes."""
+    return frozenset(_fragment_of(order.plan, order.fragment).outputs)
+
+
+def needed_by(order: MoveOrder) -> Mapping[StreamName, int]:
+    """From when on the first bucket of a move needs each input."""
+    fragment = _fragment_of(order.plan, order.fragment)
+    width_us = max(plan_in(order.plan.document)["widths_us"][name] for name in fragment.outputs)
+    first = Range(order.starts_us, order.starts_us + width_us)
+    return {name: part.from_us for name, part in fragment.needed_by_all(first).items()}
 
 
 def provider_deployments(

@@ -14,6 +14,8 @@ BEGIN
         messages_max := 1024;
     ELSIF envelope.kind IN ('definition', 'defined') THEN
         messages_max := 128;
+    ELSIF envelope.kind IN ('move', 'moved') THEN
+        messages_max := 256;
     ELSIF envelope.kind = 'notice' THEN
         messages_max := 2048;
     ELSIF envelope.kind IN ('status', 'holdings') THEN

@@ -1,0 +1,74 @@
+"""The moves of fragments in a home, given and taken, as its program uses them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from medusa_core.market.moves import MoveState
+from medusa_core.market.terms import ContractName
+from medusa_core.names import Participant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenMove:
+    """A move that has not ended, or is still deployed here (`is_deployed`).
+
+    `is_given`: this home is the payer. `is_in_force`: its contract is, and lets the fragment move.
+    `bound_ms` is the bound that the contract promises; a state that waits for the partner lasts
+    `move_ms` at most.
+    """
+
+    id: int
+    is_given: bool
+    partner: Participant
+    contract: ContractName
+    number: int
+    fragment: str
+    state: MoveState
+    order: str
+    age_ms: int
+    is_in_force: bool
+    bound_ms: int | None
+    move_ms: int
+    is_deployed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveStatus:
+    """A move as a home knows it, for people."""
+
+    number: int
+    is_given: bool
+    partner: Participant
+    contract: ContractName
+    fragment: str
+    state: MoveState
+    reason: str
+    changed_at_ms: int
+
+
+class Moves(Protocol):
+    """The moves in one home."""
+
+    def next_number(self) -> int:
+        """The number of the next move of this home."""
+
+    def begin(self, contract: str, number: int, fragment: str, order: str, reason: str) -> None:
+        """Hand a fragment over.
+
+        Refused without a movement contract in force that names it, or while it moves; Conflict if
+        another move has taken the number.
+        """
+
+    def end(self, fragment: str, reason: str) -> bool:
+        """Take a fragment back; False if it has not moved."""
+
+    def settle(self, move: int, state: MoveState, reason: str) -> bool:
+        """The next state of a move, and the message about it; False if it was known."""
+
+    def open_moves(self) -> tuple[OpenMove, ...]:
+        """Those for which something is to be done or watched, as they began."""
+
+    def statuses(self, moves_max: int = 100) -> tuple[MoveStatus, ...]:
+        """All, the newest first."""

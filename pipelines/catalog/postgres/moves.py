@@ -1,0 +1,78 @@
+"""The moves in a home in Postgres: every call one statement; the database decides."""
+
+from __future__ import annotations
+
+from medusa_core.market.moves import MoveState
+from medusa_core.market.terms import ContractName
+from medusa_core.names import Participant
+from pipelines.catalog.move_store import Moves, MoveStatus, OpenMove
+from pipelines.catalog.postgres.statements import NamedStatements, engine_with_timeouts
+
+
+class PostgresMoves(NamedStatements, Moves):
+    """A `Moves` in a home, as its job logs in."""
+
+    def next_number(self) -> int:
+        """See `Moves.next_number`."""
+        return int(self._value("next_move"))
+
+    def begin(self, contract: str, number: int, fragment: str, order: str, reason: str) -> None:
+        """See `Moves.begin`."""
+        self._value(
+            "begin_move",
+            contract=contract,
+            number=number,
+            fragment=fragment,
+            order_document=order,
+            reason=reason,
+        )
+
+    def end(self, fragment: str, reason: str) -> bool:
+        """See `Moves.end`."""
+        return bool(self._value("return_fragment", fragment=fragment, reason=reason))
+
+    def settle(self, move: int, state: MoveState, reason: str) -> bool:
+        """See `Moves.settle`."""
+        return bool(self._value("settle_move", move_id=move, state=state.value, reason=reason))
+
+    def open_moves(self) -> tuple[OpenMove, ...]:
+        """See `Moves.open_moves`."""
+        return tuple(
+            OpenMove(
+                id=row["move_id"],
+                is_given=row["is_given"],
+                partner=Participant(row["partner"]),
+                contract=ContractName(row["contract"]),
+                number=row["number"],
+                fragment=row["fragment"],
+                state=MoveState(row["state"]),
+                order=row["order_document"],
+                age_ms=row["age_ms"],
+                is_in_force=row["is_in_force"],
+                bound_ms=row["bound_ms"],
+                move_ms=row["move_ms"],
+                is_deployed=row["is_deployed"],
+            )
+            for row in self._rows("open_moves")
+        )
+
+    def statuses(self, moves_max: int = 100) -> tuple[MoveStatus, ...]:
+        """See `Moves.statuses`."""
+        return tuple(
+            MoveStatus(
+                number=row["number"],
+                is_given=row["is_given"],
+                partner=Participant(row["partner"]),
+                contract=ContractName(row["contract"]),
+                fragment=row["fragment"],
+                state=MoveState(row["state"]),
+                reason=row["reason"],
+                changed_at_ms=row["changed_at_ms"],
+            )
+            for row in self._rows("moves", moves_max=moves_max)
+        )
+
+
+def open_moves_of(url: str) -> PostgresMoves:
+    """The moves of the home at `url`; one connection."""
+    return PostgresMoves(engine_with_timeouts(url))

@@ -1,0 +1,202 @@
+"""The moves of a home, carried out: as payer by its own lines, as provider by the payer's word.
+
+All state is in the home; a look that was cut short is completed by the next one. What is decided is
+`medusa_core.market.moves`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from medusa_core.commits import Hold
+from medusa_core.errors import Conflict, Refused
+from medusa_core.exchange import IMPORT_PURPOSE, READER_LIMIT_MS
+from medusa_core.fragments import Move
+from medusa_core.grid import Range
+from medusa_core.market.moves import ADOPTION_TIMEOUT_MS, MoveProgress, MoveState, next_step
+from medusa_core.names import Epoch
+from medusa_core.segments import Producer, content_of
+from pipelines.catalog.move_store import Moves, OpenMove
+from pipelines.catalog.processing_roles import Deployments, Owners, Readers
+from pipelines.catalog.reading_roles import Lines
+from pipelines.catalog.records import LineStatus, OwnerLine
+from pipelines.market.moves.move_order import MoveOrder, order_in
+from pipelines.market.moves.moved_deployments import (
+    needed_by,
+    outputs_of,
+    payer_deployment,
+    provider_deployments,
+)
+
+COMPARED_BUCKETS = 64
+"""How many of the last buckets that both have are compared."""
+
+
+class MovingHome(Deployments, Owners, Lines, Readers, Protocol):
+    """What is deployed in a home, who owns its buckets, its lines and their holds."""
+
+
+class MoveSync:
+    """Carries the moves of a home out; `on_error` receives what was refused."""
+
+    def __init__(
+        self,
+        moves: Moves,
+        catalog: MovingHome,
+        directory: Path,
+        on_error: Callable[[Exception], None] = lambda error: None,
+    ) -> None:
+        self._moves = moves
+        self._catalog = catalog
+        self._directory = directory
+        self._on_error = on_error
+
+    def settle(self) -> int:
+        """Do what is next for each move; how many have changed."""
+        changed = 0
+        for move in self._moves.open_moves():
+            try:
+                changed += self._is_settled(move)
+            except Conflict as error:
+                # A line or a log has moved on meanwhile: the next look decides again.
+                self._on_error(error)
+            except Refused as error:
+                self._on_error(Refused(f"move {move.number} of {move.fragment} ends: {error}"))
+                state = MoveState.RETURNING
+                state = state if move.state is MoveState.RELEASED else MoveState.ENDED
+                changed += self._moves.settle(move.id, state, str(error)[:500])
+        return changed
+
+    def _is_settled(self, move: OpenMove) -> bool:
+        here = self._catalog.participant
+        payer = here if move.is_given else move.partner
+        order = order_in(move.order, Move(payer, move.number), move.fragment)
+        if move.state is MoveState.ENDED:
+            self._leave(move, order)
+            return False
+        return self._pay(move, order) if move.is_given else self._provide(move, order)
+
+    # ------------------------------------------------------------ the provider
+
+    def _provide(self, move: OpenMove, order: MoveOrder) -> bool:
+        if not move.is_in_force:
+            reason = f"contract {move.contract} is not in force any more"
+            return self._moves.settle(move.id, MoveState.ENDED, reason)
+        if move.state is not MoveState.ACCEPTED:
+            return False
+        for deployment in provider_deployments(self._catalog, order, self._directory):
+            self._catalog.deploy(deployment)
+        reason = f"{self._catalog.participant} computes it from {order.starts_us} on"
+        return self._moves.settle(move.id, MoveState.STARTED, reason)
+
+    # ------------------------------------------------------------ the payer
+
+    def _pay(self, move: OpenMove, order: MoveOrder) -> bool:
+        if move.state is MoveState.ACCEPTED:
+            self._place_holds(move, order)
+        if move.state is MoveState.STARTED and not move.is_deployed:
+            self._catalog.deploy(payer_deployment(self._catalog, order, move.partner))
+        step = next_step(self._progress(move, order))
+        if step is None:
+            return False
+        if step.from_us is not None:
+            provider = Producer(move.partner, order.replica)
+            self._change_owner(move, provider, step.from_us, step.reason)
+        if step.state is MoveState.ENDED:
+            self._take_back(move, order, step.reason)
+        return self._moves.settle(move.id, step.state, step.reason)
+
+    def _take_back(self, move: OpenMove, order: MoveOrder, reason: str) -> None:
+        """This home owns the next bucket, whatever became of the provider."""
+        here = Producer(self._catalog.participant)
+        if self._catalog.fragment_owners(move.fragment):
+            computed_us = max(map(_computed_us, self._lines(order, here)))
+            self._change_owner(move, here, computed_us, reason)
+
+    def _change_owner(self, move: OpenMove, owner: Producer, from_us: int, reason: str) -> None:
+        log = self._catalog.fragment_owners(move.fragment)
+        if log and log[-1].owner == owner:
+            return
+        self._catalog.change_owner(
+            OwnerLine(
+                fragment=move.fragment,
+                epoch=Epoch(len(log) + 1),
+                owner=owner,
+                from_us=from_us,
+                timeout_ms=_timeout_ms(move),
+                because=f"move {move.number}: {reason}",
+            )
+        )
+
+    def _place_holds(self, move: OpenMove, order: MoveOrder) -> None:
+        """Until the provider acknowledges, this home keeps the inputs that it is to read."""
+        for stream, from_us in needed_by(order).items():
+            self._catalog.place_hold(
+                Hold(
+                    stream=stream,
+                    holder=move.partner,
+                    purpose=IMPORT_PURPOSE,
+                    from_us=from_us,
+                    limit_ms=READER_LIMIT_MS,
+                )
+            )
+
+    def _progress(self, move: OpenMove, order: MoveOrder) -> MoveProgress:
+        own = self._lines(order, Producer(self._catalog.participant))
+        theirs = self._lines(order, Producer(move.partner, order.replica))
+        has_all = len(theirs) == len(own) and all(line.origin_us is not None for line in theirs)
+        return MoveProgress(
+            state=move.state,
+            age_ms=move.age_ms,
+            is_in_force=move.is_in_force,
+            own_us=min(map(_final_us, own)),
+            computed_us=max(map(_computed_us, own)),
+            provider_us=min(map(_final_us, theirs)) if has_all else None,
+            width_us=max(line.stream.width_us for line in own),
+            agrees=not has_all or all(map(self._agrees, own, theirs)),
+            move_ms=move.move_ms,
+            timeout_ms=_timeout_ms(move),
+        )
+
+    def _lines(self, order: MoveOrder, by: Producer) -> list[LineStatus]:
+        """The lines of the fragment's outputs by a producer, by name."""
+        outputs = outputs_of(order)
+        lines = (line for line in self._catalog.lines() if line.producer == by)
+        found = (line for line in lines if line.stream.name in outputs)
+        return sorted(found, key=lambda line: line.stream.name)
+
+    def _agrees(self, own: LineStatus, theirs: LineStatus) -> bool:
+        """Whether the last buckets that are final in both lines have the same rows."""
+        to_us, width_us = min(_final_us(own), _final_us(theirs)), own.stream.width_us
+        kept_us = max(line.kept_from_us or 0 for line in (own, theirs))
+        from_us = max(to_us - COMPARED_BUCKETS * width_us, kept_us)
+        if from_us >= to_us:
+            return True
+        part = Range(from_us, to_us)
+        contents = {
+            content_of(self._catalog.segments(own.stream.name, part, producer=line.producer), part)
+            for line in (own, theirs)
+        }
+        return len(contents) == 1
+
+    def _leave(self, move: OpenMove, order: MoveOrder) -> None:
+        """What has ended is computed and imported no more, and nothing is kept for it."""
+        if move.is_given:
+            self._take_back(move, order, "it has ended")
+            for one in order.inputs:
+                self._catalog.release_hold(one.stream.name, move.partner, IMPORT_PURPOSE)
+        self._catalog.stop_fragment(order.id)
+
+
+def _final_us(line: LineStatus) -> int:
+    return line.stable_through_us or 0
+
+
+def _computed_us(line: LineStatus) -> int:
+    return line.live_through_us or 0
+
+
+def _timeout_ms(move: OpenMove) -> int:
+    return ADOPTION_TIMEOUT_MS if move.bound_ms is None else move.bound_ms

@@ -1,0 +1,125 @@
+"""Moves of fragments by hand: begin one under a movement contract, end it, list what has moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+
+from medusa_core.errors import Refused
+from medusa_core.market.terms import Movement, Terms
+from medusa_core.names import Participant
+from medusa_core.suggest import did_you_mean
+from pipelines.base.settings import Settings
+from pipelines.catalog.move_store import MoveStatus
+from pipelines.catalog.postgres.agreements import PostgresAgreements
+from pipelines.catalog.postgres.moves import PostgresMoves, open_moves_of
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
+from pipelines.homes.home import chosen_participant, home_server
+from pipelines.market.moves.move_order import document_of_order
+from pipelines.market.moves.moved_deployments import order_of
+
+BY_HAND = "by hand"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveRequest:
+    """Hand a fragment of `participant` over to a partner; the fragment as FRAGMENT,
+    NETWORK.FRAGMENT or NETWORK/FRAGMENT."""
+
+    participant: str | None
+    fragment: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveBegun:
+    """A move that the provider has been sent."""
+
+    fragment: str
+    provider: Participant
+    contract: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveList:
+    """The moves that a home knows."""
+
+    participant: Participant
+    moves: tuple[MoveStatus, ...]
+
+
+def begin_move(settings: Settings, request: MoveRequest) -> MoveBegun:
+    """Send the order of a move with the next exchange of messages.
+
+    Raises Refused for a fragment that is not computed here or does not move, and without a movement
+    contract in force with the partner that names it.
+    """
+    here = chosen_participant(settings, request.participant)
+    with _opened(settings, here) as (url, moves):
+        with closing(PostgresCatalog(url, here)) as catalog:
+            own = {a.fragment for a in catalog.assignments() if a.producer.participant == here}
+            fragment = _fragment(request.fragment, here, own)
+            number = moves.next_number()
+            order = order_of(catalog, fragment, number)
+        with closing(PostgresAgreements(url, here)) as agreements:
+            agreed = agreements.agreed().values()
+        contract = _contract(agreed, here, Participant(request.to), fragment)
+        moves.begin(contract, number, fragment, document_of_order(order), BY_HAND)
+    return MoveBegun(
+        fragment=fragment, provider=Participant(request.to), contract=contract, number=number
+    )
+
+
+def end_move(settings: Settings, participant: str | None, fragment: str) -> str:
+    """Take a fragment back; Refused if it has not moved."""
+    here = chosen_participant(settings, participant)
+    with _opened(settings, here) as (_, moves):
+        given = {one.fragment for one in moves.statuses() if one.is_given}
+        found = _fragment(fragment, here, given)
+        if not moves.end(found, BY_HAND):
+            raise Refused(f"fragment {found} of {here} has not moved: medusa move lists what has")
+    return found
+
+
+def list_moves(settings: Settings, participant: str | None) -> MoveList:
+    """The moves that a home knows, the newest first."""
+    here = chosen_participant(settings, participant)
+    with _opened(settings, here) as (_, moves):
+        return MoveList(participant=here, moves=moves.statuses())
+
+
+def _fragment(text: str, here: Participant, known: set[str]) -> str:
+    """The fragment that is meant, by either of its names."""
+    slashed = text.replace(".", "/")
+    found = [name for name in sorted(known) if name == slashed or name.endswith(f"/{slashed}")]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise Refused(f"{text!r} may be {' or '.join(found)}: give the network too")
+    hint = did_you_mean(text, sorted(known), f"there is {', '.join(sorted(known)) or 'none'}")
+    raise Refused(f"{here} has no fragment {text!r}: {hint}")
+
+
+def _contract(agreed: Iterable[Terms], here: Participant, to: Participant, fragment: str) -> str:
+    """The first agreed contract under which the fragment may move."""
+    network, _, name = fragment.partition("/")
+    for terms in agreed:
+        subject = terms.subject
+        if not isinstance(subject, Movement) or (terms.payer, terms.provider) != (here, to):
+            continue
+        if subject.fragments is None or {name, f"{network}.{name}"} & set(subject.fragments):
+            return str(terms.contract)
+    raise Refused(
+        f"no movement contract lets {here} hand {fragment} over to {to}: agree on one first "
+        "(medusa contract check)"
+    )
+
+
+@contextmanager
+def _opened(settings: Settings, participant: Participant) -> Iterator[tuple[str, PostgresMoves]]:
+    with home_server(settings, participant) as server:
+        url = server.login_url("job")
+        with closing(open_moves_of(url)) as moves:
+            yield url, moves

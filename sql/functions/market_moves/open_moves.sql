@@ -1,0 +1,29 @@
+CREATE OR REPLACE FUNCTION medusa_market.open_moves() RETURNS TABLE (
+    move_id bigint, is_given boolean, partner text, contract text, number bigint, fragment text,
+    state text, order_document text, age_ms bigint, is_in_force boolean, bound_ms bigint,
+    move_ms bigint, is_deployed boolean
+)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT m.move_id, m.is_given, m.partner, m.contract, m.number, m.fragment, m.state,
+        m.order_document, medusa.to_ms(clock_timestamp()) - medusa.to_ms(m.changed_at),
+        r.revision IS NOT NULL AND medusa_market.may_move(r, replace(m.fragment, '/', '.'))
+            AND NOT EXISTS (SELECT FROM medusa_market.partner AS p
+                WHERE p.participant = m.partner AND p.is_removed),
+        r.bound_ms, t.move_ms, f.id IS NOT NULL
+    FROM medusa_market.move AS m
+    CROSS JOIN medusa_market.market AS t
+    CROSS JOIN medusa_market.here() AS h
+    LEFT JOIN medusa.fragment AS f ON f.stopped_at IS NULL
+        AND f.id = concat_ws('/', 'moved', CASE WHEN m.is_given THEN h ELSE m.partner END,
+            m.number, m.fragment)
+    LEFT JOIN (medusa_api.contract_in_force AS c
+        JOIN medusa_market.contract_revision AS r ON r.revision = c.revision)
+        ON (c.contract, c.kind, c.payer, c.provider) = (m.contract, 'movement',
+            CASE WHEN m.is_given THEN h ELSE m.partner END,
+            CASE WHEN m.is_given THEN m.partner ELSE h END)
+    WHERE m.state <> 'ended' OR f.id IS NOT NULL
+    ORDER BY m.move_id
+$$;
+COMMENT ON FUNCTION medusa_market.open_moves() IS
+    'The moves that have not ended or are still deployed here, and whether their contracts are in '
+    'force.';

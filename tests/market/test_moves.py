@@ -1,0 +1,193 @@
+"""Moves: what is next for a payer's move, and what a message about one may say."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medusa_core.errors import Refused
+from medusa_core.fragments import Move
+from medusa_core.market.moves import (
+    ORDER_BYTES_MAX,
+    MoveProgress,
+    MoveState,
+    message_of_move,
+    message_of_moved,
+    next_step,
+)
+from medusa_core.names import NetworkName, Participant, PlanId, StreamName
+from medusa_core.plans import fingerprint_of
+from medusa_core.segments import Producer
+from pipelines.catalog.records import PlanRecord, StreamRecord
+from pipelines.market.moves.move_order import MovedInput, MoveOrder, document_of_order, order_in
+
+WIDTH_US = 2_000_000
+KNOWN = MoveProgress(
+    state=MoveState.STARTED,
+    age_ms=1_000,
+    is_in_force=True,
+    own_us=20 * WIDTH_US,
+    computed_us=20 * WIDTH_US,
+    provider_us=20 * WIDTH_US,
+    width_us=WIDTH_US,
+    agrees=True,
+    move_ms=300_000,
+    timeout_ms=5_000,
+)
+
+
+def state_after(**changes: Any) -> MoveState | None:
+    step = next_step(replace(KNOWN, **changes))
+    return None if step is None else step.state
+
+
+def test_a_provider_that_has_caught_up_owns_the_bucket_after_the_next() -> None:
+    step = next_step(KNOWN)
+    assert step is not None
+    assert (step.state, step.from_us) == (MoveState.RELEASED, 21 * WIDTH_US)
+
+
+def test_a_provider_that_has_not_caught_up_is_waited_for_until_the_time_out() -> None:
+    for provider_us in (None, 18 * WIDTH_US):
+        assert state_after(provider_us=provider_us) is None
+        assert state_after(provider_us=provider_us, age_ms=300_001) is MoveState.ENDED
+
+
+def test_a_move_that_does_not_begin_ends() -> None:
+    accepted = {"state": MoveState.ACCEPTED, "provider_us": None}
+    assert state_after(**accepted) is None
+    assert state_after(**accepted, age_ms=300_001) is MoveState.ENDED
+
+
+@pytest.mark.parametrize("changes", [{"is_in_force": False}, {"agrees": False}])
+def test_without_a_contract_or_with_other_rows_a_fragment_comes_back(
+    changes: dict[str, bool],
+) -> None:
+    assert state_after(**changes) is MoveState.ENDED
+    assert state_after(**changes, state=MoveState.RELEASED) is MoveState.RETURNING
+
+
+def test_a_provider_that_is_four_buckets_and_its_time_out_behind_is_lost() -> None:
+    limit_us = 20 * WIDTH_US - 4 * WIDTH_US - 5_000_000
+    assert state_after(state=MoveState.RELEASED, provider_us=limit_us) is None
+    assert state_after(state=MoveState.RELEASED, provider_us=limit_us - 1) is MoveState.RETURNING
+
+
+@given(
+    st.builds(
+        MoveProgress,
+        state=st.sampled_from(MoveState),
+        age_ms=st.integers(0, 10**6),
+        is_in_force=st.booleans(),
+        own_us=st.integers(0, 10**9),
+        computed_us=st.integers(0, 10**9),
+        provider_us=st.none() | st.integers(0, 10**9),
+        width_us=st.just(WIDTH_US),
+        agrees=st.booleans(),
+        move_ms=st.integers(100, 10**6),
+        timeout_ms=st.integers(1, 10**6),
+    )
+)
+def test_states_come_in_order_and_only_a_release_gives_buckets_away(known: MoveProgress) -> None:
+    step = next_step(known)
+    after = {
+        MoveState.ACCEPTED: {MoveState.ENDED},
+        MoveState.STARTED: {MoveState.RELEASED, MoveState.ENDED},
+        MoveState.RELEASED: {MoveState.RETURNING},
+        MoveState.RETURNING: {MoveState.ENDED},
+        MoveState.ENDED: set[MoveState](),
+    }
+    assert step is None or step.state in after[known.state]
+    assert step is None or (step.from_us is not None) == (step.state is MoveState.RELEASED)
+    if step is not None and step.from_us is not None:
+        assert step.from_us > known.computed_us
+        assert known.agrees
+        assert known.is_in_force
+
+
+MOVE = {"contract": "load", "number": 3, "fragment": "net/main", "order": "{}", "reason": ""}
+MOVED = {"contract": "load", "number": 3, "state": "started", "reason": ""}
+
+
+def test_a_message_says_just_what_it_has_to() -> None:
+    assert message_of_move(json.dumps(MOVE).encode()).number == 3
+    assert message_of_move(json.dumps({**MOVE, "order": None}).encode()).order is None
+    assert message_of_moved(json.dumps(MOVED).encode()).state is MoveState.STARTED
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"number": 0}, {"number": True}, {"number": "3"}, {"number": 2**31}, {"more": 1},
+        {"fragment": "import/net"}, {"fragment": "moved/alpha/1/net/main"}, {"fragment": "net"},
+        {"fragment": "../main"}, {"contract": "A'"}, {"order": 1},
+        {"order": "x" * (ORDER_BYTES_MAX + 1)}, {"reason": None},
+    ],
+)  # fmt: skip
+def test_any_other_move_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(Refused):
+        message_of_move(json.dumps({**MOVE, **changes}).encode())
+
+
+@pytest.mark.parametrize("changes", [{"state": "released"}, {"number": -1}, {"more": 1}])
+def test_any_other_word_of_a_provider_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(Refused):
+        message_of_moved(json.dumps({**MOVED, **changes}).encode())
+
+
+@given(st.binary(max_size=200) | st.just(b"[" * 100_000))
+def test_what_is_no_message_is_refused(body: bytes) -> None:
+    for read in (message_of_move, message_of_moved):
+        with pytest.raises(Refused):
+            read(body)
+
+
+ORDER = MoveOrder(
+    move=Move(Participant("alpha"), 3),
+    fragment="net/main",
+    plan=PlanRecord(id=fingerprint_of("{}"), network=NetworkName("net"), document="{}"),
+    inputs=(
+        MovedInput(
+            stream=StreamRecord(name=StreamName("s"), kind="source", width_us=5, key=("k",),
+                                columns={"k": "string", "ts": "bigint"}),
+            producer=Producer(Participant("alpha"), 0),
+        ),
+    ),
+    starts_us=10,
+)  # fmt: skip
+
+
+def test_an_order_is_read_as_it_was_written() -> None:
+    assert order_in(document_of_order(ORDER), ORDER.move, ORDER.fragment) == ORDER
+
+
+def test_an_order_that_does_not_fit_a_message_is_not_sent() -> None:
+    document = " " * ORDER_BYTES_MAX
+    plan = PlanRecord(id=PlanId("x"), network=NetworkName("net"), document=document)
+    with pytest.raises(Refused, match="does not fit"):
+        document_of_order(replace(ORDER, plan=plan))
+
+
+@given(st.data())
+def test_an_order_with_anything_changed_is_refused_or_read(data: st.DataObject) -> None:
+    fields = json.loads(document_of_order(ORDER))
+    name = data.draw(st.sampled_from(sorted(fields)))
+    junk = st.none() | st.integers() | st.text(max_size=5) | st.lists(st.integers(), max_size=2)
+    fields[name] = data.draw(junk | st.dictionaries(st.text(max_size=3), junk, max_size=2))
+    try:
+        read = order_in(json.dumps(fields), ORDER.move, ORDER.fragment)
+    except Refused:
+        return
+    assert read.plan == ORDER.plan
+
+
+def test_a_plan_with_another_fingerprint_is_refused() -> None:
+    fields = json.loads(document_of_order(ORDER))
+    fields["plan"]["document"] = "[]"
+    with pytest.raises(Refused, match="fingerprint"):
+        order_in(json.dumps(fields), ORDER.move, ORDER.fragment)
