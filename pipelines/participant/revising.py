@@ -240,18 +240,21 @@ def make_revision(
 def reach_of(catalog: RevisedHome, line: LineStatus, ranges: Sequence[Range]) -> RevisionReach:
     """What of this home's streams is computed from some ranges of a line, as far as it is kept.
 
-    Refused if what a fragment would read again is trimmed.
+    Refused if what a fragment would read again is trimmed, also in a copy of a partner's line.
     """
-    lines = {s.stream.name: s for s in catalog.lines() if s.producer == line.producer}
-    changed, needed = _reached(shapes_here(catalog), lines, line.stream.name, ranges)
+    here, lines = catalog.participant, catalog.lines()
+    computed = [s for s in lines if s.producer.participant == here and not s.producer.is_import]
+    changed, needed = _reached(
+        shapes_here(catalog), lines_read(computed, here), line.stream.name, ranges
+    )
+    read = lines_read(lines, here)
     for name, inputs in needed.items():
         for stream, from_us in inputs.items():
-            its = lines.get(stream)
-            is_trimmed = its is not None and its.trimmed_us not in (None, its.origin_us)
-            if its is not None and is_trimmed and from_us < (its.trimmed_us or from_us):
+            trimmed_us = _trimmed_us(read.get(stream))
+            if trimmed_us is not None and from_us < trimmed_us:
                 raise Refused(
                     f"{name} cannot compute again what is revised, because it reads {stream} from "
-                    f"{iso(from_us)} on, which is trimmed before {iso(its.trimmed_us or from_us)}"
+                    f"{iso(from_us)} on, which is trimmed before {iso(trimmed_us)}"
                 )
     return _reach(changed, needed)
 
@@ -329,3 +332,8 @@ def _in_order(
 def _kept(line: LineStatus) -> Range | None:
     from_us, to_us = line.kept_from_us, line.live_through_us
     return None if from_us is None or to_us is None or from_us >= to_us else Range(from_us, to_us)
+
+
+def _trimmed_us(line: LineStatus | None) -> int | None:
+    """The time before which a line is trimmed; None if all of it is kept."""
+    return None if line is None or line.trimmed_us == line.origin_us else line.trimmed_us

@@ -108,6 +108,11 @@ TRIMMED_WHILE_IT_IS_OWED = (
     "reader that it computes them for keeps them for longer, and kept the old ones"
 )
 
+TRIMMED_IN_A_COPY = (
+    "what one late record needed was trimmed only in the copy of a partner's stream: the revision "
+    "of all late records of its source was planned with it and refused, again and again"
+)
+
 KEPT: tuple[tuple[int, Shape, str], ...] = (
     (266, WHOLE, CLOSED_BY_ANOTHER),
     (7149, WHOLE, LATE_BEGINNING),
@@ -121,6 +126,7 @@ KEPT: tuple[tuple[int, Shape, str], ...] = (
     (9_364, REPLICAS, LOST_BEHIND_THE_END_OF_ANOTHER),
     (9, REVISIONS, TRIMMED_WHILE_IT_IS_OWED),
     (33, REVISIONS, SENT_AGAIN_BEHIND_A_REVISION),
+    (29, REVISIONS, TRIMMED_IN_A_COPY),
     (4, MARKETS, NO_ROOM_FOR_A_LARGE_ONE),
     (44, MARKETS, LESS_ROOM_THAN_ANY_NEEDS),
     (114, MARKETS, ROOM_MADE_PIECE_BY_PIECE),
