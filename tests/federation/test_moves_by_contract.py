@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.base.time_text import parse_time_us
+from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.operations.partner_management import export_partner
 from tests.federation.test_definitions_of_partners import done, running
 from tests.federation.test_moves import ALPHA, COUNTS, LIVE
@@ -110,7 +110,7 @@ def test_a_fragment_goes_to_a_partner_and_comes_back_by_command(
                                  " AND f.id LIKE 'moved/%'"),
         )  # fmt: skip
         counted = {
-            (parse_time_us(row["window_start"]), row["orig_h"]): row["n"]
+            (parse_time_us("", row["window_start"]), row["orig_h"]): row["n"]
             for row in rows(alpha, "counted")
         }
         last_us = max(start_us for start_us, _ in counted)
