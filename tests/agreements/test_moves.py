@@ -1,0 +1,267 @@
+"""A payer hands a fragment over under a movement contract: who may, what follows, how it ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from medusa_core.commits import Cause, Commit, LeaseKey, OutputSegment
+from medusa_core.errors import Conflict, Refused
+from medusa_core.fragments import Move, moved_fragment
+from medusa_core.grid import Range
+from medusa_core.market.envelopes import Envelope, EnvelopeKind
+from medusa_core.market.moves import MoveState
+from medusa_core.names import FIRST_EPOCH
+from medusa_core.network import Aggregate, Network, Output, Source
+from medusa_core.segments import Producer, Stability
+from pipelines.catalog.postgres.moves import PostgresMoves, open_moves_of
+from pipelines.language.check import check_network, fragments_for
+from pipelines.market.moves.move_order import document_of_order
+from pipelines.market.moves.move_sync import MoveSync
+from pipelines.market.moves.moved_deployments import order_of
+from pipelines.market.sync.contract_sync import settle
+from pipelines.spark.deployment import deployment_of, plan_of
+from tests.agreements.building import ALPHA, BETA, DAY_MS, Party, SqlRefused
+from tests.agreements.homes import Watchers
+
+WIDTH_US = 10_000_000
+FRAGMENT, MOVED = "sums/main", moved_fragment("sums/main", Move(ALPHA, 1))
+LENDS = """
+INSERT INTO medusa_api.contract (contract, kind, payer, provider, currency, validity, settlement_ms,
+    notice_ms, price_low, price_high, price_step, fragments, load_max, billed, recovery, method,
+    replicas, penalty, hold_ms_max)
+VALUES ('load_of_alpha', 'movement', 'alpha', 'beta', 'EUR',
+    '[2024-01-01 00:00Z,2096-01-01 00:00Z)', 86400000, 1000, 1, 1, 1, {fragments}, 2, '{{normal}}',
+    'precise', 'upstream_backup', 1, 0, 86400000)
+"""
+NETWORK = Network(
+    name="sums",
+    sources=(Source(name="seen", columns={"at_us": "bigint", "host": "string"}, time="at_us"),),
+    boxes=(Aggregate(name="each", input="seen", size="10s", group_by=("host",),
+                     columns={"n": "count(*)"}),),
+    outputs=(Output(name="counted", input="each"),),
+)  # fmt: skip
+
+
+def lend(alpha: Party, beta: Party, fragments: str = "'{main}'") -> None:
+    for party in (alpha, beta):
+        party.sql(LENDS.format(fragments=fragments))
+    exchanged(alpha, beta)
+    for party in (alpha, beta):
+        party.agreements.open_round(0, "a test")
+
+
+def exchanged(alpha: Party, beta: Party) -> None:
+    settle(party.contract_sync for party in (alpha, beta))
+
+
+def moves(party: Party) -> PostgresMoves:
+    return open_moves_of(party.urls.job)
+
+
+def states(party: Party) -> Mapping[int, tuple[MoveState, str]]:
+    return {one.number: (one.state, one.reason) for one in moves(party).statuses()}
+
+
+def state(party: Party, number: int = 1) -> MoveState:
+    return states(party)[number][0]
+
+
+def begin(alpha: Party, number: int = 1, contract: str = "load_of_alpha") -> None:
+    order = order_of(alpha.connections.catalog, FRAGMENT, number)
+    moves(alpha).begin(contract, number, FRAGMENT, document_of_order(order), "a test")
+
+
+@pytest.fixture
+def syncs(alpha: Party, beta: Party, tmp_path: Path) -> tuple[MoveSync, MoveSync]:
+    """Alpha lands `seen` and has computed three buckets of `counted`."""
+    checked = check_network(NETWORK)
+    plan = plan_of(NETWORK, checked, WIDTH_US, tmp_path)
+    catalog = alpha.connections.catalog
+    catalog.deploy(deployment_of(plan, checked, fragments_for(checked), Producer(ALPHA)))
+    for fragment, stream in (("landing/seen", "seen"), (FRAGMENT, "counted")):
+        key = LeaseKey(fragment=fragment, producer=Producer(ALPHA))
+        lease = catalog.acquire_lease(key, FIRST_EPOCH, "me", DAY_MS)
+        segment = OutputSegment(
+            stream=next(line.stream.name for line in catalog.lines() if line.stream.name == stream),
+            range=Range(0, 3 * WIDTH_US),
+            stability=Stability.STABLE,
+        )
+        catalog.commit(Commit(lease=lease, plan=plan.id, cause=Cause.NORMAL, segments=(segment,)))
+    return tuple(
+        MoveSync(moves(party), party.connections.catalog, tmp_path, party.told.append)
+        for party in (alpha, beta)
+    )  # type: ignore[return-value]
+
+
+def may_read(party: Party, partner: str, stream: str, watchers: Watchers, here: Any) -> bool:
+    with watchers[here].connect() as connection:
+        ask = text("SELECT medusa_api.may_read(:partner, :stream)")
+        return bool(connection.execute(ask, {"partner": partner, "stream": stream}).scalar_one())
+
+
+def started(alpha: Party, beta: Party, syncs: tuple[MoveSync, MoveSync]) -> None:
+    """The order has arrived, beta computes, and alpha imports."""
+    begin(alpha)
+    syncs[0].settle()
+    exchanged(alpha, beta)
+    assert state(beta) is MoveState.ACCEPTED
+    assert syncs[1].settle() == 1
+    exchanged(alpha, beta)
+    syncs[0].settle()
+
+
+def test_a_move_starts_in_both_homes_and_grants_what_each_needs_of_the_other(
+    alpha: Party, beta: Party, syncs: tuple[MoveSync, MoveSync], watchers: Watchers
+) -> None:
+    lend(alpha, beta)
+    assert not may_read(alpha, "beta", "seen", watchers, ALPHA)
+    started(alpha, beta, syncs)
+    assert (state(alpha), state(beta)) == (MoveState.STARTED, MoveState.STARTED)
+    assert may_read(alpha, "beta", "seen", watchers, ALPHA)
+    assert not may_read(alpha, "beta", "counted", watchers, ALPHA)
+    assert may_read(beta, "alpha", "counted", watchers, BETA)
+    assert not may_read(beta, "alpha", "seen", watchers, BETA)
+    (hold,) = alpha.connections.catalog.holds(NETWORK.sources[0].stream_name)
+    assert (hold.holder, hold.from_us) == (BETA, 3 * WIDTH_US)
+    (lines,) = [line for line in beta.connections.catalog.lines() if line.producer == (BETA, 1)]
+    assert lines.stream.name == "counted"
+    assert [status.producer for status in beta.connections.catalog.imports()] == [Producer(ALPHA)]
+    assert syncs[0].settle() == syncs[1].settle() == 0
+
+
+def test_a_fragment_that_is_taken_back_leaves_nothing_in_either_home(
+    alpha: Party, beta: Party, syncs: tuple[MoveSync, MoveSync], watchers: Watchers
+) -> None:
+    lend(alpha, beta)
+    started(alpha, beta, syncs)
+    assert moves(alpha).end(FRAGMENT, "enough")
+    assert not moves(alpha).end(FRAGMENT, "enough")
+    exchanged(alpha, beta)
+    for sync in syncs:
+        sync.settle()
+    assert states(alpha)[1] == states(beta)[1] == (MoveState.ENDED, "enough")
+    assert not may_read(alpha, "beta", "seen", watchers, ALPHA)
+    assert not may_read(beta, "alpha", "counted", watchers, BETA)
+    assert alpha.connections.catalog.holds(NETWORK.sources[0].stream_name) == ()
+    for party in (alpha, beta):
+        assert moves(party).open_moves() == ()
+        assert party.connections.catalog.imports() == ()
+    begin(alpha, 2)
+    assert state(alpha, 2) is MoveState.ACCEPTED
+
+
+def test_a_move_ends_with_its_contract_in_both_homes(
+    alpha: Party, beta: Party, syncs: tuple[MoveSync, MoveSync]
+) -> None:
+    lend(alpha, beta)
+    started(alpha, beta, syncs)
+    alpha.sql("DELETE FROM medusa_api.contract WHERE contract = 'load_of_alpha'")
+    exchanged(alpha, beta)
+    alpha.sql("SELECT pg_sleep(1.2)")
+    for _ in range(2):
+        for sync in syncs:
+            sync.settle()
+        exchanged(alpha, beta)
+    assert (state(alpha), state(beta)) == (MoveState.ENDED, MoveState.ENDED)
+
+
+def test_a_fragment_moves_only_under_a_contract_that_names_it(
+    alpha: Party, beta: Party, syncs: tuple[MoveSync, MoveSync]
+) -> None:
+    with pytest.raises(Refused, match="no contract load_of_alpha in force"):
+        begin(alpha)
+    lend(alpha, beta, "'{other}'")
+    with pytest.raises(Refused, match="no contract load_of_alpha in force"):
+        begin(alpha)
+    with pytest.raises(Refused, match="no contract unheard in force"):
+        begin(alpha, contract="unheard")
+    assert states(alpha) == {}
+
+
+def test_a_fragment_moves_once_at_a_time_and_numbers_count(
+    alpha: Party, beta: Party, syncs: tuple[MoveSync, MoveSync]
+) -> None:
+    lend(alpha, beta, "NULL")
+    with pytest.raises(Conflict, match="another move has begun"):
+        begin(alpha, 2)
+    begin(alpha)
+    with pytest.raises(Refused, match="end that move first"):
+        begin(alpha, 2)
+    assert moves(alpha).next_number() == 2
+
+
+def send(alpha: Party, nonce: int, **changes: Any) -> None:
+    """As a hostile payer would: a message that its own home would not make."""
+    fields = {"contract": "load_of_alpha", "number": 1, "fragment": FRAGMENT, "order": "{}",
+              "reason": "a test"} | changes  # fmt: skip
+    ((now_ms,),) = alpha.sql("SELECT medusa.to_ms(clock_timestamp())")
+    blank = Envelope(
+        kind=EnvelopeKind.MOVE, sender=ALPHA, receiver=BETA, nonce=f"{nonce:032x}",
+        sent_at_ms=now_ms, expires_at_ms=now_ms + DAY_MS, body=json.dumps(fields).encode(),
+    )  # fmt: skip
+    sealed = replace(blank, signature=alpha.key.sign(blank.bytes_to_sign))
+    assert alpha.post.exchange.deliver(BETA, (sealed,)) == ("taken",)
+
+
+def test_an_order_that_is_none_ends_the_move_with_a_reason(
+    alpha: Party, beta: Party, syncs: tuple[MoveSync, MoveSync]
+) -> None:
+    lend(alpha, beta)
+    send(alpha, 1)
+    beta.contract_sync.tick()
+    syncs[1].settle()
+    found, reason = states(beta)[1]
+    assert found is MoveState.ENDED
+    assert "the order of a move has other fields" in reason
+    assert beta.connections.catalog.assignments() == ()
+
+
+def test_without_a_contract_a_partner_hands_nothing_over(
+    alpha: Party, beta: Party, syncs: tuple[MoveSync, MoveSync]
+) -> None:
+    lend(alpha, beta, "'{other}'")
+    send(alpha, 1)
+    beta.contract_sync.tick()
+    found, reason = states(beta)[1]
+    assert found is MoveState.ENDED
+    assert "no contract load_of_alpha in force lets alpha hand sums/main over to beta" in reason
+    send(alpha, 2, number=2, contract="unheard")
+    beta.contract_sync.tick()
+    assert state(beta, 2) is MoveState.ENDED
+
+
+def test_a_message_that_is_repeated_or_of_another_move_changes_nothing(
+    alpha: Party, beta: Party, syncs: tuple[MoveSync, MoveSync]
+) -> None:
+    lend(alpha, beta)
+    started(alpha, beta, syncs)
+    send(alpha, 1)
+    send(alpha, 2, fragment="sums/other")
+    send(alpha, 3, number=9, order=None)
+    beta.contract_sync.tick()
+    assert states(beta).keys() == {1}
+    assert state(beta) is MoveState.STARTED
+    refused = beta.sql("SELECT reason FROM medusa_api.inbox WHERE state = 'refused'")
+    assert [reason for (reason,) in refused] == ["move 1 of alpha is another one"]
+
+
+def test_the_states_of_a_move_come_in_order_even_for_the_administrator(
+    alpha: Party, beta: Party, syncs: tuple[MoveSync, MoveSync], watchers: Watchers
+) -> None:
+    lend(alpha, beta)
+    begin(alpha)
+    for change in ("state = 'returning'", "state = 'released'", "fragment = 'sums/other'"):
+        with pytest.raises(Exception, match="does not become"), watchers[ALPHA].begin() as sql:
+            sql.execute(text(f"UPDATE medusa_market.move SET {change}"))
+    for statement in ("DELETE FROM medusa_market.move", "DELETE FROM medusa_market.move_state"):
+        with pytest.raises(Exception, match="insert-only"), watchers[ALPHA].begin() as sql:
+            sql.execute(text(statement))
+    with pytest.raises(SqlRefused):
+        alpha.sql("UPDATE medusa_market.move SET state = 'ended'")
