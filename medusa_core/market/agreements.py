@@ -13,6 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from medusa_core.errors import WRONG_FORM, Refused
+from medusa_core.market.bill_messages import (
+    BillEnvelope,
+    read_concession,
+    read_statement_answer,
+    read_statement_message,
+)
 from medusa_core.market.converging import Holding
 from medusa_core.market.definitions import (
     DefinedEnvelope,
@@ -142,6 +148,7 @@ AgreementEnvelope = (
     | DefinedEnvelope
     | MoveEnvelope
     | MovedEnvelope
+    | BillEnvelope
 )
 
 
@@ -213,6 +220,12 @@ def read_message(kind: EnvelopeKind, body: bytes) -> AgreementEnvelope | None:
                 return message_of_move(body)
             case EnvelopeKind.MOVED:
                 return message_of_moved(body)
+            case EnvelopeKind.BILL:
+                return read_statement_message(body)
+            case EnvelopeKind.BILL_ANSWER:
+                return read_statement_answer(body)
+            case EnvelopeKind.BILL_CONCESSION:
+                return read_concession(body)
             case EnvelopeKind.HOLDINGS:
                 return _holdings(_fields(body, "after", "until", "holdings"))
             case _:

@@ -46,6 +46,9 @@ class EnvelopeKind(Enum):
     DEFINED = "defined"
     MOVE = "move"
     MOVED = "moved"
+    BILL = "bill"
+    BILL_ANSWER = "bill_answer"
+    BILL_CONCESSION = "bill_concession"
     OFFER = "offer"
     ANSWER = "answer"
 

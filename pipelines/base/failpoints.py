@@ -78,6 +78,9 @@ ROUND_POINTS = (
 )
 """Those of a tick in the market, in the background."""
 
+SETTLEMENT_POINTS = ("settlement.counted", "settlement.stated", "settlement.answered")
+"""Those of a settlement, in the background: of each contract, and of each answer."""
+
 SUPERVISION_POINTS = (
     "supervise.intended",
     "supervise.spawned",

@@ -27,6 +27,7 @@ from medusa_core.market.envelopes import Envelope, EnvelopeKind
 from medusa_core.market.moves import MovedEnvelope, MoveEnvelope
 from medusa_core.market.terms import ContractName, Revision, Terms
 from medusa_core.names import Participant
+from pipelines.catalog.settlement_store import Bills
 
 PROPOSAL_LASTS_MS = 7 * 86_400_000
 """How long a proposal is open unless its owner says otherwise."""
@@ -312,7 +313,7 @@ class Outbox(Protocol):
         """A partner's inbox takes messages."""
 
 
-class Agreements(Contracts, Keys, Inbox, RoundEnvelopes, Outbox, Protocol):
+class Agreements(Contracts, Keys, Inbox, Bills, RoundEnvelopes, Outbox, Protocol):
     """A home's agreements. Calls raise Refused, Conflict and Unavailable as the catalog's do."""
 
     def has_pending(self, *, to_all: bool = False) -> bool:

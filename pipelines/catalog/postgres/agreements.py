@@ -27,10 +27,11 @@ from pipelines.catalog.agreement_store import (
 from pipelines.catalog.postgres.convergence import PostgresConverging
 from pipelines.catalog.postgres.envelope_rows import envelope_of
 from pipelines.catalog.postgres.introduction_values import introduction_values
+from pipelines.catalog.postgres.settlements import PostgresBills
 from pipelines.catalog.postgres.statements import engine_with_timeouts
 
 
-class PostgresAgreements(PostgresConverging):
+class PostgresAgreements(PostgresConverging, PostgresBills):
     """An `Agreements` in the home at `url`, as its job logs in; one connection."""
 
     def __init__(self, url: str, participant: Participant) -> None:

@@ -17,10 +17,12 @@ from pipelines.catalog.postgres.definitions import open_definitions
 from pipelines.catalog.postgres.moves import open_moves_of
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.postgres.rounds import open_postgres_rounds
+from pipelines.catalog.postgres.settlements import open_settlements
 from pipelines.exchange.exchange_port import Transport
 from pipelines.market.definitions.definition_sync import DefinitionSync
 from pipelines.market.moves.move_sync import MoveSync
 from pipelines.market.rounds.round_tick import MarketWorker
+from pipelines.market.settlement.settlement_sync import SettlementSync
 from pipelines.market.sync.background_worker import BackgroundWorker
 from pipelines.market.sync.sync_assembly import open_contract_sync
 
@@ -43,18 +45,18 @@ def open_market_worker(
         closing(open_postgres_rounds(url, participant)) as rounds,
         closing(open_definitions(url)) as definitions,
         closing(open_moves_of(url)) as moves,
+        closing(open_settlements(url)) as settlements,
         closing(PostgresCatalog(url, participant)) as catalog,
     ):
         contract_sync, agreements = opened
         definition_sync = DefinitionSync(definitions, catalog, directory, on_error)
         move_sync = MoveSync(moves, catalog, directory, on_error)
-        yield MarketWorker(
-            contract_sync,
-            agreements,
-            rounds,
-            on_error,
-            settles=lambda: definition_sync.settle() + move_sync.settle(),
-        )
+        settlement_sync = SettlementSync(settlements, participant, on_error)
+
+        def settle() -> int:
+            return definition_sync.settle() + move_sync.settle() + settlement_sync.settle()
+
+        yield MarketWorker(contract_sync, agreements, rounds, on_error, settles=settle)
 
 
 def market_worker(

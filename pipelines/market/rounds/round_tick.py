@@ -4,7 +4,8 @@ Numbered, and the same numbers are in the code:
 
 1. expire lapsed offers and moves, so that they are not sent any more
 2. synchronise contracts: documents are exchanged, envelopes received and verified, waiting ones
-   sent; then definitions of buyers are begun, and ended with their contracts
+   sent; then definitions of buyers are begun, and ended with their contracts, and what streams
+   are sold for is counted, stated and answered
 3. open the round, if `round_ms` have passed since the last one of this home
 4. process partners' messages: answers, then offers; a wrong one is refused with the reason
 5. in a round that has not been decided yet: decide what to offer, record it

@@ -29,6 +29,11 @@ from medusa_core.market.agreements import (
     NoticeEnvelope,
     read_message,
 )
+from medusa_core.market.bill_messages import (
+    ConcessionEnvelope,
+    StatementAnswerEnvelope,
+    StatementEnvelope,
+)
 from medusa_core.market.converging import ReportedAgreement, differences, judge
 from medusa_core.market.documents import revision_of
 from medusa_core.market.envelopes import Envelope, check_envelope, contract_bytes
@@ -44,6 +49,7 @@ from pipelines.catalog.agreement_store import (
 )
 from pipelines.exchange.exchange_port import Transport
 from pipelines.homes.signatures import SigningKey
+from pipelines.market.sync.bill_inbox import BillInbox
 from pipelines.market.sync.outbox_delivery import Deliveries
 from pipelines.market.sync.verification import (
     bytes_of_due,
@@ -200,6 +206,9 @@ class ContractSync:
                 here = self._agreements.holdings(envelope.sender, holdings.after, holdings.until)
                 differing = tuple(differences(here, holdings.holdings))
                 self._agreements.take_holdings(envelope_id, differing)
+            case StatementEnvelope() | StatementAnswerEnvelope() | ConcessionEnvelope():
+                bills = BillInbox(self._agreements, self.participant, keys)
+                bills.take(envelope_id, envelope.sender, holdings)
             case _:
                 self._agreements.take(envelope_id, holdings)
         reached("agreement.taken")

@@ -89,6 +89,14 @@ def verified_notice(envelope: NoticeEnvelope, keys: Keys) -> list[bytes]:
     return found
 
 
+def verified_sentence(party: Participant, sentence: str, signature: bytes, keys: Keys) -> bytes:
+    """The key by which a party has signed a sentence; Refused if it is none that is known."""
+    signed = _signed(party, signature, statement_bytes(sentence), keys, is_past=True)
+    if signed is None:
+        raise Refused(f"{party} has not signed that it {sentence[:60]!r}")
+    return signed.public_key
+
+
 def bytes_of_due(statement: str) -> bytes:
     """What is signed of a statement that is due: it, or the contract that it names."""
     if statement.startswith(SIGNS):

@@ -10,7 +10,8 @@ BEGIN
     IF (put_message.kind ~ '^[a-z][a-z_]{0,30}$' AND octet_length(put_message.body) <= 98304
         AND char_length(put_message.about) BETWEEN 1 AND 200) IS NOT TRUE
         OR put_message.kind IN ('document', 'withdrawal', 'let_go', 'want', 'notice',
-            'refusal', 'status', 'holdings', 'definition', 'defined', 'move', 'moved')
+            'refusal', 'status', 'holdings', 'definition', 'defined', 'move', 'moved', 'bill',
+            'bill_answer', 'bill_concession')
     THEN
         RAISE EXCEPTION 'a message has a kind, says what it is about, and is 96 KiB long at most'
             USING ERRCODE = 'MD001';

@@ -27,6 +27,10 @@ BEGIN
         FROM medusa_market.contract_agreement AS a
         JOIN medusa_market.contract_revision AS r ON r.revision = a.revision
         WHERE a.revision = about;
+    ELSIF what = 'bills' THEN
+        PERFORM medusa_market.put_bill(about);
+    ELSIF what = 'owes' THEN
+        PERFORM medusa_market.put_bill_answer(about, split_part(state.statement, ' ', 3));
     ELSE
         agreed := medusa_market.agreed_revision(about);
         IF agreed.revision IS NOT NULL THEN

@@ -1,0 +1,1 @@
+"""Settlement of contracts: rows are counted, stated, and answered."""

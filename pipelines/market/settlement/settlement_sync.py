@@ -1,0 +1,144 @@
+"""A participant's part in settlements: count final rows, state periods, answer statements.
+
+Numbered, and the same numbers are in the code:
+
+1. count the final rows of each sold stream in the period that is stated next; what is counted may
+   be trimmed
+2. state the period once it is over, by the clock and by the stable prefix of the stream; the
+   provider's statement is signed and sent with the next messages
+3. answer the statements of providers of which this home has made its own
+4. send statements again that have had no answer for a day
+
+All state is stored in the home, and each of these is one transaction with a key of its own: a look
+that was cut short is completed by the next one, and nothing is stated or booked twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from medusa_core.errors import Conflict, Refused
+from medusa_core.market.bill_answers import bill_answer
+from medusa_core.market.bill_comparison import compare_statements
+from medusa_core.market.bill_statements import (
+    Statement,
+    content_statement,
+    repriced,
+    statement_document,
+)
+from medusa_core.market.documents import revision_of
+from medusa_core.market.settlement_periods import SettlementPeriod, is_acceptable, next_period
+from medusa_core.names import Participant
+from pipelines.base import clock
+from pipelines.base.failpoints import reached
+from pipelines.catalog.settlement_store import (
+    BilledContract,
+    CountedRows,
+    ReceivedStatement,
+    Settlements,
+)
+
+LOOKS_S = 5.0
+"""How often a loop counts and states."""
+
+PERIODS_MAX = 64
+"""So many periods of a contract are stated at a time."""
+
+ANSWERS_MAX = 64
+LAST_ROWS_MS = 3_600_000
+"""How long the payer waits for the last rows of a contract that has ended, which grants it the
+stream no more: then it states what it holds."""
+
+
+class SettlementSync:
+    """Settles the contracts of a home that sell a stream; `on_error` receives what was refused.
+
+    `looks_s` is how often a call does anything; 0: always.
+    """
+
+    def __init__(
+        self,
+        settlements: Settlements,
+        here: Participant,
+        on_error: Callable[[Exception], None] = lambda error: None,
+        *,
+        looks_s: float = LOOKS_S,
+    ) -> None:
+        self._settlements = settlements
+        self._here = here
+        self._on_error = on_error
+        self._looks_s = looks_s
+        self._next_s = clock.monotonic_s()
+
+    def settle(self) -> int:
+        """Count, state and answer what is to be done now; how much was stated and answered."""
+        if clock.monotonic_s() < self._next_s:
+            return 0
+        self._next_s = clock.monotonic_s() + self._looks_s
+        done = 0
+        for contract in self._settlements.billed_contracts():
+            try:
+                done += self._state(contract)
+            except (Conflict, Refused) as error:
+                self._on_error(error)  # if another one has counted, the next look reads again
+        done += sum(self._is_answered(one) for one in self._settlements.to_answer(ANSWERS_MAX))  # 3
+        return done + self._settlements.send_again()  # 4
+
+    def _state(self, contract: BilledContract) -> int:
+        before, made = contract.before, 0
+        while made < PERIODS_MAX:
+            period = next_period(contract.revisions, before, contract.ends_at_ms)
+            if period is None or period.from_ms > contract.clock_ms:
+                break
+            if not self._is_stated(contract, period):
+                break
+            before, made = period, made + 1
+        return made
+
+    def _is_stated(self, contract: BilledContract, period: SettlementPeriod) -> bool:
+        cut_us = period.cut_us(contract.width_us)
+        counted = self._settlements.count(contract.contract, period, cut_us)  # 1
+        reached("settlement.counted")
+        if counted is None or not self._is_over(contract, period, counted):
+            return False
+        ranges, changes = self._settlements.ranges(contract.contract, period.number)
+        statement = content_statement(period, ranges, changes)
+        document = statement_document(statement)
+        self._settlements.make(document, cut_us, counted, is_last=period.is_last)  # 2
+        reached("settlement.stated")
+        return True
+
+    def _is_over(
+        self, contract: BilledContract, period: SettlementPeriod, counted: CountedRows
+    ) -> bool:
+        late_ms = contract.clock_ms - period.to_ms
+        if late_ms < 0:
+            return False
+        if counted.stable_us >= period.range.to_us:
+            return True
+        is_payer = self._here == period.terms.payer
+        return is_payer and period.is_last and late_ms >= LAST_ROWS_MS
+
+    def _is_answered(self, received: ReceivedStatement) -> bool:
+        try:
+            comparison = compare_statements(received.claimed, own_statement(received))
+            answer = bill_answer(self._here, comparison, comparison.outcome)
+            is_new = self._settlements.answer(answer)
+        except (Conflict, Refused) as error:
+            self._on_error(error)
+            return False
+        reached("settlement.answered")
+        return is_new
+
+
+def own_statement(received: ReceivedStatement) -> Statement:
+    """The payer's own statement, under the provider's revision if that is acceptable."""
+    claimed, own = received.claimed, received.own
+    if claimed.revision == own.revision:
+        return own
+    terms = {revision_of(one.terms): one.terms for one in received.revisions}
+    named, ours = terms.get(claimed.revision), terms[own.revision]
+    if named is None or not is_acceptable(received.revisions, named, ours, own.from_ms):
+        return own
+    period = SettlementPeriod(number=own.period, from_ms=own.from_ms, to_ms=own.to_ms, terms=named)
+    return repriced(own, period)

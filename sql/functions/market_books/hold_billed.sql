@@ -1,0 +1,14 @@
+CREATE OR REPLACE FUNCTION medusa_market.hold_billed(contract text, line integer, changes jsonb)
+RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    INSERT INTO medusa.hold AS h (stream, holder, purpose, from_us, versions)
+    SELECT p.stream, 'contract:' || hold_billed.contract, 'billing', (changes->>'noted_us')::bigint,
+        jsonb_build_object(CASE p.participant WHEN medusa_market.here() THEN p.replica::text
+            ELSE p.participant || '/' || p.replica END, changes->'version')
+    FROM medusa.stream_producer AS p WHERE p.line_id = hold_billed.line
+    ON CONFLICT ON CONSTRAINT hold_pkey DO UPDATE
+    SET from_us = excluded.from_us, versions = excluded.versions
+$$;
+COMMENT ON FUNCTION medusa_market.hold_billed(text, integer, jsonb) IS
+    'Hold the rows of a sold stream that are not counted yet, those that a later revision replaces '
+    'among them; what is counted may be trimmed.';

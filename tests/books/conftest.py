@@ -1,0 +1,47 @@
+"""Two homes on one server, emptied before each test, and the stream that beta sells to alpha."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from tests.agreements.building import ALPHA, BETA
+from tests.agreements.homes import (
+    HomeConnections,
+    Urls,
+    Watchers,
+    connections_of,
+    parties_in,
+    watchers_of,
+)
+from tests.books.trade import Trade
+from tests.home_pool import lent_homes
+
+
+@pytest.fixture(scope="package")
+def trading_urls(postgres_server: EmbeddedServer) -> Iterator[Urls]:
+    """Two homes for the whole run."""
+    with lent_homes(postgres_server, ALPHA, BETA) as homes:
+        yield homes
+
+
+@pytest.fixture(scope="package")
+def trading_watchers(postgres_server: EmbeddedServer, trading_urls: Urls) -> Iterator[Watchers]:
+    """A superuser on each."""
+    with watchers_of(postgres_server, trading_urls) as watchers:
+        yield watchers
+
+
+@pytest.fixture(scope="package")
+def trading_connections(trading_urls: Urls) -> Iterator[HomeConnections]:
+    """What each has open, for the whole run."""
+    with connections_of(trading_urls) as connections:
+        yield connections
+
+
+@pytest.fixture
+def trade(trading_connections: HomeConnections, trading_watchers: Watchers) -> Trade:
+    """Alpha, which buys `sums`, and beta, which sells it; nothing is agreed on yet."""
+    return Trade(parties_in(trading_connections, trading_watchers), trading_watchers)

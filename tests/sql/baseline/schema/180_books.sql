@@ -1,0 +1,1 @@
+-- Books came with a migration: a home of the baseline has no tables for them.
