@@ -143,7 +143,7 @@ def content_statement(
         if one.digest.rows:
             price = content.price if content.per is BillingUnit.RECORD else Decimal(0)
             charges.append(_charge(
-                ChargeKind.RECORDS, content.stream, period.number, one.range,
+                ChargeKind.RECORDS, content.stream, period.number, _within(one.range, period),
                 Decimal(one.digest.rows), price, digest_text(one.digest),
             ))  # fmt: skip
     if content.per is BillingUnit.RECORD:
@@ -266,6 +266,11 @@ def _charge_from(given: Sequence[Any]) -> Charge:
         ChargeKind(kind), check_name("stream", subject), _whole(period),
         Range(_whole(from_us), _whole(to_us)), _decimal(quantity), _decimal(price), str(digest),
     )  # fmt: skip
+
+
+def _within(of: Range, period: SettlementPeriod) -> Range:
+    """A range that was counted before the end of the contract was known ends there."""
+    return of.intersection(period.range) or of
 
 
 def _charge_fields(charge: Charge) -> list[str | int]:

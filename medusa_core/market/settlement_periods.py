@@ -52,8 +52,11 @@ class SettlementPeriod:
         return Range(self.from_ms * 1_000, self.to_ms * 1_000)
 
     def cut_us(self, width_us: int) -> int:
-        """How much event time a charge covers: whole buckets, CHARGES_MAX charges at most."""
-        buckets = -(-(self.to_ms - self.from_ms) * 1_000 // width_us)
+        """How much event time a charge covers: whole buckets, CHARGES_MAX charges at most.
+
+        The end of the contract does not change it: that may become known while rows are counted.
+        """
+        buckets = -(-self.terms.settlement_ms * 1_000 // width_us)
         return -(-buckets // CHARGES_MAX) * width_us
 
 

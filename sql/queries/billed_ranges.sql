@@ -4,7 +4,8 @@
 FROM medusa_market.billed_range AS b
 WHERE b.contract = :contract AND b.period = :period)
 UNION ALL
-(SELECT b.from_us, b.to_us, b.period, b.rows, b.sum_a, b.sum_b, coalesce(b.stated_rows, 0),
+(SELECT b.from_us, least(b.to_us, m.to_ms * 1000), b.period, b.rows, b.sum_a, b.sum_b,
+    coalesce(b.stated_rows, 0),
     coalesce(b.stated_a, 0), coalesce(b.stated_b, 0), coalesce(b.price, r.price)
 FROM medusa_market.billed_range AS b
 LEFT JOIN medusa_market.bill AS m

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from pipelines.catalog.postgres.settlements import open_settlements
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from tests.agreements.building import ALPHA, BETA
 from tests.agreements.homes import (
@@ -16,7 +17,7 @@ from tests.agreements.homes import (
     parties_in,
     watchers_of,
 )
-from tests.books.trade import Trade
+from tests.books.trade import Stores, Trade
 from tests.home_pool import lent_homes
 
 
@@ -41,7 +42,19 @@ def trading_connections(trading_urls: Urls) -> Iterator[HomeConnections]:
         yield connections
 
 
+@pytest.fixture(scope="package")
+def trading_stores(trading_urls: Urls) -> Iterator[Stores]:
+    """The statements and books of each, for the whole run."""
+    stores = {name: open_settlements(urls.job) for name, urls in trading_urls.items()}
+    yield stores
+    for store in stores.values():
+        store.close()
+
+
 @pytest.fixture
-def trade(trading_connections: HomeConnections, trading_watchers: Watchers) -> Trade:
+def trade(
+    trading_connections: HomeConnections, trading_watchers: Watchers, trading_stores: Stores
+) -> Trade:
     """Alpha, which buys `sums`, and beta, which sells it; nothing is agreed on yet."""
-    return Trade(parties_in(trading_connections, trading_watchers), trading_watchers)
+    parties = parties_in(trading_connections, trading_watchers)
+    return Trade(parties, trading_watchers, trading_stores)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -12,7 +11,7 @@ from sqlalchemy import text
 
 from medusa_core.market.terms import ContractName
 from medusa_core.names import Participant
-from pipelines.catalog.postgres.settlements import PostgresSettlements, open_settlements
+from pipelines.catalog.postgres.settlements import PostgresSettlements
 from pipelines.market.settlement.disputes import Disputes
 from pipelines.market.settlement.settlement_sync import SettlementSync
 from pipelines.market.sync.contract_sync import settle
@@ -22,6 +21,7 @@ from tests.agreements.homes import Parties, Watchers
 WIDTH_US = 60_000_000
 BEGINS_MS = 1_704_067_200_000  # 2024-01-01
 BEGINS_US = BEGINS_MS * 1_000
+Stores = Mapping[Participant, PostgresSettlements]
 A_DAY = DAY_MS * 1_000 // WIDTH_US
 """How many buckets a day has."""
 
@@ -68,7 +68,7 @@ class Trade:
 
     parties: Parties
     watchers: Watchers
-    seeds: dict[Participant, int] = field(default_factory=dict)
+    stores: Stores
 
     def __post_init__(self) -> None:
         self.alpha, self.beta = self.parties[ALPHA], self.parties[BETA]
@@ -165,16 +165,12 @@ class Trade:
             sums=[Decimal(rows[bucket] * (bucket + 7) * seed) for bucket in buckets],
         )
 
-    def store(self, party: Party) -> PostgresSettlements:
-        """The store of a home, to be closed."""
-        return open_settlements(party.urls.job)
-
     def look(self, *parties: Party) -> int:
         """Count, state and answer once in each home."""
         done = 0
         for party in parties or (self.alpha, self.beta):
-            with closing(self.store(party)) as store:
-                done += SettlementSync(store, party.name, party.told.append, looks_s=0).settle()
+            sync = SettlementSync(self.stores[party.name], party.name, party.told.append, looks_s=0)
+            done += sync.settle()
         return done
 
     def exchange(self) -> None:
@@ -184,20 +180,18 @@ class Trade:
     def settle(self) -> None:
         """Until nothing moves any more."""
         for _ in range(6):
-            done = self.look()
             self.exchange()
-            if not done:
+            if not self.look():
                 return
 
     def end_dispute(self, contract: str, period: int, outcome: str) -> None:
         """The payer takes what is claimed, or the provider the payer's own figures."""
         party = self.alpha if outcome == "claimed" else self.beta
-        with closing(self.store(party)) as store:
-            disputes = Disputes(store, party.name)
-            if outcome == "claimed":
-                disputes.withdraw(ContractName(contract), period)
-            else:
-                disputes.concede(ContractName(contract), period)
+        disputes = Disputes(self.stores[party.name], party.name)
+        if outcome == "claimed":
+            disputes.withdraw(ContractName(contract), period)
+        else:
+            disputes.concede(ContractName(contract), period)
 
     def bills(self, party: Party, columns: str = "period, made_by, state, total, owed, blocked"
               ) -> list[tuple[Any, ...]]:  # fmt: skip
