@@ -29,7 +29,7 @@ CONTRACT = "sums_for_alpha"
 SELLS = """
 INSERT INTO medusa_api.contract (contract, kind, payer, provider, currency, validity, settlement_ms,
     notice_ms, stream, price, per, recovery, method, replicas, penalty, hold_ms_max)
-VALUES (%s, 'content', 'alpha', 'beta', 'EUR', '[2024-01-01 00:00Z,2096-01-01 00:00Z)', 86400000,
+VALUES (%s, 'content', 'alpha', 'beta', 'EUR', '[2024-01-01 00:00Z,2096-01-01 00:00Z)', %s,
     1000, 'sums', %s, %s, 'precise', 'upstream_backup', 1, 0, 86400000)
 """
 STREAM = """
@@ -82,10 +82,10 @@ class Trade:
             connection.execute(text(statement.replace("::", r"\:\:")), values)
             connection.execute(text("RESET session_replication_role"))
 
-    def agree(self, contract: str = CONTRACT, price: str = "0.002", per: str = "record") -> None:
+    def agree(self, price: str = "0.002", per: str = "record", settlement_ms: int = DAY_MS) -> None:
         """A content contract, active in both homes."""
         for party in (self.alpha, self.beta):
-            party.sql(SELLS, contract, price, per)
+            party.sql(SELLS, CONTRACT, settlement_ms, price, per)
         self.exchange()
         for party in (self.alpha, self.beta):
             party.agreements.open_round(0, "a test")

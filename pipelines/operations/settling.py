@@ -1,0 +1,126 @@
+"""A settlement of one participant, now: count, state, send, answer.
+
+It is made with the participant's key in its own home, as those of its loop are; both may run at the
+same time. Partners answer in their own time.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+
+from medusa_core.market.bill_comparison import compare_statements
+from medusa_core.market.settlement_periods import next_period
+from medusa_core.market.terms import ContractName, plain
+from medusa_core.names import Participant
+from pipelines.base.settings import Settings
+from pipelines.base.time_text import iso
+from pipelines.catalog.book_records import AccountBalance
+from pipelines.catalog.postgres.books import open_books
+from pipelines.catalog.postgres.settlements import PostgresSettlements, open_settlements
+from pipelines.homes.home import chosen_participant, home_server
+from pipelines.market.settlement.settlement_sync import SettlementSync, own_statement
+from pipelines.market.sync.sync_assembly import open_contract_sync
+from pipelines.participant.home_session import open_session
+from pipelines.platform.drills.fault_injected_exchange import FaultInjectedExchange
+from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettlementResult:
+    """How much was stated and answered, and what is owed now, over all contracts of a partner.
+
+    `not_sent`: messages that are sent again later. `problems`: a sentence for each.
+    """
+
+    participant: Participant
+    settled: int
+    due: tuple[AccountBalance, ...]
+    not_sent: int
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettlementStep:
+    """What a settlement would do about a contract."""
+
+    contract: ContractName
+    period: int
+    action: str
+
+
+def settle_now(settings: Settings, participant: str | None) -> SettlementResult:
+    """Exchange messages, count, state and answer, and exchange messages again.
+
+    Raises Refused if others may read the participant's key, Unavailable if it has none or its home
+    cannot be reached.
+    """
+    chosen = chosen_participant(settings, participant)
+    problems: list[str] = []
+
+    def note(error: Exception) -> None:
+        problems.append(str(error))
+
+    with (
+        open_session(settings, chosen) as home_session,
+        open_contract_sync(
+            settings.directory,
+            chosen,
+            home_session.url,
+            FaultInjectedExchange(
+                home_session.exchange, FaultInjectedLinks(settings.directory, chosen, note)
+            ),
+            note,
+            to_all=True,
+        ) as (contract_sync, _),
+        closing(open_settlements(home_session.url)) as settlements,
+        closing(open_books(home_session.url)) as books,
+    ):
+        contract_sync.tick()
+        settled = SettlementSync(settlements, chosen, note, looks_s=0).settle()
+        sent = contract_sync.tick()
+        due = tuple(one for one in books.balances() if one.account == "partner")
+    return SettlementResult(
+        participant=chosen,
+        settled=settled,
+        due=due,
+        not_sent=sent.waiting,
+        problems=tuple(problems),
+    )
+
+
+def explain_settlement(settings: Settings, participant: str | None) -> tuple[SettlementStep, ...]:
+    """What a settlement would do now; nothing is changed."""
+    chosen = chosen_participant(settings, participant)
+    with (
+        home_server(settings, chosen) as server,
+        closing(open_settlements(server.login_url("job"))) as settlements,
+    ):
+        return (*_to_state(settlements), *_to_answer(settlements))
+
+
+def _to_state(settlements: PostgresSettlements) -> list[SettlementStep]:
+    steps = []
+    for one in settlements.billed_contracts():
+        period = next_period(one.revisions, one.before, one.ends_at_ms)
+        if period is None:
+            continue
+        is_over = period.to_ms <= one.clock_ms
+        action = f"state it once the stream is final to {iso(period.to_ms * 1_000)}"
+        if not is_over:
+            action = f"state it after {iso(period.to_ms * 1_000)}"
+        steps.append(SettlementStep(contract=one.contract, period=period.number, action=action))
+    return steps
+
+
+def _to_answer(settlements: PostgresSettlements) -> list[SettlementStep]:
+    steps = []
+    for received in settlements.to_answer(1_000):
+        comparison = compare_statements(received.claimed, own_statement(received))
+        action = f"agree to {plain(received.claimed.total)} {received.claimed.currency}"
+        if comparison.differences:
+            action = f"dispute {plain(comparison.blocked)} {received.claimed.currency}"
+        claimed = received.claimed
+        step = SettlementStep(contract=claimed.contract, period=claimed.period, action=action)
+        steps.append(step)
+    return steps
