@@ -168,3 +168,9 @@ CREATE TABLE medusa_market.book_posting (
 COMMENT ON TABLE medusa_market.book_posting IS
     'The postings of entries, of each account one: a debit is above zero, a credit below, and their '
     'sum is zero (S9); insert-only.';
+
+COMMENT ON TABLE medusa_market.statement IS
+    'Signed statements of the parties, so that they can be shown to a home that has lost them: '
+    '"holds <revision>" by the provider, "ends <contract> <given by> <ms>" by either; '
+    '"bills <statement>" by the provider, "owes <statement> <outcome> <amount>" by the payer; '
+    'insert-only.';

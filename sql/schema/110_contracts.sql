@@ -283,6 +283,7 @@ CREATE TABLE medusa_market.statement (
 COMMENT ON TABLE medusa_market.statement IS
     'Signed statements of the parties, so that they can be shown to a home that has lost them: '
     '"holds <revision>" by the provider, "ends <contract> <given by> <ms>" by either; '
+    '"bills <statement>" by the provider, "owes <statement> <outcome> <amount>" by the payer; '
     'insert-only.';
 
 CREATE TABLE medusa_market.statement_due (

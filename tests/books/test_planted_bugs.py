@@ -1,0 +1,96 @@
+"""Bugs that are planted into a copy of the core and of the SQL, each found by a test."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.mutation.running import COPIED
+from tests.sweeps import long_but
+
+ROOT = Path(__file__).resolve().parents[2]
+CORE, SQL = "medusa_core/market", "sql/functions/market_books"
+STATEMENTS, SETTLING, GUARDS = (
+    "tests/market/test_statements.py", "tests/books/test_settling.py", "tests/books/test_guards.py",
+)  # fmt: skip
+
+BUGS = {
+    "amounts are rounded half up": (
+        f"{CORE}/money.py", "rounding=ROUND_HALF_EVEN", "rounding='ROUND_HALF_UP'",
+        f"{STATEMENTS}::test_amounts_are_rounded_half_to_even_at_six_places",
+    ),
+    "the greater of two amounts is agreed on": (
+        f"{CORE}/bill_comparison.py", "return min(claimed.amount", "return max(claimed.amount",
+        f"{STATEMENTS}::test_one_altered_row_count_is_found_named_and_blocked",
+    ),
+    "rows of other content are agreed on": (
+        f"{CORE}/bill_comparison.py", "claimed.digest != own.digest", "claimed is None",
+        f"{STATEMENTS}::test_as_many_records_of_another_content_are_blocked_whole",
+    ),
+    "a revision applies from the period in which it becomes active": (
+        f"{CORE}/settlement_periods.py", "and one.active_from_ms <= from_ms",
+        "and one.active_from_ms < from_ms + before.terms.settlement_ms",
+        f"{STATEMENTS}::test_periods_follow_one_another_and_end_with_the_contract",
+    ),
+    "the end of a dispute books what was booked again": (
+        f"{CORE}/bill_answers.py", "if outcome.ends_dispute else None", "if False else None",
+        f"{STATEMENTS}::test_books_of_both_homes_mirror_each_other_and_sum_to_zero",
+    ),
+    "rows that were revised still count": (
+        f"{SQL}/billed_changes.sql", "SELECT -1, s.segment_id", "SELECT 0, s.segment_id",
+        f"{SETTLING}::test_a_bucket_revised_after_its_period_was_settled_is_corrected_in_the_next",
+    ),
+    "what a revision replaced is not held": (
+        f"{SQL}/hold_billed.sql", "changes->'version')", "'999'::jsonb)",
+        f"{GUARDS}::test_a_revision_that_is_not_counted_yet_is_held",
+    ),
+    "rows that are not counted are not held": (
+        f"{SQL}/hold_billed.sql", "(changes->>'noted_us')::bigint", "9223372036854775807",
+        f"{GUARDS}::test_rows_that_are_counted_may_be_trimmed_and_no_others",
+    ),
+    "an entry need not sum to zero": (
+        f"{SQL}/guard_entry.sql", "OR found.rest <> 0", "",
+        f"{GUARDS}::test_an_entry_that_does_not_sum_to_zero_is_refused",
+    ),
+    "a second statement of a period is taken for the first": (
+        f"{SQL}/keep_bill.sql", "kept.document IS DISTINCT FROM keep_bill.document", "false",
+        f"{GUARDS}::test_a_second_statement_of_a_period_and_a_forged_one_are_refused",
+    ),
+    "postings may be changed": (
+        "sql/triggers/180_books.sql", ", 'medusa_market.book_posting'", "",
+        f"{GUARDS}::test_nobody_but_a_superuser_changes_the_books",
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of the product and its tests."""
+    folder = tmp_path_factory.mktemp("planted")
+    for name in COPIED:
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    return folder
+
+
+@pytest.mark.parametrize("bug", long_but(0, BUGS))
+def test_a_planted_bug_is_found(copy: Path, bug: str) -> None:
+    name, before, after, test = BUGS[bug]
+    source = (copy / name).read_text()
+    assert before in source
+    (copy / name).write_text(source.replace(before, after))
+    try:
+        ran = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", test],
+            cwd=copy, env={**os.environ, "PYTHONPATH": str(copy)}, capture_output=True, text=True,
+            timeout=300, check=False,
+        )  # fmt: skip
+    finally:
+        (copy / name).write_text(source)
+    assert ran.returncode == 1, ran.stdout
+    assert "1 failed" in ran.stdout
