@@ -7,7 +7,7 @@ to zero, and that nothing is booked twice, is the database's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -116,6 +116,15 @@ class Settlements(Protocol):
 
     def to_answer(self, bills_max: int) -> tuple[ReceivedStatement, ...]:
         """Statements of providers of which this home has made its own, and no answer."""
+
+    def claimed(self, contract: ContractName, before: int) -> tuple[Statement, ...]:
+        """The provider's statements of a contract, of periods before one, as received."""
+
+    def held_digests(self, contract: ContractName, begins: Collection[int]) -> Mapping[int, str]:
+        """The digest of the rows that are counted here, of ranges that begin at these places."""
+
+    def open_disputes(self) -> tuple[tuple[ContractName, int], ...]:
+        """The contract and the period of each open dispute in which this home pays."""
 
     def answer(self, answer: BillAnswer) -> bool:
         """Answer a statement, or end the dispute about it; False if it was answered so before."""

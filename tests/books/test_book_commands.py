@@ -16,6 +16,7 @@ from pipelines.operations.focus_rows import COLUMNS
 from tests.agreements.building import ALPHA, BETA
 from tests.agreements.homes import Urls
 from tests.books.companies import companies
+from tests.books.test_guards import D
 from tests.books.trade import A_DAY, CONTRACT, Trade
 
 
@@ -73,3 +74,17 @@ def test_two_homes_settle_dispute_and_read_the_same_figures(
     assert "0.018 is owed" in printed("dispute", "withdraw", CONTRACT, "1", *alpha)
     printed("settle", *alpha)
     assert "alpha owes beta 0.018 EUR" in printed("settle", *beta)
+
+
+def test_the_market_worker_of_a_participant_settles_by_itself(
+    trade: Trade, trading_urls: Urls, postgres_server: EmbeddedServer, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    trade.agree()
+    trade.rows(0, A_DAY, {100: 7})
+    with companies(tmp_path, trading_urls, postgres_server, monkeypatch):
+        for name in (BETA, ALPHA, ALPHA, BETA):
+            assert main(["round", "--participant", name]) == 0
+    assert not capsys.readouterr().err
+    assert [bill[2] for bill in trade.bills(trade.beta)] == ["settled"]
+    assert trade.accounts(trade.beta) == {"partner": D("0.014"), "revenue": D("-0.014")}

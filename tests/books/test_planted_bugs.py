@@ -41,6 +41,10 @@ BUGS = {
         f"{CORE}/bill_answers.py", "if outcome.ends_dispute else None", "if False else None",
         f"{STATEMENTS}::test_books_of_both_homes_mirror_each_other_and_sum_to_zero",
     ),
+    "a dispute that a revision explains does not end": (
+        f"{CORE}/bill_reconciliation.py", "return all(", "return False and all(",
+        f"{SETTLING}::test_a_payer_that_follows_a_revision_late_ends_the_dispute_by_itself",
+    ),
     "rows that were revised still count": (
         f"{SQL}/billed_changes.sql", "SELECT -1, s.segment_id", "SELECT 0, s.segment_id",
         f"{SETTLING}::test_a_bucket_revised_after_its_period_was_settled_is_corrected_in_the_next",

@@ -167,3 +167,37 @@ def test_payments_of_both_owners_leave_nothing_owed(trade: Trade) -> None:
     with pytest.raises(SqlRefused, match="of another amount"):
         trade.alpha.sql("SELECT medusa_api.record_payment('beta','EUR',3,'paid','bank 17')")
     trade.check_books()
+
+
+def test_a_payer_that_imports_rows_and_their_revision_together_owes_the_same_in_the_end(
+    trade: Trade,
+) -> None:
+    trade.agree()
+    trade.rows(0, A_DAY, {0: 3, 700: 5}, homes=(BETA,))
+    trade.look(trade.beta)
+    trade.revise(0, A_DAY, {0: 3, 700: 4}, homes=(BETA,))
+    trade.rows(0, A_DAY, {0: 3, 700: 4}, homes=(ALPHA,))
+    trade.settle()
+    assert trade.bills(trade.beta) == [(1, "beta", "disputed", D("0.016"), D("0.014"), D("0.002"))]
+    trade.rows(A_DAY, 2 * A_DAY, {A_DAY: 1})
+    trade.settle()
+    assert [bill[2] for bill in trade.bills(trade.beta)] == ["settled", "settled"]
+    assert trade.accounts(trade.beta)["partner"] == D("0.016")
+    trade.check_books()
+
+
+def test_a_payer_that_follows_a_revision_late_ends_the_dispute_by_itself(trade: Trade) -> None:
+    trade.agree()
+    trade.rows(0, A_DAY, {0: 3, 700: 5}, homes=(ALPHA,))
+    trade.look(trade.alpha)
+    trade.rows(0, A_DAY, {0: 3, 700: 4}, homes=(BETA,))
+    trade.settle()
+    assert trade.bills(trade.beta)[0][2] == "disputed"
+    trade.revise(0, A_DAY, {0: 3, 700: 4}, homes=(ALPHA,))
+    trade.settle()
+    assert trade.bills(trade.beta)[0][2] == "settled"
+    trade.rows(A_DAY, 2 * A_DAY, {A_DAY: 1})
+    trade.settle()
+    assert [bill[2] for bill in trade.bills(trade.beta)] == ["settled", "settled"]
+    assert trade.accounts(trade.alpha)["partner"] == D("-0.016")
+    trade.check_books()

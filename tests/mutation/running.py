@@ -30,7 +30,7 @@ TESTS = {
     "medusa_core": ("core", "market", "catalog", "exchange", "protocol", "bilateral",
                     "sources/test_lateness.py", "metering/test_meter.py",
                     "what_if"),
-    "sql": ("catalog", "sql", "agreements", "rounds", "recalls", "trimming", "changes",
+    "sql": ("catalog", "sql", "agreements", "rounds", "books", "recalls", "trimming", "changes",
             "supervising/test_laws.py", "exchange/test_exchange_home.py",
             "exchange/test_access_tokens.py"),
 }  # fmt: skip

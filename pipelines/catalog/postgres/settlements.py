@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import RowMapping
@@ -20,7 +20,9 @@ from medusa_core.market.bill_statements import (
     CORRECTIONS_MAX,
     BilledRange,
     RangeChange,
+    Statement,
     StatementId,
+    digest_text,
     statement_from,
 )
 from medusa_core.market.books import Entry
@@ -173,6 +175,21 @@ class PostgresSettlements(PostgresBills, Settlements):
             )
             for row in self._rows("bills_to_answer", bills_max=bills_max)
         )
+
+    def claimed(self, contract: ContractName, before: int) -> tuple[Statement, ...]:
+        """See `Settlements.claimed`."""
+        rows = self._rows("claimed_documents", contract=contract, before=before)
+        return tuple(statement_from(bytes(row["document"])) for row in rows)
+
+    def held_digests(self, contract: ContractName, begins: Collection[int]) -> Mapping[int, str]:
+        """See `Settlements.held_digests`."""
+        rows = self._rows("held_ranges", contract=contract, begins=list(begins)) if begins else ()
+        return {row["from_us"]: digest_text(_digest(row)) for row in rows}
+
+    def open_disputes(self) -> tuple[tuple[ContractName, int], ...]:
+        """See `Settlements.open_disputes`."""
+        rows = self._rows("open_bill_disputes")
+        return tuple((ContractName(row["contract"]), row["period"]) for row in rows)
 
     def answer(self, answer: BillAnswer) -> bool:
         """See `Settlements.answer`."""

@@ -7,7 +7,8 @@ Numbered, and the same numbers are in the code:
 2. state the period once it is over, by the clock and by the stable prefix of the stream; the
    provider's statement is signed and sent with the next messages
 3. answer the statements of providers of which this home has made its own
-4. send statements again that have had no answer for a day
+4. end disputes in which the rows here have become those that the provider's statements say
+5. send statements again that have had no answer for a day
 
 All state is stored in the home, and each of these is one transaction with a key of its own: a look
 that was cut short is completed by the next one, and nothing is stated or booked twice.
@@ -19,8 +20,14 @@ from collections.abc import Callable
 
 from medusa_core.errors import Conflict, Refused
 from medusa_core.market.bill_answers import bill_answer
-from medusa_core.market.bill_comparison import compare_statements
+from medusa_core.market.bill_comparison import AnswerOutcome, compare_statements
+from medusa_core.market.bill_reconciliation import (
+    claimed_digests,
+    is_explained,
+    with_agreed_corrections,
+)
 from medusa_core.market.bill_statements import (
+    ChargeKind,
     Statement,
     content_statement,
     repriced,
@@ -28,6 +35,7 @@ from medusa_core.market.bill_statements import (
 )
 from medusa_core.market.documents import revision_of
 from medusa_core.market.settlement_periods import SettlementPeriod, is_acceptable, next_period
+from medusa_core.market.terms import ContractName
 from medusa_core.names import Participant
 from pipelines.base import clock
 from pipelines.base.failpoints import reached
@@ -45,6 +53,9 @@ PERIODS_MAX = 64
 """So many periods of a contract are stated at a time."""
 
 ANSWERS_MAX = 64
+FOREVER = 2**53
+"""After every period."""
+
 LAST_ROWS_MS = 3_600_000
 """How long the payer waits for the last rows of a contract that has ended, which grants it the
 stream no more: then it states what it holds."""
@@ -82,7 +93,8 @@ class SettlementSync:
             except (Conflict, Refused) as error:
                 self._on_error(error)  # if another one has counted, the next look reads again
         done += sum(self._is_answered(one) for one in self._settlements.to_answer(ANSWERS_MAX))  # 3
-        return done + self._settlements.send_again()  # 4
+        done += sum(self._is_ended(*one) for one in self._settlements.open_disputes())  # 4
+        return done + self._settlements.send_again()  # 5
 
     def _state(self, contract: BilledContract) -> int:
         before, made = contract.before, 0
@@ -121,7 +133,7 @@ class SettlementSync:
 
     def _is_answered(self, received: ReceivedStatement) -> bool:
         try:
-            comparison = compare_statements(received.claimed, own_statement(received))
+            comparison = compare_statements(received.claimed, self._own(received))
             answer = bill_answer(self._here, comparison, comparison.outcome)
             is_new = self._settlements.answer(answer)
         except (Conflict, Refused) as error:
@@ -129,6 +141,30 @@ class SettlementSync:
             return False
         reached("settlement.answered")
         return is_new
+
+    def _own(self, received: ReceivedStatement) -> Statement:
+        claimed, own = received.claimed, own_statement(received)
+        corrected = [
+            charge.from_us
+            for charge in (*claimed.charges, *own.charges)
+            if charge.kind is ChargeKind.CORRECTION
+        ]
+        if not corrected:
+            return own
+        earlier = claimed_digests(self._settlements.claimed(claimed.contract, claimed.period))
+        held = self._settlements.held_digests(claimed.contract, corrected)
+        return with_agreed_corrections(claimed, own, earlier, held)
+
+    def _is_ended(self, contract: ContractName, period: int) -> bool:
+        known = self._settlements.bill_of_period(contract, period)
+        if known is None or known.own is None:
+            return False
+        comparison = compare_statements(known.claimed, known.own)
+        claimed = claimed_digests(self._settlements.claimed(contract, FOREVER))
+        begins = [one.from_us for one in comparison.differences]
+        if not is_explained(comparison, claimed, self._settlements.held_digests(contract, begins)):
+            return False
+        return self._settlements.answer(bill_answer(self._here, comparison, AnswerOutcome.CLAIMED))
 
 
 def own_statement(received: ReceivedStatement) -> Statement:
