@@ -159,9 +159,14 @@ def test_a_second_statement_of_a_period_and_a_forged_one_are_refused(trade: Trad
     own = statement_from(bytes(document))
     charge = replace(own.charges[0], quantity=Decimal(200), amount=Decimal("0.4"))
     other = replace(own, charges=(charge,))
-    sentence = statement_bytes(bills_sentence(statement_id(other)))
-    for key, problem in ((a_key(BETA), "another statement"), (a_key("mallory"), "not signed")):
-        body = {"document": statement_document(other).decode(),
+    ahead = replace(own, period=9_000)
+    for sent, key, problem in (
+        (other, a_key(BETA), "another statement"),
+        (other, a_key("mallory"), "not signed"),
+        (ahead, a_key(BETA), "far ahead"),
+    ):
+        sentence = statement_bytes(bills_sentence(statement_id(sent)))
+        body = {"document": statement_document(sent).decode(),
                 "signature": key.sign(sentence).hex()}  # fmt: skip
         envelope = an_envelope(
             trade.alpha, json.dumps(body).encode(), kind=EnvelopeKind.BILL, sender=BETA,

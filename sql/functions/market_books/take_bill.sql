@@ -3,10 +3,19 @@ CREATE OR REPLACE FUNCTION medusa_market.take_bill(
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
 AS $$
 DECLARE
+    given    jsonb := convert_from(take_bill.document, 'UTF8')::jsonb;
     envelope medusa_market.inbox;
     kept     medusa_market.bill;
 BEGIN
     envelope := medusa_market.end_envelope(envelope_id);
+    -- What a partner can make this home keep has a bound.
+    IF (given->>'period')::bigint - 4096 > coalesce((
+        SELECT b.period FROM medusa_market.billing_position AS b
+        WHERE b.contract = given->>'contract'), 1)
+    THEN
+        RAISE EXCEPTION 'period % of contract % is far ahead of what this home states next',
+            given->>'period', given->>'contract' USING ERRCODE = 'MD001';
+    END IF;
     kept := medusa_market.keep_bill(take_bill.document, envelope.sender, NULL);
     IF (kept.provider, kept.payer) <> (envelope.sender, medusa_market.here()) THEN
         RAISE EXCEPTION 'the provider alone bills contract %', kept.contract
