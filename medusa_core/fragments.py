@@ -26,12 +26,12 @@ from medusa_core.running_aggregates import Running
 from medusa_core.sessions import Session
 from medusa_core.spans import needed_range
 
-MOVED_PREFIX = "moved/"
+LANDING_PREFIX, MOVED_PREFIX = "landing/", "moved/"
 
 
 def landing_fragment(stream: StreamName) -> str:
     """The fragment under which a source's landing is assigned and leased."""
-    return f"landing/{stream}"
+    return f"{LANDING_PREFIX}{stream}"
 
 
 class Move(NamedTuple):

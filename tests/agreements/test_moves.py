@@ -265,3 +265,44 @@ def test_the_states_of_a_move_come_in_order_even_for_the_administrator(
             sql.execute(text(statement))
     with pytest.raises(SqlRefused):
         alpha.sql("UPDATE medusa_market.move SET state = 'ended'")
+
+
+@pytest.mark.parametrize(
+    ("fragment", "why"),
+    [
+        ("sums/unheard", "does not compute fragment sums/unheard"),
+        ("landing/seen", "does not compute fragment landing/seen"),
+        (MOVED, "does not compute fragment moved/alpha/1/sums/main"),
+    ],
+)
+def test_only_what_is_computed_here_moves(
+    alpha: Party, syncs: tuple[MoveSync, MoveSync], fragment: str, why: str
+) -> None:
+    with pytest.raises(Refused, match=why):
+        order_of(alpha.connections.catalog, fragment, 1)
+
+
+def test_a_fragment_that_reads_what_a_partner_computes_does_not_move(
+    beta: Party, tmp_path: Path
+) -> None:
+    """Beta computes `counted` from `seen`, which alpha lands."""
+    checked = check_network(NETWORK)
+    plan = plan_of(NETWORK, checked, WIDTH_US, tmp_path)
+    deployment = deployment_of(plan, checked, fragments_for(checked), Producer(BETA))
+    landing, main = deployment.assignments
+    here = replace(
+        deployment, assignments=(replace(landing, producer=Producer(ALPHA)), main)
+    )  # fmt: skip
+    catalog = beta.connections.catalog
+    catalog.deploy(here)
+    with pytest.raises(Refused, match="has computed nothing yet"):
+        order_of(catalog, FRAGMENT, 1)
+    key = LeaseKey(fragment=FRAGMENT, producer=Producer(BETA))
+    lease = catalog.acquire_lease(key, FIRST_EPOCH, "me", DAY_MS)
+    (line,) = [one for one in catalog.lines() if one.producer.participant == BETA]
+    segment = OutputSegment(
+        stream=line.stream.name, range=Range(0, WIDTH_US), stability=Stability.STABLE
+    )
+    catalog.commit(Commit(lease=lease, plan=plan.id, cause=Cause.NORMAL, segments=(segment,)))
+    with pytest.raises(Refused, match="reads seen, which another participant computes"):
+        order_of(catalog, FRAGMENT, 1)

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Protocol
 
 from medusa_core.errors import Refused
-from medusa_core.exchange import import_fragment
-from medusa_core.fragments import Fragment, Move, move_of
+from medusa_core.exchange import IMPORT_PREFIX, import_fragment
+from medusa_core.fragments import LANDING_PREFIX, MOVED_PREFIX, Fragment, Move
 from medusa_core.grid import BEGINNING_US, Range
 from medusa_core.names import FIRST_EPOCH, NetworkName, Participant, StreamName
 from medusa_core.network import Network, Source, functions_in
@@ -27,6 +27,9 @@ from pipelines.homes.network_files import network_of_plan
 from pipelines.language.check import check_network, fragments_for
 from pipelines.market.moves.move_order import MovedInput, MoveOrder
 from pipelines.spark.deployment import plan_of_widths, streams_of
+
+NO_BOXES = (IMPORT_PREFIX, LANDING_PREFIX, MOVED_PREFIX)
+"""Fragments whose names begin so are computed for others, or have nothing to compute."""
 
 
 class MovingHome(Deployments, Lines, Protocol):
@@ -43,7 +46,7 @@ def order_of(home: MovingHome, fragment: str, number: int) -> MoveOrder:
     own = [
         a for a in home.assignments() if (a.fragment, a.producer.participant) == (fragment, here)
     ]
-    if not own or move_of(fragment) is not None or fragment.startswith("import/"):
+    if not own or fragment.startswith(NO_BOXES):
         raise Refused(f"{here} does not compute fragment {fragment}: name one that it computes")
     (plan,) = [record for record in home.plans() if record.id == own[0].plan]
     of_plan = _fragment_of(plan, fragment)
