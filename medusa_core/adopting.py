@@ -20,7 +20,7 @@ from medusa_core.commits import Commit, Lease, OutputSegment, StepMetrics
 from medusa_core.decisions import Adopt, ComputeStep, DecisionReason, OutputAge, Wait
 from medusa_core.grid import Range, floor_us
 from medusa_core.knowledge import ProviderKnowledge
-from medusa_core.names import StreamName
+from medusa_core.names import PlanId, StreamName
 from medusa_core.partial import fresh
 from medusa_core.reads import reads_of, records_of, segments_needed
 from medusa_core.segments import Segment, Stability
@@ -91,19 +91,21 @@ def _there(provider: ProviderKnowledge, step: ComputeStep) -> Range | None:
     """As much of the step's buckets as the provider has final rows of, in all of its outputs."""
     to_us = step.range.to_us
     for output in step.outputs:
-        to_us = min(to_us, _final_through_us(provider.segments.get(output, ()), step.range))
+        rows = provider.segments.get(output, ())
+        to_us = min(to_us, _final_through_us(rows, step.range, step.fragment.plan))
     if to_us < step.range.to_us:
         to_us = floor_us(to_us, step.fragment.width_us)
     return Range(step.range.from_us, to_us) if to_us > step.range.from_us else None
 
 
-def _final_through_us(segments: tuple[Segment, ...], part: Range) -> int:
-    """Up to where stable rows cover a range from its beginning on, without a hole."""
+def _final_through_us(segments: tuple[Segment, ...], part: Range, plan: PlanId) -> int:
+    """Up to where stable rows of a plan cover a range from its beginning on, without a hole."""
     at_us = part.from_us
     for segment in segments:
         if segment.range.to_us <= at_us:
             continue
-        if segment.range.from_us > at_us or segment.stability is not Stability.STABLE:
+        is_final = segment.stability is Stability.STABLE and segment.plan == plan
+        if segment.range.from_us > at_us or not is_final:
             break
         at_us = segment.range.to_us
     return min(at_us, part.to_us)

@@ -64,7 +64,8 @@ class MoveProgress:
     `own_us` and `provider_us` are how far the rows are final here and in the copy of the provider's
     line (None while nothing of it is here); `computed_us` is the next bucket that this home has not
     computed, `width_us` the width of the fragment's widest output. `agrees` is whether both have
-    the same rows where both are final.
+    the same rows where both are final, `is_recalled` whether an input or output was recalled or
+    revised since the move began.
     """
 
     state: MoveState
@@ -75,6 +76,7 @@ class MoveProgress:
     provider_us: int | None
     width_us: int
     agrees: bool
+    is_recalled: bool
     move_ms: int
     timeout_ms: int
 
@@ -89,6 +91,8 @@ class MoveStep:
     reason: str
 
 
+OTHER_ROWS = "the provider has computed other rows than this home"
+RECALLED = "a stream that it reads or writes was recalled or revised"
 LATE_BUCKETS = 4
 """So many buckets that a provider is behind, beyond its time-out, are its loss."""
 
@@ -101,7 +105,9 @@ def next_step(known: MoveProgress) -> MoveStep | None:
         case MoveState.ACCEPTED | MoveState.STARTED if not known.is_in_force:
             return _ends("its contract is not in force any more")
         case MoveState.STARTED if not known.agrees:
-            return _ends("the provider has computed other rows than this home")
+            return _ends(OTHER_ROWS)
+        case MoveState.STARTED if known.is_recalled:
+            return _ends(RECALLED)
         case MoveState.STARTED if known.provider_us is not None and (
             known.provider_us >= known.own_us - known.width_us
         ):
@@ -114,7 +120,9 @@ def next_step(known: MoveProgress) -> MoveStep | None:
         case MoveState.RELEASED if not known.is_in_force:
             return _returns("its contract is not in force any more")
         case MoveState.RELEASED if not known.agrees:
-            return _returns("the provider has computed other rows than this home")
+            return _returns(OTHER_ROWS)
+        case MoveState.RELEASED if known.is_recalled:
+            return _returns(RECALLED)
         case MoveState.RELEASED if _is_lost(known):
             behind_us = known.own_us - (known.provider_us or 0)
             return _returns(f"the provider is {behind_us} us behind")

@@ -16,7 +16,8 @@ class OpenMove:
 
     `is_given`: this home is the payer. `is_in_force`: its contract is, and lets the fragment move.
     `bound_ms` is the bound that the contract promises; a state that waits for the partner lasts
-    `move_ms` at most.
+    `move_ms` at most. `is_recalled`: something that the fragment reads or writes was recalled or
+    revised since the move began.
     """
 
     id: int
@@ -32,6 +33,7 @@ class OpenMove:
     bound_ms: int | None
     move_ms: int
     is_deployed: bool
+    is_recalled: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

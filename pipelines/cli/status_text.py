@@ -299,7 +299,16 @@ def market_parts(market: Mapping[str, Any] | None) -> list[str]:
         + f"agreed moves: {given} to give, {len(moves) - given} to take"
     )  # fmt: skip
     shown = [_market_contract(contract) for contract in market["contracts"]]
-    return [_wrapped(sentence, 0), *([fixed(CONTRACTS, shown)] if shown else [])]
+    moving = [_wrapped(_move(move), 0) for move in market["moves"]]
+    return [_wrapped(sentence, 0), *moving, *([fixed(CONTRACTS, shown)] if shown else [])]
+
+
+def _move(move: Mapping[str, Any]) -> str:
+    where = f"to {move['partner']}" if move["is_given"] else f"from {move['partner']}"
+    return (
+        f"move {move['number']} of {move['fragment']} {where}: {move['state']} since "
+        f"{_span(move['changed_ago_ms'])}: {move['because']}"
+    )
 
 
 def _market_contract(contract: Mapping[str, Any]) -> Sequence[str]:

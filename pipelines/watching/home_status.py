@@ -155,10 +155,12 @@ def _lease(record: LeaseRecord) -> Mapping[str, Any]:
 
 def _market(home: Home) -> Mapping[str, Any] | None:
     # Loops load this module for their metrics; the market is loaded where it is shown.
+    from pipelines.catalog.postgres.moves import PostgresMoves
     from pipelines.catalog.postgres.rounds import PostgresRounds
     from pipelines.market.rounds.round_report import market_facts
 
-    return market_facts(PostgresRounds(home.catalog.engine, home.participant))
+    rounds = PostgresRounds(home.catalog.engine, home.participant)
+    return market_facts(rounds, PostgresMoves(home.catalog.engine).statuses())
 
 
 def fragment_states(

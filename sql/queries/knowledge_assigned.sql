@@ -20,6 +20,10 @@ WITH newest AS (
             WHERE (l.fragment, l.partition) = (n.fragment, n.partition)
             ORDER BY l.epoch DESC LIMIT 3
         ) AS o
+        -- What a provider has read of a stream that was recalled or revised since is not known here.
+        WHERE NOT EXISTS (
+            SELECT FROM medusa.recall AS r JOIN medusa.stream_producer AS p ON p.line_id = r.line_id
+            WHERE p.stream = ANY (n.inputs || n.outputs) AND r.recalled_at > o.noted_at)
     ) AS owners, EXISTS (
         SELECT FROM medusa.lease AS b
         WHERE (b.fragment, b.partition, b.participant, b.replica, b.lane) =

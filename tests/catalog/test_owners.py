@@ -14,6 +14,7 @@ from medusa_core.fragments import Move, moved_fragment
 from medusa_core.grid import Range
 from medusa_core.knowledge import FragmentKnowledge, Limits
 from medusa_core.names import Epoch, Participant
+from medusa_core.recalls import RecallRequest
 from medusa_core.segments import Producer, Stability
 from pipelines.catalog.interface import Catalog
 from pipelines.catalog.records import Deployment, OwnerLine
@@ -39,7 +40,7 @@ def deployed() -> Deployment:
     )
 
 
-def owner(from_bucket: int, epoch: int = 1, by: Producer = BETA) -> OwnerLine:
+def owned(from_bucket: int, epoch: int = 1, by: Producer = BETA) -> OwnerLine:
     return OwnerLine(fragment=a.MAIN, epoch=Epoch(epoch), owner=by, timeout_ms=5_000,
                      from_us=from_bucket * a.WIDTH_US, because="a move")  # fmt: skip
 
@@ -60,43 +61,43 @@ def test_the_log_has_a_line_for_each_change_and_the_same_again_is_nothing(
     catalog: Catalog,
 ) -> None:
     for _ in range(2):
-        catalog.change_owner(owner(3))
-    catalog.change_owner(owner(3, 2, a.ME))
-    assert catalog.fragment_owners(a.MAIN) == (owner(3), owner(3, 2, a.ME))
+        catalog.change_owner(owned(3))
+    catalog.change_owner(owned(3, 2, a.ME))
+    assert catalog.fragment_owners(a.MAIN) == (owned(3), owned(3, 2, a.ME))
     assert catalog.fragment_owners(a.TAIL) == ()
 
 
 def test_an_epoch_of_the_log_is_the_next_one(catalog: Catalog) -> None:
     for epoch in (0, 2):
         with pytest.raises(Conflict, match="not the next one"):
-            catalog.change_owner(owner(3, epoch))
-    catalog.change_owner(owner(3))
+            catalog.change_owner(owned(3, epoch))
+    catalog.change_owner(owned(3))
     with pytest.raises(Conflict, match="not the next one"):
-        catalog.change_owner(owner(4))
+        catalog.change_owner(owned(4))
 
 
 def test_a_bucket_that_is_computed_keeps_its_owner(catalog: Catalog) -> None:
     compute(catalog, 0, 4)
     with pytest.raises(Conflict, match="computed up to"):
-        catalog.change_owner(owner(3))
-    catalog.change_owner(owner(4))
+        catalog.change_owner(owned(3))
+    catalog.change_owner(owned(4))
 
 
 def test_one_change_of_owner_is_ahead_at_a_time(catalog: Catalog) -> None:
     compute(catalog, 0, 2)
-    catalog.change_owner(owner(5))
+    catalog.change_owner(owned(5))
     with pytest.raises(Conflict, match="already"):
-        catalog.change_owner(owner(7, 2, a.ME))
-    catalog.change_owner(owner(2, 2, a.ME))
+        catalog.change_owner(owned(7, 2, a.ME))
+    catalog.change_owner(owned(2, 2, a.ME))
 
 
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        (replace(owner(3), from_us=5), "no bucket"),
-        (owner(3, by=Producer(Participant("gamma"))), "writes no line"),
-        (replace(owner(3), fragment=a.LANDING), "not computed here"),
-        (replace(owner(3), fragment="example/unheard"), "not computed here"),
+        (replace(owned(3), from_us=5), "no bucket"),
+        (owned(3, by=Producer(Participant("gamma"))), "writes no line"),
+        (replace(owned(3), fragment=a.LANDING), "not computed here"),
+        (replace(owned(3), fragment="example/unheard"), "not computed here"),
     ],
 )
 def test_an_impossible_owner_is_refused(catalog: Catalog, line: OwnerLine, why: str) -> None:
@@ -118,12 +119,12 @@ def test_what_is_known_of_a_provider_is_the_owner_of_the_next_bucket_or_of_a_lat
     )
     compute(catalog, 0, 2)
     assert known(catalog).provider is None
-    catalog.change_owner(owner(4))
+    catalog.change_owner(owned(4))
     ahead = known(catalog).provider
     assert ahead is not None
     assert (ahead.producer, ahead.range.from_us) == (BETA, 4 * a.WIDTH_US)
     compute(catalog, 2, 6)
-    catalog.change_owner(owner(7, 2, a.ME))
+    catalog.change_owner(owned(7, 2, a.ME))
     now = known(catalog).provider
     assert now is not None
     assert now.range == Range(4 * a.WIDTH_US, 7 * a.WIDTH_US)
@@ -131,11 +132,31 @@ def test_what_is_known_of_a_provider_is_the_owner_of_the_next_bucket_or_of_a_lat
     assert known(catalog).provider is None
 
 
+def test_after_a_recall_rows_of_the_provider_are_not_adopted(
+    home: HomeUnderTest, owner: Catalog
+) -> None:
+    """What it has read of the stream that was recalled is not known here."""
+    catalog = home.catalog
+    catalog.deploy(deployed())
+    for fragment in (a.LANDING, a.MAIN):
+        catalog.acquire_lease(a.a_key(fragment), a.FIRST, "me", a.HOUR_MS)
+    catalog.commit(
+        a.a_commit(a.a_segment(0, 8, stream=a.SRC, rows={0: 3}), lease=a.a_lease(a.LANDING))
+    )
+    catalog.change_owner(owned(2))
+    assert known(catalog).provider is not None
+    request = RecallRequest(
+        stream=a.SRC, producer=a.ME, from_us=4 * a.WIDTH_US, because="half a file", who="ada"
+    )
+    assert owner.recall(request)
+    assert known(catalog).provider is None
+
+
 def test_rows_of_the_provider_become_rows_of_this_home(catalog: Catalog) -> None:
     catalog.commit(
         a.a_commit(a.a_segment(0, 8, stream=a.SRC, rows={0: 3, 6: 3}), lease=a.a_lease(a.LANDING))
     )
-    catalog.change_owner(owner(0))
+    catalog.change_owner(owned(0))
     lease = catalog.acquire_lease(a.a_key(IMPORTING), a.FIRST, "me", a.HOUR_MS)
     beta = Partner(BETA, deployed())
     beta.commit(0, 4, rows={0: 3})

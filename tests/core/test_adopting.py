@@ -10,7 +10,7 @@ from medusa_core.commits import Lease, LeaseKey
 from medusa_core.decide import Adopt, ComputeStep, Decision, Wait, decide
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.knowledge import FragmentKnowledge, Knowledge, ProviderKnowledge
-from medusa_core.names import Participant
+from medusa_core.names import Participant, PlanId
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
 from tests.core import builders as a
 
@@ -81,6 +81,12 @@ def test_only_the_buckets_that_the_provider_has_finished_are_adopted() -> None:
 def test_a_hole_in_the_line_of_the_provider_ends_what_is_adopted() -> None:
     decision = decided(moved(provided(60, 120, {60: 3})))
     assert isinstance(decision, Wait)
+
+
+def test_rows_of_another_plan_are_not_adopted() -> None:
+    known = moved(provided(0, 60, {0: 2}), provided(60, 120, {60: 3}))
+    decision = decided(replace(known, plan=PlanId("1" * 32)), now_ms=TIMEOUT_MS)
+    assert isinstance(decision, ComputeStep)
 
 
 def test_a_provider_that_is_late_is_waited_for_and_then_the_step_is_computed_here() -> None:

@@ -96,6 +96,9 @@ def test_a_fragment_goes_to_a_partner_and_comes_back_by_command(
         assert "no movement contract lets alpha hand counts/main over to alpha" in refused.stderr
         done(alpha, "move", "main", "--to", "beta")
         wait_for("it is released", lambda: states(alpha).get(1) == "released")
+        assert "move 1 of counts/main to beta: released" in " ".join(
+            done(alpha, "status", "--participant", "alpha").split()
+        )
         wait_for("its rows are adopted", lambda: steps_of(alpha)[-3:] == ["adopt"] * 3)
         again = alpha.run("move", "main", "--to", "beta")
         assert again.returncode == 2

@@ -36,6 +36,7 @@ KNOWN = MoveProgress(
     provider_us=20 * WIDTH_US,
     width_us=WIDTH_US,
     agrees=True,
+    is_recalled=False,
     move_ms=300_000,
     timeout_ms=5_000,
 )
@@ -64,8 +65,10 @@ def test_a_move_that_does_not_begin_ends() -> None:
     assert state_after(**accepted, age_ms=300_001) is MoveState.ENDED
 
 
-@pytest.mark.parametrize("changes", [{"is_in_force": False}, {"agrees": False}])
-def test_without_a_contract_or_with_other_rows_a_fragment_comes_back(
+@pytest.mark.parametrize(
+    "changes", [{"is_in_force": False}, {"agrees": False}, {"is_recalled": True}]
+)
+def test_without_a_contract_with_other_rows_or_after_a_recall_a_fragment_comes_back(
     changes: dict[str, bool],
 ) -> None:
     assert state_after(**changes) is MoveState.ENDED
@@ -89,6 +92,7 @@ def test_a_provider_that_is_four_buckets_and_its_time_out_behind_is_lost() -> No
         provider_us=st.none() | st.integers(0, 10**9),
         width_us=st.just(WIDTH_US),
         agrees=st.booleans(),
+        is_recalled=st.booleans(),
         move_ms=st.integers(100, 10**6),
         timeout_ms=st.integers(1, 10**6),
     )
@@ -108,6 +112,7 @@ def test_states_come_in_order_and_only_a_release_gives_buckets_away(known: MoveP
         assert step.from_us > known.computed_us
         assert known.agrees
         assert known.is_in_force
+        assert not known.is_recalled
 
 
 MOVE = {"contract": "load", "number": 3, "fragment": "net/main", "order": "{}", "reason": ""}

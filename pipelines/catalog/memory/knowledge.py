@@ -33,6 +33,7 @@ from pipelines.catalog.memory import tables
 from pipelines.catalog.memory.commit import is_tentative
 from pipelines.catalog.memory.landing import landed_counts
 from pipelines.catalog.memory.lines import lineage_of, sorted_lines
+from pipelines.catalog.memory.owners import recalls_of
 from pipelines.catalog.memory.recalled import recalls_after, revised_since
 from pipelines.catalog.memory.store import Transaction
 from pipelines.catalog.memory.tables import NEVER, FragmentRow, LeaseRow, LineRow, SegmentRow
@@ -71,6 +72,7 @@ def read_knowledge(
         _paths_ms(transaction),
         transaction.rows(tables.ASSIGNMENTS),
         transaction.rows(tables.OWNERS),
+        transaction.rows(tables.RECALLS),
         transaction.rows(tables.FRAGMENTS),
         transaction.rows(tables.STREAMS),
         transaction.rows(tables.BOUNDS),
@@ -168,10 +170,20 @@ def _line(
 def _newest(transaction: Transaction) -> tuple[tuple[Assigned, LeaseKey], ...]:
     """The newest assignments, each with the key of the lease under which it is corrected apart."""
     log, wired = transaction.rows(tables.ASSIGNMENTS), transaction.rows(tables.FRAGMENTS)
+    known = transaction.rows(tables.OWNER_RECALLS)
+    recalls = transaction.rows(tables.RECALLS)
     owned = transaction.rows(tables.OWNERS)
-    return transaction.made_of(
-        "newest", (log, wired, owned), lambda: tuple(_newest_of(log, wired, owned))
-    )
+
+    def make() -> tuple[tuple[Assigned, LeaseKey], ...]:
+        # What a provider has read of a stream that was recalled since is not known here.
+        current = {
+            key: line
+            for key, line in owned.items()
+            if recalls_of(recalls, wired[line.fragment]) == known[key]
+        }
+        return tuple(_newest_of(log, wired, current))
+
+    return transaction.made_of("newest", (log, wired, owned, recalls), make)
 
 
 def _newest_of(

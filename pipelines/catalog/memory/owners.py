@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from medusa_core.errors import Conflict, Refused
 from medusa_core.exchange import IMPORT_PREFIX, import_fragment
 from medusa_core.fragments import MOVED_PREFIX
 from medusa_core.names import Participant, StreamName
+from medusa_core.recalls import RecallResult
 from medusa_core.segments import Producer
 from pipelines.catalog.memory import tables
 from pipelines.catalog.memory.commit import newest_assignments
@@ -45,6 +46,14 @@ def change_owner(transaction: Transaction, here: Participant, line: OwnerLine) -
         _check(transaction, line, log, output, own[0])
     key = (line.fragment, line.partition, line.epoch)
     transaction.put(tables.OWNERS, key, line)
+    transaction.put(tables.OWNER_RECALLS, key, recalls_of(transaction.rows(tables.RECALLS), row))
+
+
+def recalls_of(
+    recalls: Mapping[tuple[StreamName, Producer, int], RecallResult], row: FragmentRow
+) -> int:
+    """How many recalls and revisions the streams have had that a fragment reads or writes."""
+    return sum(stream in (*row.inputs, *row.outputs) for stream, _, _ in recalls)
 
 
 def stop(transaction: Transaction, here: Participant, fragment: str) -> bool:

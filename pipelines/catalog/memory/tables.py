@@ -162,6 +162,8 @@ PLANS: Table[PlanId, tuple[NetworkName, str]] = Table("plan")
 FRAGMENTS: Table[str, FragmentRow] = Table("fragment")
 ASSIGNMENTS: Table[tuple[str, int, int], Assignment] = Table("assignment")
 OWNERS: Table[tuple[str, int, int], OwnerLine] = Table("fragment_owner")
+OWNER_RECALLS: Table[tuple[str, int, int], int] = Table("fragment_owner_recalls")
+"""How many recalls and revisions the streams of the fragment had when the line was noted."""
 LEASES: Table[LeaseKey, LeaseRow] = Table("lease")
 LINES: Table[tuple[StreamName, Producer], LineRow] = Table("stream_producer")
 FILES: Table[str, FileRow] = Table("file")

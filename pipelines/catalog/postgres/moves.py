@@ -52,6 +52,7 @@ class PostgresMoves(NamedStatements, Moves):
                 bound_ms=row["bound_ms"],
                 move_ms=row["move_ms"],
                 is_deployed=row["is_deployed"],
+                is_recalled=row["is_recalled"],
             )
             for row in self._rows("open_moves")
         )

@@ -111,7 +111,8 @@ class MoveSync:
     def _take_back(self, move: OpenMove, order: MoveOrder, reason: str) -> None:
         """This home owns the next bucket, whatever became of the provider."""
         here = Producer(self._catalog.participant)
-        if self._catalog.fragment_owners(move.fragment):
+        log = self._catalog.fragment_owners(move.fragment)
+        if log and log[-1].owner == Producer(move.partner, order.replica):
             computed_us = max(map(_computed_us, self._lines(order, here)))
             self._change_owner(move, here, computed_us, reason)
 
@@ -156,6 +157,7 @@ class MoveSync:
             provider_us=min(map(_final_us, theirs)) if has_all else None,
             width_us=max(line.stream.width_us for line in own),
             agrees=not has_all or all(map(self._agrees, own, theirs)),
+            is_recalled=move.is_recalled,
             move_ms=move.move_ms,
             timeout_ms=_timeout_ms(move),
         )

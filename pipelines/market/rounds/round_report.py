@@ -19,7 +19,9 @@ from medusa_core.market.decisions import (
 )
 from medusa_core.market.knowledge import ContractInForce
 from medusa_core.market.messages import Item
+from medusa_core.market.moves import MoveState
 from medusa_core.names import Participant
+from pipelines.catalog.move_store import MoveStatus
 from pipelines.catalog.round_store import AnswerRecord, MarketFacts, Rounds
 
 
@@ -39,9 +41,9 @@ def decision_lines(decisions: Iterable[MarketDecision]) -> list[str]:
     return lines
 
 
-def market_facts(rounds: Rounds) -> Mapping[str, Any] | None:
-    """The round, what is open, agreed moves, and how each contract stands; None where there is
-    neither a contract nor anything open."""
+def market_facts(rounds: Rounds, moves: Iterable[MoveStatus] = ()) -> Mapping[str, Any] | None:
+    """The round, what is open, agreed moves, moves that have not ended, and how each contract
+    stands; None where there is neither a contract nor anything open."""
     facts = rounds.read()
     if not (facts.contracts or facts.open or facts.moves):
         return None
@@ -76,6 +78,20 @@ def market_facts(rounds: Rounds) -> Mapping[str, Any] | None:
                 "expires_in_ms": move.expires_at_ms - facts.clock_ms,
             }
             for move in facts.moves
+        ],
+        "moves": [
+            {
+                "number": move.number,
+                "is_given": move.is_given,
+                "partner": move.partner,
+                "contract": move.contract,
+                "fragment": move.fragment,
+                "state": move.state.value,
+                "because": move.reason,
+                "changed_ago_ms": facts.clock_ms - move.changed_at_ms,
+            }
+            for move in moves
+            if move.state is not MoveState.ENDED
         ],
         "contracts": [_contract(contract, facts, answers) for contract in facts.contracts],
     }

@@ -1,7 +1,7 @@
 CREATE OR REPLACE FUNCTION medusa_market.open_moves() RETURNS TABLE (
     move_id bigint, is_given boolean, partner text, contract text, number bigint, fragment text,
     state text, order_document text, age_ms bigint, is_in_force boolean, bound_ms bigint,
-    move_ms bigint, is_deployed boolean
+    move_ms bigint, is_deployed boolean, is_recalled boolean
 )
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT m.move_id, m.is_given, m.partner, m.contract, m.number, m.fragment, m.state,
@@ -9,7 +9,11 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         r.revision IS NOT NULL AND medusa_market.may_move(r, replace(m.fragment, '/', '.'))
             AND NOT EXISTS (SELECT FROM medusa_market.partner AS p
                 WHERE p.participant = m.partner AND p.is_removed),
-        r.bound_ms, t.move_ms, f.id IS NOT NULL
+        r.bound_ms, t.move_ms, f.id IS NOT NULL, EXISTS (
+            SELECT FROM medusa.fragment AS g
+            JOIN medusa.stream_producer AS q ON q.stream = ANY (g.inputs || g.outputs)
+            JOIN medusa.recall AS e ON e.line_id = q.line_id
+            WHERE m.is_given AND g.id = m.fragment AND e.recalled_at > m.began_at)
     FROM medusa_market.move AS m
     CROSS JOIN medusa_market.market AS t
     CROSS JOIN medusa_market.here() AS h
@@ -25,5 +29,5 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     ORDER BY m.move_id
 $$;
 COMMENT ON FUNCTION medusa_market.open_moves() IS
-    'The moves that have not ended or are still deployed here, and whether their contracts are in '
-    'force.';
+    'The moves that have not ended or are still deployed here, and whether their contracts are in force; '
+    'recalled: something that the fragment reads or writes was recalled or revised since.';
