@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.nexmark.answers import QUERIES, RESULT, Compared, compare, network_of
+from bench.compared_rows import Compared
+from bench.nexmark.answers import QUERIES, RESULT, compare, network_of
 from bench.nexmark.events import generate_events
 from bench.sliding import scratch
 from medusa_core.grid import parse_duration_us
