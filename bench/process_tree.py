@@ -119,12 +119,27 @@ def cpu_seconds(roots: Sequence[int]) -> float:
 
     One that is below two of the roots counts once.
     """
-    ticks = 0
-    for pid in {pid for root in roots for pid in processes_of(root)}:
-        try:
-            text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-        except OSError:
-            continue
-        fields = text.rpartition(")")[2].split()
-        ticks += int(fields[_USER]) + int(fields[_SYSTEM])
-    return ticks / os.sysconf("SC_CLK_TCK")
+    return sum(map(_own_cpu_s, {pid for root in roots for pid in processes_of(root)}))
+
+
+def cpu_by_program(root: int) -> dict[int, tuple[str, float]]:
+    """CPU seconds of a process and of each below it, by its number, with the kind of program."""
+    found: dict[int, tuple[str, float]] = {}
+    for pid in processes_of(root):
+        if program := _program(pid):  # else it has ended
+            kind = "driver" if pid == root else _KINDS.get(program, "workers")
+            found[pid] = kind, _own_cpu_s(pid)
+    return found
+
+
+_KINDS = {"java": "JVM", "postgres": "Postgres", "initdb": "Postgres"}
+"""The kind of a process by the name of its program."""
+
+
+def _own_cpu_s(pid: int) -> float:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return 0.0
+    fields = text.rpartition(")")[2].split()
+    return (int(fields[_USER]) + int(fields[_SYSTEM])) / os.sysconf("SC_CLK_TCK")
