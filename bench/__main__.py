@@ -1,7 +1,7 @@
 """`python -m bench`: a table on standard output, and all figures as JSON.
 
     python -m bench [--quick] [--only steps|growth] [--json FILE]
-    python -m bench soak|recovery|backlog|long-replay|sliding|streams|quality|panes|dpc|metering
+    python -m bench soak|recovery|backlog|replays|sliding|streams|quality|panes|dpc|metering
                     |market|headroom|exchange|boxes|nexmark|cluster
                     |links|revisions|state|language [--help]
 
@@ -103,7 +103,7 @@ MEASUREMENTS = (
     "soak",
     "recovery",
     "backlog",
-    "long-replay",
+    "replays",
     "sliding",
     "cluster",
     "streams",

@@ -87,6 +87,10 @@ class Streaming:
     distinct: str = "set"
     sink: str = "callback"
     checkpoint: Path | None = None
+    disorder: str = "0 seconds"
+    format: str = "parquet"
+    schema: str = SCHEMA
+    files_per_batch: int = 1
     options: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -99,17 +103,19 @@ class Streaming:
         """Start the query over an empty folder."""
         self._files = files
         for name in ("source", *QUERIES[self.query].outputs):
-            (self.folder / name).mkdir(parents=True)
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
         session = self.session.newSession()
         session.conf.set(f"{_STREAMING}pollingDelay", f"{POLLING_MS}ms")
         for key, value in self.settings.items():
             session.conf.set(key, value)
         records = (
-            session.readStream.schema(SCHEMA)
-            .option("maxFilesPerTrigger", 1)
-            .parquet(str(self.folder / "source"))
+            session.readStream.schema(self.schema)
+            .option("maxFilesPerTrigger", self.files_per_batch)
+            .option("header", "true")  # of CSV; Parquet has no such option
+            .format(self.format)
+            .load(str(self.folder / "source"))
             .selectExpr("orig_h", "resp_p", "timestamp_micros(ts_us) AS at")
-            .withWatermark("at", "0 seconds")
+            .withWatermark("at", self.disorder)
         )
         noisy = DISTINCT[self.distinct](records).where(NOISY)
         checkpoint = self.checkpoint or self.folder / "checkpoint"
@@ -145,6 +151,16 @@ class Streaming:
                     ms[phase] = ms.get(phase, 0.0) + took_ms
         self._last_batch = last_batch
         return {"total": ms.pop("triggerExecution"), "waited": waited_ms, **ms}
+
+    def replay(self, files: Sequence[Path]) -> None:
+        """Run the query over all files, in their order, and stop; the last one closes windows."""
+        (self.folder / "source").mkdir(parents=True)
+        for number, file in enumerate(files):
+            name = f"{number:04}{''.join(file.suffixes)}"
+            os.link(file, self.folder / "source" / name)
+        self.prepare(files)
+        self._stream.processAllAvailable()
+        self._stream.stop()
 
     def finish(self) -> Mapping[str, Sequence[Path]]:
         """Close the last windows with those behind them, and stop."""

@@ -28,11 +28,12 @@ WINDOW_US = 60_000_000
 CLOSING_WINDOWS = 2
 """Windows behind the measured ones: Structured Streaming closes a window two batches later."""
 
-_PER_SOURCE = f"""
-    SELECT {STIME} // {WINDOW_US} * 60 AS window_start, orig_h,
+PER_SOURCE = f"""
+    SELECT {{time}} // {WINDOW_US} * 60 AS window_start, orig_h,
         count(*) AS connections, count(DISTINCT resp_p) AS distinct_ports
-    FROM read_parquet($files) GROUP BY ALL
+    FROM {{records}} GROUP BY ALL
 """
+"""The counts per source in DuckDB's SQL, for the judge; `time` is a column in microseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,8 +133,9 @@ def _values(table: pa.Table) -> Iterable[tuple[Any, ...]]:
 def judged_rows(query: Query, files: Iterable[Path]) -> dict[str, Rows]:
     """What every contender must have found in these input files, computed by another engine."""
     with duckdb.connect() as connection:
+        per_source = PER_SOURCE.format(time=STIME, records="read_parquet($files)")
         connection.execute(
-            f"CREATE TABLE per_source AS {_PER_SOURCE}", {"files": [str(f) for f in files]}
+            f"CREATE TABLE per_source AS {per_source}", {"files": [str(f) for f in files]}
         )
         return {
             name: sorted(connection.execute(sql).fetchall()) for name, sql in query.outputs.items()
