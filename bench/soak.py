@@ -26,10 +26,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import psycopg2
 import yaml
 
 from bench.federation import CONTRACTS, Federation, shipped_federation
+from bench.home_samples import read_home
 from bench.machine import describe_machine
 from bench.process_tree import MIB, Sample, processes_of, sample_driver, sample_server
 from bench.processes import ContenderFailed
@@ -86,16 +86,8 @@ def sample_all(federation: Federation) -> dict[str, Sample]:
 
 def sample_home(federation: Federation, participant: str) -> Sample:
     """What the catalog says of itself; not asked of the participant."""
-    url = federation.server.superuser_url(federation.databases[participant])
-    connection = psycopg2.connect(url.replace("+psycopg2", ""))
-    try:
-        with connection, connection.cursor() as cursor:
-            cursor.execute(SQL, {"participant": participant})
-            (row,) = cursor.fetchall()
-            names = [column.name for column in cursor.description or ()]
-    finally:
-        connection.close()
-    sample = {name: float(value) for name, value in zip(names, row, strict=True)}
+    (row,) = read_home(federation, participant, SQL, {"participant": participant})
+    sample = {name: float(value) for name, value in row.items()}
     sample["database MiB"] = sample.pop("database_bytes") / MIB
     sample["behind s"] = sample.pop("behind_s")
     return sample

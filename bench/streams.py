@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,11 +19,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import psycopg2
-
 from bench.federation import Federation, shipped_federation
+from bench.home_samples import cpu_of_driver, cpu_of_server, read_home, slope
 from bench.machine import describe_machine
-from bench.process_tree import Sample, processes_of, sample_driver
+from bench.process_tree import Sample, sample_driver
 from bench.processes import ContenderFailed
 from bench.soak import own_folder
 from bench.streams_made import PARTICIPANT, Writer, write_contracts
@@ -45,8 +43,6 @@ BEGIN_S_MAX = 600
 
 LOOK_AGAIN_S = 2
 """A look counts over every stream's rows: often enough, it would slow what is timed."""
-
-TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 def measure(
@@ -106,7 +102,8 @@ def _samples(
                 "at_s": at_s - warm_up_s,
                 **sample_home(federation),
                 **sample_driver(process.pid),
-                **_cpu_s(process.pid, federation.postmaster),
+                **cpu_of_driver(process.pid),
+                "server CPU s": cpu_of_server(federation.postmaster),
             }
             yield sample
             _show_progress(f"{sample['at_s']:.0f} s: behind by {sample['behind_s']:.1f} s")
@@ -116,41 +113,8 @@ def _samples(
 
 def sample_home(federation: Federation) -> Sample:
     """What the catalog says of itself; not asked of the participant."""
-    url = federation.server.superuser_url(federation.databases[PARTICIPANT])
-    connection = psycopg2.connect(url.replace("+psycopg2", ""))
-    try:
-        with connection, connection.cursor() as cursor:
-            cursor.execute(SQL)
-            (row,) = cursor.fetchall()
-            names = [column.name for column in cursor.description or ()]
-    finally:
-        connection.close()
-    return dict(zip(names, map(float, row), strict=True))
-
-
-def _cpu_s(driver: int, postmaster: int) -> Sample:
-    """CPU seconds so far of the driver's Python, its JVM, and the server, ended children too."""
-    found = {"python CPU s": 0.0, "JVM CPU s": 0.0, "server CPU s": 0.0}
-    for pid in processes_of(driver):
-        kind = "JVM CPU s" if _name(pid) == "java" else "python CPU s"
-        found[kind] += _cpu_of(pid)
-    found["server CPU s"] = sum(map(_cpu_of, processes_of(postmaster)))
-    return found
-
-
-def _name(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return ""
-
-
-def _cpu_of(pid: int) -> float:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return sum(map(int, fields[11:15])) / TICKS_A_SECOND
+    (row,) = read_home(federation, PARTICIPANT, SQL)
+    return {name: float(value) for name, value in row.items()}
 
 
 def figures_of(streams: int, samples: Sequence[Sample]) -> dict[str, float]:
@@ -177,18 +141,6 @@ def figures_of(streams: int, samples: Sequence[Sample]) -> dict[str, float]:
         "threads begun": last["threads"] - first["threads"],
         "JVM RSS MiB": last.get("JVM RSS MiB", 0.0),
     }
-
-
-def slope(line: Sequence[tuple[float, float]]) -> float:
-    """The median slope between all pairs of points that are half the line apart or more."""
-    span = line[-1][0] - line[0][0]
-    found = [
-        (y2 - y1) / (x2 - x1)
-        for at, (x1, y1) in enumerate(line)
-        for x2, y2 in line[at + 1 :]
-        if x2 - x1 >= span / 2
-    ]
-    return median(found) if found else 0.0
 
 
 def broken_bounds(measured: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pyarrow.csv
 import pytest
 
-from bench.streams import broken_bounds, figures_of, lines_of, slope
+from bench.home_samples import slope
+from bench.streams import broken_bounds, figures_of, lines_of
 from bench.streams_made import Writer, write_contracts
 from pipelines.contracts.streams import read_streams
 from pipelines.language.load import load_network
