@@ -1,7 +1,7 @@
 """`python -m bench`: a table on standard output, and all figures as JSON.
 
     python -m bench [--quick] [--only steps|growth] [--json FILE]
-    python -m bench soak|recovery|backlog|replays|sliding|streams|quality|panes|dpc|metering
+    python -m bench soak|recovery|backlog|replays|live|sliding|streams|quality|panes|dpc|metering
                     |market|headroom|exchange|boxes|nexmark|cluster
                     |links|revisions|state|language [--help]
 
@@ -104,6 +104,7 @@ MEASUREMENTS = (
     "recovery",
     "backlog",
     "replays",
+    "live",
     "sliding",
     "cluster",
     "streams",
