@@ -65,7 +65,7 @@ class MoveProgress:
     line (None while nothing of it is here); `computed_us` is the next bucket that this home has not
     computed, `width_us` the width of the fragment's widest output. `agrees` is whether both have
     the same rows where both are final, `is_recalled` whether an input or output was recalled or
-    revised since the move began.
+    revised since the move began, `has_ended` whether this home's outputs are complete.
     """
 
     state: MoveState
@@ -77,6 +77,7 @@ class MoveProgress:
     width_us: int
     agrees: bool
     is_recalled: bool
+    has_ended: bool
     move_ms: int
     timeout_ms: int
 
@@ -108,6 +109,10 @@ def next_step(known: MoveProgress) -> MoveStep | None:
             return _ends(OTHER_ROWS)
         case MoveState.STARTED if known.is_recalled:
             return _ends(RECALLED)
+        case MoveState.STARTED if known.has_ended:
+            return _ends("its streams have ended")
+        case MoveState.STARTED if known.age_ms > known.move_ms:
+            return _ends(f"the provider has not caught up within {known.move_ms} ms")
         case MoveState.STARTED if known.provider_us is not None and (
             known.provider_us >= known.own_us - known.width_us
         ):
@@ -115,8 +120,8 @@ def next_step(known: MoveProgress) -> MoveStep | None:
             from_us = known.computed_us + known.width_us
             reason = f"final through {known.provider_us}, this home through {known.own_us}"
             return MoveStep(MoveState.RELEASED, from_us, f"the provider has caught up: {reason}")
-        case MoveState.STARTED if known.age_ms > known.move_ms:
-            return _ends(f"the provider has not caught up within {known.move_ms} ms")
+        case MoveState.RELEASED if known.has_ended:
+            return _returns("its streams have ended")
         case MoveState.RELEASED if not known.is_in_force:
             return _returns("its contract is not in force any more")
         case MoveState.RELEASED if not known.agrees:

@@ -59,12 +59,14 @@ def assigned_plans_of(
 
     Raises Refused if a plan was made by another engine or another compiler than would run it now.
     """
-    current = {a.plan for a in assignments}
+    moved = {a.fragment: a.plan for a in assignments if move_of(a.fragment) is not None}
+    current = {a.plan for a in assignments if a.fragment not in moved}
     records = catalog.plans(superseded=True)
+    of_moves = set(moved.values()) - current
     networks = {record.network for record in records if record.id in current}
     mine = {a.fragment for a in assignments}
     # Buckets before a change of plan are computed under the plan before, if it can still be run.
-    chosen = [record for record in records if record.network in networks]
+    chosen = [r for r in records if r.network in networks or r.id in of_moves]
     made: dict[PlanId, tuple[Plan, CheckedNetwork]] = {}
     for record in chosen:
         try:
@@ -78,12 +80,15 @@ def assigned_plans_of(
     for record in chosen:
         plan, checked = made[record.id]
         if plan.id != record.id:
+            # A payer's plan that is another one here is not computed: the payer takes it back.
             if record.id in current:
                 raise Refused(_another_engine(record, plan))
             continue
         older = {r.id for r in chosen if made[r.id][0].id == plan.id and r.id != record.id}
         found = fragments_for(checked)
-        fragments = tuple(f for f in (*found, *_moved(found, mine)) if f.id in mine)
+        own = () if plan.id in of_moves else tuple(f for f in found if f.id in mine)
+        here = {name for name, its_plan in moved.items() if its_plan == plan.id}
+        fragments = (*own, *_moved(found, here))
         assigned_plans.append(
             AssignedPlan(
                 plan=plan, checked=checked, fragments=fragments, equal_plans=frozenset(older)
@@ -92,9 +97,9 @@ def assigned_plans_of(
     return tuple(assigned_plans)
 
 
-def _moved(fragments: Iterable[Fragment], mine: Collection[str]) -> Iterator[Fragment]:
+def _moved(fragments: Iterable[Fragment], names: Collection[str]) -> Iterator[Fragment]:
     """Those that are computed here for another participant, under the numbers of their moves."""
-    moves = [found for found in map(move_of, mine) if found is not None]
+    moves = [found for found in map(move_of, names) if found is not None]
     for fragment in fragments:
         yield from (replace(fragment, move=move) for move, of in moves if of == fragment.id)
 

@@ -19,6 +19,7 @@ from medusa_core.market.envelopes import Envelope, EnvelopeKind
 from medusa_core.market.moves import MoveState
 from medusa_core.names import FIRST_EPOCH
 from medusa_core.network import Aggregate, Network, Output, Source
+from medusa_core.plans import fingerprint_of
 from medusa_core.segments import Producer, Stability
 from pipelines.catalog.postgres.moves import PostgresMoves, open_moves_of
 from pipelines.language.check import check_network, fragments_for
@@ -149,12 +150,15 @@ def test_a_fragment_that_is_taken_back_leaves_nothing_in_either_home(
     assert states(alpha)[1] == states(beta)[1] == (MoveState.ENDED, "enough")
     assert not may_read(alpha, "beta", "seen", watchers, ALPHA)
     assert not may_read(beta, "alpha", "counted", watchers, BETA)
-    assert alpha.connections.catalog.holds(NETWORK.sources[0].stream_name) == ()
     for party in (alpha, beta):
         assert moves(party).open_moves() == ()
         assert party.connections.catalog.imports() == ()
     begin(alpha, 2)
-    assert state(alpha, 2) is MoveState.ACCEPTED
+    exchanged(alpha, beta)
+    syncs[1].settle()
+    assert state(beta, 2) is MoveState.STARTED
+    replicas = {line.producer.replica for line in beta.connections.catalog.lines()}
+    assert replicas == {0, 1, 2}
 
 
 def test_a_move_ends_with_its_contract_in_both_homes(
@@ -246,7 +250,11 @@ def test_a_message_that_is_repeated_or_of_another_move_changes_nothing(
     send(alpha, 2, fragment="sums/other")
     send(alpha, 3, number=9, order=None)
     beta.contract_sync.tick()
-    assert states(beta).keys() == {1}
+    assert state(beta, 9) is MoveState.ENDED
+    send(alpha, 4, number=9)
+    beta.contract_sync.tick()
+    syncs[1].settle()
+    assert state(beta, 9) is MoveState.ENDED, "its order comes behind its end"
     assert state(beta) is MoveState.STARTED
     refused = beta.sql("SELECT reason FROM medusa_api.inbox WHERE state = 'refused'")
     assert [reason for (reason,) in refused] == ["move 1 of alpha is another one"]
@@ -306,3 +314,71 @@ def test_a_fragment_that_reads_what_a_partner_computes_does_not_move(
     catalog.commit(Commit(lease=lease, plan=plan.id, cause=Cause.NORMAL, segments=(segment,)))
     with pytest.raises(Refused, match="reads seen, which another participant computes"):
         order_of(catalog, FRAGMENT, 1)
+
+
+def an_order(alpha: Party, **changes: Any) -> str:
+    """The order of alpha's fragment, with its first input changed."""
+    fields = json.loads(document_of_order(order_of(alpha.connections.catalog, FRAGMENT, 1)))
+    fields["inputs"][0] |= changes
+    return json.dumps(fields)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"participant": "beta"}, "an input that its payer does not compute"),
+        ({"participant": "gamma"}, "an input that its payer does not compute"),
+        ({"replica": 1}, "an input that its payer does not compute"),
+        ({"columns": [["at_us", "bigint"], ["host", "int"]]}, "another shape than its plan"),
+        ({"width_us": 5_000_000}, "another shape than its plan"),
+    ],
+)
+def test_an_order_reads_nothing_but_lines_of_its_payer_as_the_plan_has_them(
+    alpha: Party, beta: Party, syncs: tuple[MoveSync, MoveSync], changes: dict[str, Any], why: str
+) -> None:
+    lend(alpha, beta)
+    send(alpha, 1, order=an_order(alpha, **changes))
+    beta.contract_sync.tick()
+    syncs[1].settle()
+    found, reason = states(beta)[1]
+    assert found is MoveState.ENDED
+    assert why in reason
+    assert beta.connections.catalog.lines() == ()
+
+
+@pytest.mark.parametrize("name", ["sums", "seen", "counted"])
+def test_an_order_that_uses_a_name_of_the_home_is_refused_without_saying_which(
+    alpha: Party, beta: Party, syncs: tuple[MoveSync, MoveSync], tmp_path: Path, name: str
+) -> None:
+    lend(alpha, beta)
+    own = Network(
+        name="sums" if name == "sums" else "mine",
+        sources=(Source(name="own" if name == "sums" else name, columns={"at_us": "bigint"},
+                        time="at_us"),),
+        boxes=(), outputs=(),
+    )  # fmt: skip
+    checked = check_network(own)
+    plan = plan_of(own, checked, WIDTH_US, tmp_path)
+    beta.connections.catalog.deploy(
+        deployment_of(plan, checked, fragments_for(checked), Producer(BETA))
+    )
+    send(alpha, 1, order=an_order(alpha))
+    beta.contract_sync.tick()
+    syncs[1].settle()
+    found, reason = states(beta)[1]
+    assert found is MoveState.ENDED
+    assert "a network or stream of a name that fragment sums/main uses" in reason
+
+
+@pytest.mark.parametrize("document", ["{}", '{"network": {"name": "sums"}}', "[1]"])
+def test_a_plan_that_is_none_ends_the_move_and_nothing_else(
+    alpha: Party, beta: Party, syncs: tuple[MoveSync, MoveSync], document: str
+) -> None:
+    lend(alpha, beta)
+    fields = json.loads(an_order(alpha))
+    fields["plan"] |= {"id": fingerprint_of(document), "document": document}
+    send(alpha, 1, order=json.dumps(fields))
+    beta.contract_sync.tick()
+    syncs[1].settle()
+    assert state(beta) is MoveState.ENDED
+    assert beta.connections.catalog.lines() == ()

@@ -28,7 +28,7 @@ from pipelines.market.moves.moved_deployments import (
 from pipelines.operations.partner_management import export_partner
 from pipelines.storage.csv_export import export_stream
 from tests.federation.building import Running, rounds_until, seated
-from tests.federation.test_partner_streams import apply, join, write
+from tests.federation.test_partner_streams import apply, grant, join, write
 from tests.partners.offices import Office, office
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def advance(pair: Pair, buckets: int) -> None:
     pair.until(lambda: pair.reached_us(own(pair)) >= goal_us)
 
 
-def start(pair: Pair, number: int) -> MoveOrder:
+def start(pair: Pair, offices: tuple[Office, Office], number: int) -> MoveOrder:
     """Beta computes, and alpha imports what it does."""
     order = order_of(pair.payer, FRAGMENT, number)
     beta = pair.provider.participant
@@ -139,6 +139,8 @@ def start(pair: Pair, number: int) -> MoveOrder:
     for deployment in provider_deployments(pair.provider, order, directory):
         pair.provider.deploy(deployment)
     pair.payer.deploy(payer_deployment(pair.payer, order, beta))
+    grant(offices[0], CONNECTIONS, "beta")
+    grant(offices[1], COUNTED, "alpha")
     return order
 
 
@@ -171,7 +173,7 @@ def test_a_fragment_moves_while_records_land_outlives_its_provider_and_comes_bac
     with ExitStack() as stack:
         pair = running(offices, spark, stack)
         advance(pair, 2)
-        order = start(pair, 1)
+        order = start(pair, offices, 1)
     beta = Producer(offices[1].participant, order.replica)
     with ExitStack() as stack:
         pair = running(offices, spark, stack)
@@ -180,6 +182,7 @@ def test_a_fragment_moves_while_records_land_outlives_its_provider_and_comes_bac
         give(pair, beta, from_us)
         pair.until(lambda: pair.reached_us(own(pair)) >= from_us + 6 * SECOND_US)
         assert computed(pair)[-1] is Adopt
+        assert [apply(one).is_same for one in offices] == [True, True]
         # The provider is gone for a while: its buckets are late, and no row of alpha's is missing.
         late_us = pair.reached_us(own(pair)) + 4 * SECOND_US
         rounds_until([pair.alpha], lambda: pair.reached_us(own(pair)) >= late_us)
@@ -198,6 +201,7 @@ def test_a_fragment_moves_while_records_land_outlives_its_provider_and_comes_bac
         assert mine == []
         assert pair.provider.imports() == ()
         assert [status.producer for status in pair.payer.imports()] == []
+        assert [apply(one).is_same for one in offices] == [True, True]
         segments = pair.payer.segments(COUNTED, producer=own(pair))
         assert {segment.stability for segment in segments} == {Stability.STABLE}
         through_us = pair.reached_us(own(pair))

@@ -37,6 +37,7 @@ KNOWN = MoveProgress(
     width_us=WIDTH_US,
     agrees=True,
     is_recalled=False,
+    has_ended=False,
     move_ms=300_000,
     timeout_ms=5_000,
 )
@@ -66,7 +67,8 @@ def test_a_move_that_does_not_begin_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"is_in_force": False}, {"agrees": False}, {"is_recalled": True}]
+    "changes",
+    [{"is_in_force": False}, {"agrees": False}, {"is_recalled": True}, {"has_ended": True}],
 )
 def test_without_a_contract_with_other_rows_or_after_a_recall_a_fragment_comes_back(
     changes: dict[str, bool],
@@ -93,6 +95,7 @@ def test_a_provider_that_is_four_buckets_and_its_time_out_behind_is_lost() -> No
         width_us=st.just(WIDTH_US),
         agrees=st.booleans(),
         is_recalled=st.booleans(),
+        has_ended=st.booleans(),
         move_ms=st.integers(100, 10**6),
         timeout_ms=st.integers(1, 10**6),
     )

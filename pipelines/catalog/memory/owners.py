@@ -87,7 +87,13 @@ def _stop_imports(transaction: Transaction, here: Participant, stopped: Fragment
     }
     wired = transaction.rows(tables.FRAGMENTS)
     read = {stream for name in own if not wired[name].is_stopped for stream in wired[name].inputs}
-    for stream in stopped.inputs:
+    read |= {
+        stream
+        for name, row in wired.items()
+        if name.startswith(MOVED_PREFIX) and name not in own and not row.is_stopped
+        for stream in row.outputs
+    }
+    for stream in (*stopped.inputs, *stopped.outputs):
         known = wired.get(import_fragment(stream))
         if known is not None and stream not in read:
             transaction.put(

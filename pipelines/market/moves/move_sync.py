@@ -86,7 +86,15 @@ class MoveSync:
             return self._moves.settle(move.id, MoveState.ENDED, reason)
         if move.state is not MoveState.ACCEPTED:
             return False
-        for deployment in provider_deployments(self._catalog, order, self._directory):
+        earlier = {
+            one.number
+            for one in self._moves.statuses()
+            if (one.is_given, one.partner, one.fragment) == (False, move.partner, move.fragment)
+        }
+        deployments = provider_deployments(
+            self._catalog, order, self._directory, earlier - {move.number}
+        )
+        for deployment in deployments:
             self._catalog.deploy(deployment)
         reason = f"{self._catalog.participant} computes it from {order.starts_us} on"
         return self._moves.settle(move.id, MoveState.STARTED, reason)
@@ -112,9 +120,10 @@ class MoveSync:
         """This home owns the next bucket, whatever became of the provider."""
         here = Producer(self._catalog.participant)
         log = self._catalog.fragment_owners(move.fragment)
-        if log and log[-1].owner == Producer(move.partner, order.replica):
-            computed_us = max(map(_computed_us, self._lines(order, here)))
-            self._change_owner(move, here, computed_us, reason)
+        lines = self._lines(order, here)
+        has_ended = all(line.has_ended for line in lines)
+        if log and log[-1].owner == Producer(move.partner, order.replica) and not has_ended:
+            self._change_owner(move, here, max(map(_computed_us, lines)), reason)
 
     def _change_owner(self, move: OpenMove, owner: Producer, from_us: int, reason: str) -> None:
         log = self._catalog.fragment_owners(move.fragment)
@@ -133,7 +142,11 @@ class MoveSync:
 
     def _place_holds(self, move: OpenMove, order: MoveOrder) -> None:
         """Until the provider acknowledges, this home keeps the inputs that it is to read."""
-        for stream, from_us in needed_by(order).items():
+        for stream, needed_us in needed_by(order).items():
+            # The partner may read the stream for another reason, and be behind.
+            held = (h for h in self._catalog.holds(stream) if h.holder == move.partner)
+            others = [h.from_us for h in held if h.purpose == IMPORT_PURPOSE]
+            from_us = min([needed_us, *others])
             self._catalog.place_hold(
                 Hold(
                     stream=stream,
@@ -158,6 +171,7 @@ class MoveSync:
             width_us=max(line.stream.width_us for line in own),
             agrees=not has_all or all(map(self._agrees, own, theirs)),
             is_recalled=move.is_recalled,
+            has_ended=all(line.has_ended for line in own),
             move_ms=move.move_ms,
             timeout_ms=_timeout_ms(move),
         )
@@ -184,11 +198,10 @@ class MoveSync:
         return len(contents) == 1
 
     def _leave(self, move: OpenMove, order: MoveOrder) -> None:
-        """What has ended is computed and imported no more, and nothing is kept for it."""
+        """What has ended is computed and imported no more."""
         if move.is_given:
+            # The partner's hold of the inputs runs out: another import may share it.
             self._take_back(move, order, "it has ended")
-            for one in order.inputs:
-                self._catalog.release_hold(one.stream.name, move.partner, IMPORT_PURPOSE)
         self._catalog.stop_fragment(order.id)
 
 

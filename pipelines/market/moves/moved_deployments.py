@@ -7,7 +7,7 @@ engine must be the payer's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -16,16 +16,17 @@ from medusa_core.exchange import IMPORT_PREFIX, import_fragment
 from medusa_core.fragments import LANDING_PREFIX, MOVED_PREFIX, Fragment, Move
 from medusa_core.grid import BEGINNING_US, Range
 from medusa_core.names import FIRST_EPOCH, NetworkName, Participant, StreamName
-from medusa_core.network import Network, Source, functions_in
+from medusa_core.network import Network, Port, Source, functions_in
 from medusa_core.plans import Plan
 from medusa_core.segments import Producer
+from pipelines.base.foreign_documents import foreign_form
 from pipelines.catalog.processing_roles import Deployments
 from pipelines.catalog.reading_roles import Lines
 from pipelines.catalog.records import Assignment, Deployment, LineStatus, PlanRecord
 from pipelines.homes.deployed_fragments import plan_in
 from pipelines.homes.network_files import network_of_plan
-from pipelines.language.check import check_network, fragments_for
-from pipelines.market.moves.move_order import MovedInput, MoveOrder
+from pipelines.language.check import CheckedNetwork, check_network, fragments_for
+from pipelines.market.moves.move_order import TO_DO, WHAT, MovedInput, MoveOrder
 from pipelines.spark.deployment import plan_of_widths, streams_of
 
 NO_BOXES = (IMPORT_PREFIX, LANDING_PREFIX, MOVED_PREFIX)
@@ -48,6 +49,10 @@ def order_of(home: MovingHome, fragment: str, number: int) -> MoveOrder:
     ]
     if not own or fragment.startswith(NO_BOXES):
         raise Refused(f"{here} does not compute fragment {fragment}: name one that it computes")
+    if own[0].producer.replica:
+        raise Refused(
+            f"fragment {fragment} has several producers: move one that {here} computes alone"
+        )
     (plan,) = [record for record in home.plans() if record.id == own[0].plan]
     of_plan = _fragment_of(plan, fragment)
     if functions_in(of_plan.network):
@@ -93,13 +98,21 @@ def needed_by(order: MoveOrder) -> Mapping[StreamName, int]:
 
 
 def provider_deployments(
-    home: MovingHome, order: MoveOrder, directory: Path
+    home: MovingHome, order: MoveOrder, directory: Path, earlier: Collection[int] = ()
 ) -> Sequence[Deployment]:
     """What the provider deploys, in this order: imports of inputs that it lacks, and the fragment.
 
-    Raises Refused if this home's engine gives another plan, or if it computes a stream of the
-    fragment already.
+    `earlier` are the numbers of other moves of the same fragment by the same payer. Raises Refused
+    if this home's engine gives another plan, for an input that is not the payer's or not the
+    plan's, and for a stream or network whose name this home has for something else.
     """
+    with foreign_form(WHAT, TO_DO):
+        return _provider_deployments(home, order, directory, earlier)
+
+
+def _provider_deployments(
+    home: MovingHome, order: MoveOrder, directory: Path, earlier: Collection[int]
+) -> Sequence[Deployment]:
     here = home.participant
     network = network_of_plan(plan_in(order.plan.document), directory)
     checked = check_network(network)
@@ -117,13 +130,8 @@ def provider_deployments(
         )
     records = {record.name: record for record in streams_of(checked, fragments, plan.widths_us)}
     known = home.lines()
-    for line in known:
-        if (
-            line.stream.name in fragment.outputs
-            and line.producer.participant == here
-            and (line.producer.replica != order.replica)
-        ):
-            raise Refused(f"{here} computes a stream {line.stream.name} already")
+    _check_inputs(order, network, checked, plan)
+    _check_names(home, order, fragment, known, earlier)
     return (
         *_imports(order.inputs, known, here, directory),
         Deployment(
@@ -137,6 +145,51 @@ def provider_deployments(
             starts_us={order.id: order.starts_us},
         ),
     )
+
+
+def _check_inputs(order: MoveOrder, network: Network, checked: CheckedNetwork, plan: Plan) -> None:
+    """Refused unless every input is a line of the payer's, as the plan reads it."""
+    sources = {source.stream_name: Port(source.name) for source in network.sources}
+    records = {r.name: r for r in streams_of(checked, fragments_for(checked), plan.widths_us)}
+    for one in order.inputs:
+        name = one.stream.name
+        if one.producer != Producer(order.move.payer):
+            raise Refused(f"{WHAT} has an input that its payer does not compute: {TO_DO}")
+        columns = (
+            {c.name: c.type for c in checked.columns[sources[name]]}
+            if name in sources
+            else records[name].columns
+        )
+        if dict(one.stream.columns) != columns or one.stream.width_us != plan.widths_us[name]:
+            raise Refused(f"{WHAT} has an input of another shape than its plan: {TO_DO}")
+
+
+def _check_names(
+    home: MovingHome,
+    order: MoveOrder,
+    fragment: Fragment,
+    known: Sequence[LineStatus],
+    earlier: Collection[int],
+) -> None:
+    """Refused if this home has a network or stream of a name for something else.
+
+    The sentence does not say what: the payer reads it.
+    """
+    here, payer = home.participant, order.move.payer
+    assignments = home.assignments()
+    own_plans = {a.plan for a in assignments if not a.fragment.startswith(MOVED_PREFIX)}
+    networks = {record.network for record in home.plans() if record.id in own_plans}
+    is_deployed = order.id in {a.fragment for a in assignments}
+    allowed = {Producer(here, number) for number in earlier} | {Producer(payer)}
+    if is_deployed:
+        allowed.add(Producer(here, order.replica))
+    names = {*fragment.outputs, *fragment.input_streams}
+    others = {line.producer for line in known if line.stream.name in names} - allowed
+    if order.plan.network in networks or others:
+        raise Refused(
+            f"{here} has a network or stream of a name that fragment {order.fragment} uses: "
+            "rename it, or move the fragment to another partner"
+        )
 
 
 def payer_deployment(home: MovingHome, order: MoveOrder, provider: Participant) -> Deployment:

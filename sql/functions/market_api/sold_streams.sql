@@ -21,6 +21,10 @@ BEGIN
     FROM medusa.fragment AS f
     JOIN medusa.assignment AS a ON a.fragment = f.id
     CROSS JOIN medusa.home AS h
+    JOIN medusa_market.move AS m ON m.state <> 'ended' AND m.partner = sold_streams.partner
+        AND f.id = concat_ws('/', 'moved', CASE WHEN m.is_given THEN h.participant ELSE m.partner END,
+            m.number, m.fragment)
+    JOIN medusa_api.contract_in_force AS c ON (c.contract, c.kind) = (m.contract, 'movement')
     CROSS JOIN unnest(CASE WHEN a.participant = h.participant THEN f.outputs ELSE f.inputs END)
         AS s (name)
     WHERE f.id LIKE 'moved/%' AND f.stopped_at IS NULL

@@ -19,9 +19,15 @@ BEGIN
             USING ERRCODE = 'MD001';
     END IF;
     IF take_move.order_document IS NULL THEN
-        IF known.move_id IS NOT NULL THEN
-            PERFORM medusa_market.settle_move(known.move_id, 'ended', take_move.reason);
+        IF known.move_id IS NULL THEN
+            -- Its order may come later: it counts no more.
+            INSERT INTO medusa_market.move (is_given, partner, contract, number, fragment, state,
+                order_document, reason)
+            VALUES (false, envelope.sender, take_move.contract, take_move.number,
+                take_move.fragment, 'ended', '', take_move.reason);
+            RETURN 'ended';
         END IF;
+        PERFORM medusa_market.settle_move(known.move_id, 'ended', take_move.reason);
         RETURN 'ended';
     END IF;
     IF known.move_id IS NOT NULL THEN

@@ -16,6 +16,10 @@ BEGIN
         PERFORM medusa_market.settle_move(known.move_id, 'ended', take_moved.reason);
     ELSIF known.state = 'released' AND take_moved.state = 'ended' THEN
         PERFORM medusa_market.settle_move(known.move_id, 'returning', take_moved.reason);
+    ELSIF known.state = 'ended' AND take_moved.state = 'started' THEN
+        PERFORM medusa_market.put_out(known.partner, 'move', 'move/' || known.number || '/ended',
+            jsonb_build_object('contract', known.contract, 'number', known.number, 'fragment',
+                known.fragment, 'order', NULL, 'reason', known.reason));
     ELSE
         RETURN 'nothing';
     END IF;

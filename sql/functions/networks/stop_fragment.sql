@@ -21,12 +21,15 @@ BEGIN
                 AND f.id NOT LIKE 'import/%');
     -- Inputs that nothing else here reads are imported no more; deploying starts an import again.
     UPDATE medusa.fragment AS f SET stopped_at = clock_timestamp()
-    FROM unnest(stopped.inputs) AS i (name)
+    FROM unnest(stopped.inputs || stopped.outputs) AS i (name)
     WHERE f.id = 'import/' || i.name AND f.stopped_at IS NULL AND NOT EXISTS (
         SELECT FROM medusa.fragment AS r
         JOIN medusa.assignment AS a ON a.fragment = r.id
-        JOIN medusa.home AS h ON h.participant = a.participant
-        WHERE i.name = ANY (r.inputs) AND r.stopped_at IS NULL);
+        CROSS JOIN medusa.home AS h
+        WHERE r.stopped_at IS NULL AND (
+            i.name = ANY (r.inputs) AND a.participant = h.participant
+            OR i.name = ANY (r.outputs) AND r.id LIKE 'moved/%'
+                AND a.participant <> h.participant));
     PERFORM pg_notify('medusa_progress', '');
     RETURN true;
 END $$;
