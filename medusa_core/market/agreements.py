@@ -6,7 +6,6 @@ makes it an offer, both make it an agreement, none is a proposal of the payer, w
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,6 +26,12 @@ from medusa_core.market.definitions import (
 )
 from medusa_core.market.documents import terms_of
 from medusa_core.market.envelopes import SIGNATURE_BYTES, EnvelopeKind
+from medusa_core.market.message_fields import (
+    contract_field,
+    message_fields,
+    signature_of,
+    whole_number,
+)
 from medusa_core.market.moves import (
     MovedEnvelope,
     MoveEnvelope,
@@ -36,7 +41,6 @@ from medusa_core.market.moves import (
 from medusa_core.market.terms import ContractName, Revision, Terms, checked_revision
 from medusa_core.names import Participant, StreamName, check_name
 
-_MS_MAX = 2**53
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 DOCUMENT_FIELDS = ("confirmation", "document", "expires_at_ms", "proposal", "signatures")
 NOTICES_MAX = 16
@@ -171,36 +175,38 @@ def read_message(kind: EnvelopeKind, body: bytes) -> AgreementEnvelope | None:
         match kind:
             case EnvelopeKind.DOCUMENT:
                 # Written before homes stated what they hold, and still in transit.
-                return _document(_fields(body, *DOCUMENT_FIELDS, later=("confirmation",)))
+                return _document(message_fields(body, *DOCUMENT_FIELDS, later=("confirmation",)))
             case EnvelopeKind.WITHDRAWAL:
-                given = _fields(body, "contract", "revision", "proposal")
+                given = message_fields(body, "contract", "revision", "proposal")
                 return WithdrawalEnvelope(
-                    contract=_contract(given),
+                    contract=contract_field(given),
                     revision=_revision(given),
-                    proposal=_whole(given["proposal"]),
+                    proposal=whole_number(given["proposal"]),
                 )
             case EnvelopeKind.LET_GO:
-                given = _fields(body, "contract", "revision", "proposal")
+                given = message_fields(body, "contract", "revision", "proposal")
                 return ReleaseEnvelope(
-                    contract=_contract(given),
+                    contract=contract_field(given),
                     revision=_revision(given),
-                    proposal=_whole(given["proposal"]),
+                    proposal=whole_number(given["proposal"]),
                 )
             case EnvelopeKind.WANT:
-                given = _fields(body, "contract", "number")
-                return DocumentRequest(contract=_contract(given), number=_whole(given["number"]))
+                given = message_fields(body, "contract", "number")
+                return DocumentRequest(
+                    contract=contract_field(given), number=whole_number(given["number"])
+                )
             case EnvelopeKind.NOTICE:
-                return _notice(_fields(body, "contract", "statements"))
+                return _notice(message_fields(body, "contract", "statements"))
             case EnvelopeKind.REFUSAL:
-                given = _fields(body, "contract", "number", "revision", "newest")
+                given = message_fields(body, "contract", "number", "revision", "newest")
                 return RefusalEnvelope(
-                    contract=_contract(given),
-                    number=_whole(given["number"]),
+                    contract=contract_field(given),
+                    number=whole_number(given["number"]),
                     revision=_revision(given),
-                    newest=_whole(given["newest"]),
+                    newest=whole_number(given["newest"]),
                 )
             case EnvelopeKind.STATUS:
-                given = _fields(body, "incarnation", "digest")
+                given = message_fields(body, "incarnation", "digest")
                 return StatusEnvelope(
                     incarnation=_incarnation(given["incarnation"]),
                     digest=checked_revision(given["digest"]),
@@ -208,10 +214,10 @@ def read_message(kind: EnvelopeKind, body: bytes) -> AgreementEnvelope | None:
             case EnvelopeKind.DEFINITION:
                 return message_of_definition(body)
             case EnvelopeKind.DEFINED:
-                given = _fields(body, "contract", "name", "state", "reason")
+                given = message_fields(body, "contract", "name", "state", "reason")
                 reason = given["reason"]
                 return DefinedEnvelope(
-                    contract=_contract(given),
+                    contract=contract_field(given),
                     name=StreamName(check_name("definition", given["name"])),
                     state=check_name("state", given["state"]),
                     reason=None if reason is None else str(reason)[:REASON_LENGTH_MAX],
@@ -227,22 +233,11 @@ def read_message(kind: EnvelopeKind, body: bytes) -> AgreementEnvelope | None:
             case EnvelopeKind.BILL_CONCESSION:
                 return read_concession(body)
             case EnvelopeKind.HOLDINGS:
-                return _holdings(_fields(body, "after", "until", "holdings"))
+                return _holdings(message_fields(body, "after", "until", "holdings"))
             case _:
                 return None
     except WRONG_FORM:
         raise Refused(f"this is no {kind.value}: send one as Medusa writes it") from None
-
-
-def _fields(body: bytes, *names: str, later: tuple[str, ...] = ()) -> Mapping[str, Any]:
-    """Just these fields; of those that were added later, None where they are not."""
-    given = json.loads(body)
-    if not isinstance(given, dict):
-        raise ValueError("no fields")
-    given = dict.fromkeys(later) | given
-    if set(given) != set(names):
-        raise ValueError("not these fields")
-    return given
 
 
 def _document(given: Mapping[str, Any]) -> DocumentEnvelope:
@@ -261,9 +256,9 @@ def _document(given: Mapping[str, Any]) -> DocumentEnvelope:
         terms=terms,
         document=document,
         signatures=signatures,
-        confirmation=None if confirmation is None else _signature(confirmation),
-        proposal=None if proposal is None else _whole(proposal),
-        expires_at_ms=None if expires is None else _whole(expires),
+        confirmation=None if confirmation is None else signature_of(confirmation),
+        proposal=None if proposal is None else whole_number(proposal),
+        expires_at_ms=None if expires is None else whole_number(expires),
     )
 
 
@@ -272,12 +267,12 @@ def _notice(given: Mapping[str, Any]) -> NoticeEnvelope:
         NoticeStatement(
             given_by=Participant(check_name("participant", one["given_by"])),
             stated_by=Participant(check_name("participant", one["stated_by"])),
-            ends_at_ms=_whole(one["ends_at_ms"]),
-            signature=_signature(one["signature"]),
+            ends_at_ms=whole_number(one["ends_at_ms"]),
+            signature=signature_of(one["signature"]),
         )
         for one in _list(given["statements"], NOTICES_MAX)
     )
-    return NoticeEnvelope(contract=_contract(given), statements=statements)
+    return NoticeEnvelope(contract=contract_field(given), statements=statements)
 
 
 def _holdings(given: Mapping[str, Any]) -> HoldingsEnvelope:
@@ -289,10 +284,10 @@ def _holdings(given: Mapping[str, Any]) -> HoldingsEnvelope:
         until=name(given["until"]),
         holdings=tuple(
             Holding(
-                contract=_contract(one),
-                number=_whole(one["number"]),
+                contract=contract_field(one),
+                number=whole_number(one["number"]),
                 revision=_revision(one),
-                ends_at_ms=None if one["ends_at_ms"] is None else _whole(one["ends_at_ms"]),
+                ends_at_ms=None if one["ends_at_ms"] is None else whole_number(one["ends_at_ms"]),
             )
             for one in _list(given["holdings"], HOLDINGS_MAX)
         ),
@@ -319,22 +314,5 @@ def _list(given: object, most: int) -> list[Any]:
     raise ValueError(f"{str(given)[:40]!r} is no list of {most} at most")
 
 
-def _signature(given: object) -> bytes:
-    signature = bytes.fromhex(given) if isinstance(given, str) else b""
-    if len(signature) != SIGNATURE_BYTES:
-        raise ValueError("no signature")
-    return signature
-
-
-def _contract(given: Mapping[str, Any]) -> ContractName:
-    return ContractName(check_name("contract", given["contract"]))
-
-
 def _revision(given: Mapping[str, Any]) -> Revision:
     return checked_revision(given["revision"])
-
-
-def _whole(given: object) -> int:
-    if isinstance(given, int) and not isinstance(given, bool) and 0 <= given < _MS_MAX:
-        return given
-    raise ValueError(f"{str(given)[:40]!r} is no whole number")

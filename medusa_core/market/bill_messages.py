@@ -6,19 +6,18 @@ sentences that name the hash of the statement, so that a signature proves what i
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
 
 from medusa_core.market.bill_comparison import AnswerOutcome
 from medusa_core.market.bill_statements import Statement, StatementId, statement_from
+from medusa_core.market.message_fields import (
+    contract_field,
+    message_fields,
+    signature_of,
+    whole_number,
+)
 from medusa_core.market.terms import ContractName, checked_revision, plain
-from medusa_core.names import check_name
-
-SIGNATURE_LENGTH = 128
-PERIOD_MAX = 2**53
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,18 +70,18 @@ def owes_sentence(statement: StatementId, outcome: AnswerOutcome, amount: Decima
 
 def read_statement_message(body: bytes) -> StatementEnvelope:
     """The statement in a body; ValueError or Refused for anything that is not just that."""
-    given = _fields(body, "document", "signature")
+    given = message_fields(body, "document", "signature")
     document = str(given["document"]).encode()
     return StatementEnvelope(
         statement=statement_from(document),
         document=document,
-        signature=_signature(given["signature"]),
+        signature=signature_of(given["signature"]),
     )
 
 
 def read_statement_answer(body: bytes) -> StatementAnswerEnvelope:
     """The answer in a body; ValueError or Refused for anything that is not just that."""
-    given = _fields(
+    given = message_fields(
         body, "amount", "contract", "outcome", "own", "period", "signature", "statement"
     )
     own = None if given["own"] is None else str(given["own"]).encode()
@@ -90,41 +89,22 @@ def read_statement_answer(body: bytes) -> StatementAnswerEnvelope:
     if not amount.is_finite() or plain(amount) != given["amount"]:
         raise ValueError("no amount")
     return StatementAnswerEnvelope(
-        contract=ContractName(check_name("contract", given["contract"])),
-        period=_period(given["period"]),
+        contract=contract_field(given),
+        period=whole_number(given["period"], 1),
         statement=StatementId(checked_revision(given["statement"])),
         outcome=AnswerOutcome(given["outcome"]),
         amount=amount,
         own=None if own is None else statement_from(own),
         own_document=own,
-        signature=_signature(given["signature"]),
+        signature=signature_of(given["signature"]),
     )
 
 
 def read_concession(body: bytes) -> ConcessionEnvelope:
     """The concession in a body; ValueError or Refused for anything that is not just that."""
-    given = _fields(body, "contract", "period", "statement")
+    given = message_fields(body, "contract", "period", "statement")
     return ConcessionEnvelope(
-        contract=ContractName(check_name("contract", given["contract"])),
-        period=_period(given["period"]),
+        contract=contract_field(given),
+        period=whole_number(given["period"], 1),
         statement=StatementId(checked_revision(given["statement"])),
     )
-
-
-def _fields(body: bytes, *names: str) -> Mapping[str, Any]:
-    given = json.loads(body)
-    if not isinstance(given, dict) or set(given) != set(names):
-        raise ValueError("not these fields")
-    return given
-
-
-def _period(given: object) -> int:
-    if isinstance(given, int) and not isinstance(given, bool) and 0 < given < PERIOD_MAX:
-        return given
-    raise ValueError("no period")
-
-
-def _signature(given: object) -> bytes:
-    if isinstance(given, str) and len(given) == SIGNATURE_LENGTH:
-        return bytes.fromhex(given)
-    raise ValueError("no signature")

@@ -11,11 +11,11 @@ Source: CIDR 2003, 4.2 and 5 (movement contracts); VLDB 2003 (box sliding).
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from enum import Enum
 
 from medusa_core.errors import Refused
+from medusa_core.market.message_fields import contract_field, message_fields, whole_number
 from medusa_core.market.terms import ContractName
 from medusa_core.names import check_name
 from medusa_core.suggest import shown
@@ -151,55 +151,32 @@ def _returns(reason: str) -> MoveStep:
 
 
 def message_of_move(body: bytes) -> MoveEnvelope:
-    """A payer's message; Refused for anything else."""
-    match _fields(body):
-        case {
-            "contract": str(contract),
-            "number": int(number),
-            "fragment": str(fragment),
-            "order": str() | None as order,
-            "reason": str(reason),
-            **rest,
-        } if not rest:
-            pass
-        case _:
-            raise Refused("this is no move: send one as Medusa writes it")
+    """The payer's message in a body; ValueError or Refused for anything else."""
+    given = message_fields(body, "contract", "number", "fragment", "order", "reason")
+    order = None if given["order"] is None else _text(given["order"])
     if order is not None and len(order.encode()) > ORDER_BYTES_MAX:
         raise Refused(f"the order of a move is longer than {ORDER_BYTES_MAX // 1024} KiB")
     return MoveEnvelope(
-        contract=ContractName(check_name("contract", contract)),
-        number=_number(number),
-        fragment=checked_fragment(fragment),
+        contract=contract_field(given),
+        number=_number(given["number"]),
+        fragment=checked_fragment(_text(given["fragment"])),
         order=order,
-        reason=reason[:REASON_LENGTH_MAX],
+        reason=_text(given["reason"])[:REASON_LENGTH_MAX],
     )
 
 
 def message_of_moved(body: bytes) -> MovedEnvelope:
-    """A provider's message; Refused for anything else."""
-    match _fields(body):
-        case {
-            "contract": str(contract),
-            "number": int(number),
-            "state": "started" | "ended" as state,
-            "reason": str(reason),
-            **rest,
-        } if not rest:
-            return MovedEnvelope(
-                contract=ContractName(check_name("contract", contract)),
-                number=_number(number),
-                state=MoveState(state),
-                reason=reason[:REASON_LENGTH_MAX],
-            )
-        case _:
-            raise Refused("this is no word about a move: send one as Medusa writes it")
-
-
-def _fields(body: bytes) -> object:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        raise Refused("this is no message about a move: send one as Medusa writes it") from None
+    """The provider's message in a body; ValueError or Refused for anything else."""
+    given = message_fields(body, "contract", "number", "state", "reason")
+    state = MoveState(given["state"])
+    if state not in (MoveState.STARTED, MoveState.ENDED):
+        raise ValueError("no state of a provider")
+    return MovedEnvelope(
+        contract=contract_field(given),
+        number=_number(given["number"]),
+        state=state,
+        reason=_text(given["reason"])[:REASON_LENGTH_MAX],
+    )
 
 
 def checked_fragment(text: str) -> str:
@@ -212,7 +189,14 @@ def checked_fragment(text: str) -> str:
     return text
 
 
-def _number(given: int) -> int:
-    if type(given) is int and 0 < given < 2**31:
+def _number(given: object) -> int:
+    number = whole_number(given, 1)
+    if number >= 2**31:
+        raise ValueError("no number of a move")
+    return number
+
+
+def _text(given: object) -> str:
+    if isinstance(given, str):
         return given
-    raise Refused("a move has a number from 1 on")
+    raise ValueError("no text")

@@ -65,8 +65,7 @@ TRANSLATE: Mapping[str, frozenset[str]] = {
 
 OWN = "reads what this program has just written, or a file that comes with it"
 READ_BY_CALLERS: Mapping[str, str] = {
-    "medusa_core/market/agreements.py:_fields": "`read_message` makes each Refused",
-    "medusa_core/market/bill_messages.py:_fields": "`read_message` makes each Refused",
+    "medusa_core/market/message_fields.py:message_fields": "`read_message` makes each Refused",
     "pipelines/catalog/memory/mailbox.py:read_inbox": OWN,
     "pipelines/catalog/postgres/choices.py:choice_document": OWN,
     "pipelines/catalog/postgres/home_database.py:_connect": "its callers do",

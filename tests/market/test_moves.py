@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from medusa_core.errors import Refused
 from medusa_core.fragments import Move
+from medusa_core.market.agreements import read_message
+from medusa_core.market.envelopes import EnvelopeKind
 from medusa_core.market.moves import (
     ORDER_BYTES_MAX,
     MoveProgress,
@@ -139,20 +141,20 @@ def test_a_message_says_just_what_it_has_to() -> None:
 )  # fmt: skip
 def test_any_other_move_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(Refused):
-        message_of_move(json.dumps({**MOVE, **changes}).encode())
+        read_message(EnvelopeKind.MOVE, json.dumps({**MOVE, **changes}).encode())
 
 
 @pytest.mark.parametrize("changes", [{"state": "released"}, {"number": -1}, {"more": 1}])
 def test_any_other_word_of_a_provider_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(Refused):
-        message_of_moved(json.dumps({**MOVED, **changes}).encode())
+        read_message(EnvelopeKind.MOVED, json.dumps({**MOVED, **changes}).encode())
 
 
 @given(st.binary(max_size=200) | st.just(b"[" * 100_000))
 def test_what_is_no_message_is_refused(body: bytes) -> None:
-    for read in (message_of_move, message_of_moved):
+    for kind in (EnvelopeKind.MOVE, EnvelopeKind.MOVED):
         with pytest.raises(Refused):
-            read(body)
+            read_message(kind, body)
 
 
 ORDER = MoveOrder(
