@@ -15,6 +15,7 @@ from medusa_core.names import Version
 from medusa_core.segments import Producer
 from pipelines.catalog.postgres.exchange_home import ExchangeHome
 from pipelines.catalog.server.home_databases import HomeUrls
+from pipelines.exchange.client.partner_link import PartnerLink
 from pipelines.exchange.server.https_server import HttpsServer, ListenAddress
 from pipelines.exchange.server_certificates import (
     ServerCertificate,
@@ -121,6 +122,23 @@ def test_an_address_that_is_taken_is_named(server: HttpsServer, home: ExchangeHo
     port = int(server.url.rpartition(":")[2])
     with pytest.raises(Unavailable, match=f"port {port} .Address already in use."):
         HttpsServer(lambda *_: None, ListenAddress(port=port), LIMITS)  # type: ignore[arg-type, return-value]
+
+
+def test_a_certificate_that_is_replaced_between_two_looks_is_looked_at_again(
+    tls_server: HttpsServer, certificate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    earlier = make_certificate(tmp_path / "earlier.pem", ALPHA).read_text()
+    begins = earlier.index("-----BEGIN CERTIFICATE-----")
+    received = [ssl.PEM_cert_to_DER_cert(earlier[begins:])]
+    look = PartnerLink._certificate
+
+    async def certificate_of(link: PartnerLink) -> bytes:
+        return received.pop() if received else await look(link)
+
+    monkeypatch.setattr(PartnerLink, "_certificate", certificate_of)
+    with asking(address_of(tls_server.url, pin_of_file(certificate))) as exchange:
+        exchange.health(ALPHA)
+    assert received == []
 
 
 @pytest.mark.parametrize("content", [b"", b"no certificate", None])

@@ -71,6 +71,10 @@ DOWNLOADS_MAX = 16
 RENEWAL_PART = 0.9
 """The part of a token's lifetime after which another one is requested."""
 
+PIN_LOOKS = 3
+"""How often a certificate with another key than the pinned one is looked at: it may be replaced
+between its receipt and the introduction that announces it."""
+
 
 def _tcp_options() -> list[tuple[int, int, int]]:
     """Those by which this system notices after `DEAD_S` that nobody is at the other end."""
@@ -500,27 +504,28 @@ class PartnerLink:
             return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         if self.address.pin is None:
             return await asyncio.to_thread(public_context)
-        # Received first over a connection on which nothing is sent.
-        found = await self._certificate()
-        context = pinned_context(found)
-        if pin_of(found) != self.address.pin:
-            await self._check_other_pin(context, pin_of(found))
-        return context
-
-    async def _check_other_pin(self, context: ssl.SSLContext, pin: str) -> None:
-        """Raise Unavailable unless the partner has signed that its certificate has this key."""
-        # Nothing secret is sent: not even who this is.
-        client = self._client_with(context)
-        try:
-            with suppress(MedusaError, BrokenConnection, NotConnected):
-                if (await self._hear(client)).pin == pin:
-                    return
-        finally:
-            await client.aclose()
+        for _ in range(PIN_LOOKS):
+            # Received first over a connection on which nothing is sent.
+            found = await self._certificate()
+            context = pinned_context(found)
+            pin = pin_of(found)
+            if pin == self.address.pin or await self._is_announced(context, pin):
+                return context
         raise Unavailable(
             f"the server at {self.address.url} is not partner {self._partner}'s: its key is "
             "not the one that is pinned; call the partner's operator"
         )
+
+    async def _is_announced(self, context: ssl.SSLContext, pin: str) -> bool:
+        """Whether the partner has signed that its certificate has this key."""
+        # Nothing secret is sent: not even who this is.
+        client = self._client_with(context)
+        try:
+            with suppress(MedusaError, BrokenConnection, NotConnected):
+                return (await self._hear(client)).pin == pin
+        finally:
+            await client.aclose()
+        return False
 
     async def _certificate(self) -> bytes:
         parts = urlsplit(self.address.url)
