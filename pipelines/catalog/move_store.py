@@ -17,7 +17,8 @@ class OpenMove:
     `is_given`: this home is the payer. `is_in_force`: its contract is, and lets the fragment move.
     `bound_ms` is the bound that the contract promises; a state that waits for the partner lasts
     `move_ms` at most. `is_recalled`: something that the fragment reads or writes was recalled or
-    revised since the move began.
+    revised since the move began. `earlier` are the numbers of the payer's other moves of the
+    fragment, of one that is taken and has not started.
     """
 
     id: int
@@ -34,6 +35,7 @@ class OpenMove:
     move_ms: int
     is_deployed: bool
     is_recalled: bool
+    earlier: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

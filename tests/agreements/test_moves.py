@@ -153,6 +153,13 @@ def test_a_fragment_that_is_taken_back_leaves_nothing_in_either_home(
     for party in (alpha, beta):
         assert moves(party).open_moves() == ()
         assert party.connections.catalog.imports() == ()
+    with watchers[BETA].begin() as sql:
+        # However many other moves there were meanwhile.
+        sql.execute(text(
+            "INSERT INTO medusa_market.move (is_given, partner, contract, number, fragment, state,"
+            " order_document, reason) SELECT false, 'gamma', 'load', n, 'net/main', 'ended', '', ''"
+            " FROM generate_series(1, 120) AS n"
+        ))  # fmt: skip
     begin(alpha, 2)
     exchanged(alpha, beta)
     syncs[1].settle()

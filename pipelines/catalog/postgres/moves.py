@@ -53,6 +53,7 @@ class PostgresMoves(NamedStatements, Moves):
                 move_ms=row["move_ms"],
                 is_deployed=row["is_deployed"],
                 is_recalled=row["is_recalled"],
+                earlier=frozenset(row["earlier"]),
             )
             for row in self._rows("open_moves")
         )

@@ -86,15 +86,7 @@ class MoveSync:
             return self._moves.settle(move.id, MoveState.ENDED, reason)
         if move.state is not MoveState.ACCEPTED:
             return False
-        earlier = {
-            one.number
-            for one in self._moves.statuses()
-            if (one.is_given, one.partner, one.fragment) == (False, move.partner, move.fragment)
-        }
-        deployments = provider_deployments(
-            self._catalog, order, self._directory, earlier - {move.number}
-        )
-        for deployment in deployments:
+        for deployment in provider_deployments(self._catalog, order, self._directory, move.earlier):
             self._catalog.deploy(deployment)
         reason = f"{self._catalog.participant} computes it from {order.starts_us} on"
         return self._moves.settle(move.id, MoveState.STARTED, reason)

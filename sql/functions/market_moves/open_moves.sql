@@ -1,7 +1,8 @@
 CREATE OR REPLACE FUNCTION medusa_market.open_moves() RETURNS TABLE (
     move_id bigint, is_given boolean, partner text, contract text, number bigint, fragment text,
     state text, order_document text, age_ms bigint, is_in_force boolean, bound_ms bigint,
-    move_ms bigint, is_deployed boolean, is_recalled boolean
+    move_ms bigint, is_deployed boolean, is_recalled boolean,
+    earlier bigint[]
 )
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT m.move_id, m.is_given, m.partner, m.contract, m.number, m.fragment, m.state,
@@ -13,7 +14,10 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
             SELECT FROM medusa.fragment AS g
             JOIN medusa.stream_producer AS q ON q.stream = ANY (g.inputs || g.outputs)
             JOIN medusa.recall AS e ON e.line_id = q.line_id
-            WHERE m.is_given AND g.id = m.fragment AND e.recalled_at > m.began_at)
+            WHERE m.is_given AND g.id = m.fragment AND e.recalled_at > m.began_at),
+        ARRAY(SELECT o.number FROM medusa_market.move AS o
+            WHERE NOT m.is_given AND m.state = 'accepted' AND NOT o.is_given
+                AND (o.partner, o.fragment) = (m.partner, m.fragment) AND o.number <> m.number)
     FROM medusa_market.move AS m
     CROSS JOIN medusa_market.market AS t
     CROSS JOIN medusa_market.here() AS h
