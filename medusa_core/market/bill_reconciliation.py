@@ -9,16 +9,32 @@ leads to the rows that the payer holds, and a dispute ends once all its ranges a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from medusa_core.market.bill_comparison import StatementComparison
-from medusa_core.market.bill_statements import Charge, ChargeKind, Statement
+from medusa_core.market.bill_statements import Charge, ChargeKind, Statement, repriced
+from medusa_core.market.documents import revision_of
+from medusa_core.market.settlement_periods import ActiveRevision, SettlementPeriod, is_acceptable
 
 Digests = Mapping[int, str]
 """Where a range begins -> the digest of its rows; a range that is not there has none."""
 
 _OF_ROWS = (ChargeKind.RECORDS, ChargeKind.CORRECTION)
+
+
+def own_under_claimed_revision(
+    claimed: Statement, own: Statement, revisions: Sequence[ActiveRevision]
+) -> Statement:
+    """The payer's own statement, under the provider's revision if that is acceptable."""
+    if claimed.revision == own.revision:
+        return own
+    terms = {revision_of(one.terms): one.terms for one in revisions}
+    named, ours = terms.get(claimed.revision), terms[own.revision]
+    if named is None or not is_acceptable(revisions, named, ours, own.from_ms):
+        return own
+    period = SettlementPeriod(number=own.period, from_ms=own.from_ms, to_ms=own.to_ms, terms=named)
+    return repriced(own, period)
 
 
 def claimed_digests(statements: Iterable[Statement]) -> Digests:

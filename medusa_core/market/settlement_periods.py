@@ -19,8 +19,9 @@ from dataclasses import dataclass
 
 from medusa_core.grid import Range
 from medusa_core.market.terms import Terms
+from medusa_core.names import Participant
 
-SLACK_MS = 3_600_000
+SLACK_MS = LAST_ROWS_MS = 3_600_000
 CHARGES_MAX = 200
 """A period is cut into so many charges at most, each of whole buckets."""
 
@@ -80,6 +81,18 @@ def next_period(
     return SettlementPeriod(
         number=number, from_ms=from_ms, to_ms=to_ms, terms=terms, is_last=to_ms == end_ms
     )
+
+
+def is_over(period: SettlementPeriod, here: Participant, clock_ms: int, stable_us: int) -> bool:
+    """Whether a home states a period: its time has passed, and its stream is final to its end.
+
+    The payer waits LAST_ROWS_MS for the last rows of a contract that has ended, which grants it the
+    stream no more: then it states what it holds.
+    """
+    late_ms = clock_ms - period.to_ms
+    if late_ms < 0 or stable_us >= period.range.to_us:
+        return late_ms >= 0
+    return here == period.terms.payer and period.is_last and late_ms >= LAST_ROWS_MS
 
 
 def is_acceptable(

@@ -47,6 +47,13 @@ def add_home(parser: argparse.ArgumentParser, text: str = WHOSE_HOME) -> None:
     parser.add_argument("--participant", metavar="P", help=text)
 
 
+def add_statement(parser: argparse.ArgumentParser) -> None:
+    """The statement that is disputed, and whose home it is in."""
+    parser.add_argument("contract", metavar="CONTRACT", help="whose statement is disputed")
+    parser.add_argument("period", metavar="PERIOD", type=positive, help="the period, such as 3")
+    add_home(parser)
+
+
 def add_json(parser: argparse._ActionsContainer) -> None:
     """Add `--json`, which prints the result as one document."""
     parser.add_argument("--json", action="store_true", help="print one JSON document")

@@ -6,16 +6,14 @@ import argparse
 
 from medusa_core.market.terms import plain
 from pipelines.base.settings import Settings
-from pipelines.cli.arguments import add_home, positive
+from pipelines.cli.arguments import add_statement
 
 HELP = "as the payer, owe what the provider claims"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `medusa dispute withdraw`."""
-    parser.add_argument("contract", metavar="CONTRACT", help="whose statement is disputed")
-    parser.add_argument("period", metavar="PERIOD", type=positive, help="the period, such as 3")
-    add_home(parser)
+    add_statement(parser)
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:

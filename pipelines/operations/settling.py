@@ -9,7 +9,6 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import dataclass
 
-from medusa_core.market.bill_comparison import compare_statements
 from medusa_core.market.settlement_periods import next_period
 from medusa_core.market.terms import ContractName, plain
 from medusa_core.names import Participant
@@ -19,7 +18,7 @@ from pipelines.catalog.book_records import AccountBalance
 from pipelines.catalog.postgres.books import open_books
 from pipelines.catalog.postgres.settlements import PostgresSettlements, open_settlements
 from pipelines.homes.home import chosen_participant, home_server
-from pipelines.market.settlement.settlement_sync import SettlementSync, own_statement
+from pipelines.market.settlement.settlement_sync import SettlementSync
 from pipelines.market.sync.sync_assembly import open_contract_sync
 from pipelines.participant.home_session import open_session
 from pipelines.platform.drills.fault_injected_exchange import FaultInjectedExchange
@@ -96,7 +95,7 @@ def explain_settlement(settings: Settings, participant: str | None) -> tuple[Set
         home_server(settings, chosen) as server,
         closing(open_settlements(server.login_url("job"))) as settlements,
     ):
-        return (*_to_state(settlements), *_to_answer(settlements))
+        return (*_to_state(settlements), *_to_answer(settlements, chosen))
 
 
 def _to_state(settlements: PostgresSettlements) -> list[SettlementStep]:
@@ -113,14 +112,13 @@ def _to_state(settlements: PostgresSettlements) -> list[SettlementStep]:
     return steps
 
 
-def _to_answer(settlements: PostgresSettlements) -> list[SettlementStep]:
-    steps = []
+def _to_answer(settlements: PostgresSettlements, here: Participant) -> list[SettlementStep]:
+    steps, sync = [], SettlementSync(settlements, here)
     for received in settlements.to_answer(1_000):
-        comparison = compare_statements(received.claimed, own_statement(received))
-        action = f"agree to {plain(received.claimed.total)} {received.claimed.currency}"
+        claimed, comparison = received.claimed, sync.compared(received)
+        action = f"agree to {plain(claimed.total)} {claimed.currency}"
         if comparison.differences:
-            action = f"dispute {plain(comparison.blocked)} {received.claimed.currency}"
-        claimed = received.claimed
+            action = f"dispute {plain(comparison.blocked)} {claimed.currency}"
         step = SettlementStep(contract=claimed.contract, period=claimed.period, action=action)
         steps.append(step)
     return steps

@@ -12,6 +12,7 @@ from decimal import Decimal
 from medusa_core.errors import Refused
 from medusa_core.market.bill_answers import bill_answer
 from medusa_core.market.bill_comparison import AnswerOutcome, compare_statements
+from medusa_core.market.bill_statements import Statement
 from medusa_core.market.terms import ContractName
 from medusa_core.names import Participant
 from pipelines.catalog.settlement_store import Settlements
@@ -29,14 +30,12 @@ class Disputes:
 
         Raises Refused if there is no open dispute, or this home is not the payer.
         """
-        known = self._settlements.bill_of_period(contract, period)
-        if known is None or known.own is None or not known.is_open:
-            raise Refused(f"there is no open dispute about contract {contract}, period {period}")
-        if known.claimed.payer != self._here:
+        claimed, own = self._open(contract, period)
+        if claimed.payer != self._here:
             raise Refused(
                 f"{self._here} is the provider of contract {contract}: medusa dispute concede"
             )
-        comparison = compare_statements(known.claimed, known.own)
+        comparison = compare_statements(claimed, own)
         answer = bill_answer(self._here, comparison, AnswerOutcome.CLAIMED)
         self._settlements.answer(answer)
         return answer.amount
@@ -46,12 +45,17 @@ class Disputes:
 
         Raises Refused if there is no open dispute, or this home is not the provider.
         """
-        known = self._settlements.bill_of_period(contract, period)
-        if known is None or known.own is None or not known.is_open:
-            raise Refused(f"there is no open dispute about contract {contract}, period {period}")
-        if known.claimed.provider != self._here:
+        claimed, own = self._open(contract, period)
+        if claimed.provider != self._here:
             raise Refused(
                 f"{self._here} is the payer of contract {contract}: medusa dispute withdraw"
             )
         self._settlements.concede(contract, period)
-        return known.own.total
+        return own.total
+
+    def _open(self, contract: ContractName, period: int) -> tuple[Statement, Statement]:
+        """The provider's statement and the payer's of a dispute that has not ended."""
+        known = self._settlements.bill_of_period(contract, period)
+        if known is None or known.own is None or not known.is_open:
+            raise Refused(f"there is no open dispute about contract {contract}, period {period}")
+        return known.claimed, known.own

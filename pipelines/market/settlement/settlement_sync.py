@@ -20,28 +20,30 @@ from collections.abc import Callable
 
 from medusa_core.errors import Conflict, Refused
 from medusa_core.market.bill_answers import bill_answer
-from medusa_core.market.bill_comparison import AnswerOutcome, compare_statements
+from medusa_core.market.bill_comparison import (
+    AnswerOutcome,
+    StatementComparison,
+    compare_statements,
+)
 from medusa_core.market.bill_reconciliation import (
     claimed_digests,
     is_explained,
+    own_under_claimed_revision,
     with_agreed_corrections,
 )
 from medusa_core.market.bill_statements import (
     ChargeKind,
     Statement,
     content_statement,
-    repriced,
     statement_document,
 )
-from medusa_core.market.documents import revision_of
-from medusa_core.market.settlement_periods import SettlementPeriod, is_acceptable, next_period
+from medusa_core.market.settlement_periods import SettlementPeriod, is_over, next_period
 from medusa_core.market.terms import ContractName
 from medusa_core.names import Participant
 from pipelines.base import clock
 from pipelines.base.failpoints import reached
 from pipelines.catalog.settlement_store import (
     BilledContract,
-    CountedRows,
     ReceivedStatement,
     Settlements,
 )
@@ -55,10 +57,6 @@ PERIODS_MAX = 64
 ANSWERS_MAX = 64
 FOREVER = 2**53
 """After every period."""
-
-LAST_ROWS_MS = 3_600_000
-"""How long the payer waits for the last rows of a contract that has ended, which grants it the
-stream no more: then it states what it holds."""
 
 
 class SettlementSync:
@@ -96,6 +94,10 @@ class SettlementSync:
         done += sum(self._is_ended(*one) for one in self._settlements.open_disputes())  # 4
         return done + self._settlements.send_again()  # 5
 
+    def compared(self, received: ReceivedStatement) -> StatementComparison:
+        """A provider's statement and this home's, as they are answered."""
+        return compare_statements(received.claimed, self._own(received))
+
     def _state(self, contract: BilledContract) -> int:
         before, made = contract.before, 0
         while made < PERIODS_MAX:
@@ -111,7 +113,7 @@ class SettlementSync:
         cut_us = period.cut_us(contract.width_us)
         counted = self._settlements.count(contract.contract, period, cut_us)  # 1
         reached("settlement.counted")
-        if counted is None or not self._is_over(contract, period, counted):
+        if counted is None or not is_over(period, self._here, contract.clock_ms, counted.stable_us):
             return False
         ranges, changes = self._settlements.ranges(contract.contract, period.number)
         statement = content_statement(period, ranges, changes)
@@ -120,20 +122,9 @@ class SettlementSync:
         reached("settlement.stated")
         return True
 
-    def _is_over(
-        self, contract: BilledContract, period: SettlementPeriod, counted: CountedRows
-    ) -> bool:
-        late_ms = contract.clock_ms - period.to_ms
-        if late_ms < 0:
-            return False
-        if counted.stable_us >= period.range.to_us:
-            return True
-        is_payer = self._here == period.terms.payer
-        return is_payer and period.is_last and late_ms >= LAST_ROWS_MS
-
     def _is_answered(self, received: ReceivedStatement) -> bool:
         try:
-            comparison = compare_statements(received.claimed, self._own(received))
+            comparison = self.compared(received)
             answer = bill_answer(self._here, comparison, comparison.outcome)
             is_new = self._settlements.answer(answer)
         except (Conflict, Refused) as error:
@@ -143,7 +134,8 @@ class SettlementSync:
         return is_new
 
     def _own(self, received: ReceivedStatement) -> Statement:
-        claimed, own = received.claimed, own_statement(received)
+        claimed = received.claimed
+        own = own_under_claimed_revision(claimed, received.own, received.revisions)
         corrected = [
             charge.from_us
             for charge in (*claimed.charges, *own.charges)
@@ -165,16 +157,3 @@ class SettlementSync:
         if not is_explained(comparison, claimed, self._settlements.held_digests(contract, begins)):
             return False
         return self._settlements.answer(bill_answer(self._here, comparison, AnswerOutcome.CLAIMED))
-
-
-def own_statement(received: ReceivedStatement) -> Statement:
-    """The payer's own statement, under the provider's revision if that is acceptable."""
-    claimed, own = received.claimed, received.own
-    if claimed.revision == own.revision:
-        return own
-    terms = {revision_of(one.terms): one.terms for one in received.revisions}
-    named, ours = terms.get(claimed.revision), terms[own.revision]
-    if named is None or not is_acceptable(received.revisions, named, ours, own.from_ms):
-        return own
-    period = SettlementPeriod(number=own.period, from_ms=own.from_ms, to_ms=own.to_ms, terms=named)
-    return repriced(own, period)
