@@ -40,8 +40,8 @@ class Judge:
             found = compare_tables(self._connection, "answer", output)
             if not found.is_equal:
                 raise ContenderFailed(
-                    f"{contender} computed another {output}: {found.rows:,} rows, of which "
-                    f"{found.unexpected:,} are wrong, and {found.lacking:,} are missing"
+                    f"{contender} computed another {output}: {found.unexpected:,} of "
+                    f"{found.rows:,} rows are wrong, and {found.lacking:,} are missing"
                 )
             counts[output] = found.rows
         return counts
