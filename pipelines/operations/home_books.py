@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from decimal import Decimal
+from io import StringIO
 from typing import Any
 
 from medusa_core.market.bill_comparison import ChargeDifference, compare_statements
@@ -18,6 +21,9 @@ from pipelines.catalog.postgres.books import PostgresBooks, open_books
 from pipelines.catalog.postgres.settlements import open_settlements
 from pipelines.homes.home import chosen_participant, home_server
 from pipelines.market.settlement.disputes import Disputes
+from pipelines.sinks.csv_text import FORMULA
+
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +125,6 @@ def statement_fields(view: StatementView) -> dict[str, Any]:
 
 def csv_text(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
     """Rows as CSV with a heading; what a spreadsheet would run as a formula is quoted as text."""
-    import csv
-    from io import StringIO
-
     text = StringIO()
     writer = csv.DictWriter(text, names, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
@@ -130,9 +133,9 @@ def csv_text(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
 
 
 def _cell(value: object) -> object:
-    if isinstance(value, str) and value[:1] in ("=", "@", "+"):
-        return "'" + value
-    return value
+    is_number = isinstance(value, str) and _NUMBER.fullmatch(value) is not None
+    is_formula = isinstance(value, str) and re.match(FORMULA, value) is not None
+    return f"'{value}" if is_formula and not is_number else value
 
 
 @contextmanager

@@ -17,7 +17,8 @@ from medusa_core.columns import Column
 from medusa_core.errors import Refused
 from pipelines.storage.csv_export import field_texts, unspeakable
 
-_FORMULA = "^[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20]"
+FORMULA = "^[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20]"
+"""The beginnings of texts that a spreadsheet takes for formulas."""
 
 
 def csv_header(names: Sequence[str]) -> bytes:
@@ -47,7 +48,7 @@ def csv_lines(batch: pa.RecordBatch, columns: Sequence[Column], *,
 
 
 def _guarded(values: Any) -> Any:
-    is_formula = pc.fill_null(pc.match_substring_regex(values, _FORMULA), False)
+    is_formula = pc.fill_null(pc.match_substring_regex(values, FORMULA), False)
     if not pc.any(is_formula).as_py():
         return values
     return pc.if_else(is_formula, pc.binary_join_element_wise("'", values, ""), values)

@@ -13,6 +13,7 @@ import pytest
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.cli.main import main
 from pipelines.operations.focus_rows import COLUMNS
+from pipelines.operations.home_books import csv_text
 from tests.agreements.building import ALPHA, BETA
 from tests.agreements.homes import Urls
 from tests.books.companies import companies
@@ -88,3 +89,10 @@ def test_the_market_worker_of_a_participant_settles_by_itself(
     assert not capsys.readouterr().err
     assert [bill[2] for bill in trade.bills(trade.beta)] == ["settled"]
     assert trade.accounts(trade.beta) == {"partner": D("0.014"), "revenue": D("-0.014")}
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1+1", "@sum", "\t=1", "\uff1d1"])
+def test_a_text_that_a_spreadsheet_would_run_is_quoted_and_an_amount_is_not(text: str) -> None:
+    rows = [{"reference": text, "amount": "-5.25"}]
+    (row,) = csv.DictReader(StringIO(csv_text(rows, ["reference", "amount"])))
+    assert row == {"reference": f"'{text}", "amount": "-5.25"}
