@@ -33,11 +33,11 @@ NO_BOXES = (IMPORT_PREFIX, LANDING_PREFIX, MOVED_PREFIX)
 """Fragments whose names begin so are computed for others, or have nothing to compute."""
 
 
-class MovingHome(Deployments, Lines, Protocol):
+class DeployedHome(Deployments, Lines, Protocol):
     """What is deployed in a home, and how its lines stand."""
 
 
-def order_of(home: MovingHome, fragment: str, number: int) -> MoveOrder:
+def order_of(home: DeployedHome, fragment: str, number: int) -> MoveOrder:
     """The order of a move of a fragment that a home computes, from the frontier on.
 
     Raises Refused for a fragment that is not computed here, has not begun, has ended, calls
@@ -98,7 +98,7 @@ def needed_by(order: MoveOrder) -> Mapping[StreamName, int]:
 
 
 def provider_deployments(
-    home: MovingHome, order: MoveOrder, directory: Path, earlier: Collection[int] = ()
+    home: DeployedHome, order: MoveOrder, directory: Path, earlier: Collection[int] = ()
 ) -> Sequence[Deployment]:
     """What the provider deploys, in this order: imports of inputs that it lacks, and the fragment.
 
@@ -111,7 +111,7 @@ def provider_deployments(
 
 
 def _provider_deployments(
-    home: MovingHome, order: MoveOrder, directory: Path, earlier: Collection[int]
+    home: DeployedHome, order: MoveOrder, directory: Path, earlier: Collection[int]
 ) -> Sequence[Deployment]:
     here = home.participant
     network = network_of_plan(plan_in(order.plan.document), directory)
@@ -165,7 +165,7 @@ def _check_inputs(order: MoveOrder, network: Network, checked: CheckedNetwork, p
 
 
 def _check_names(
-    home: MovingHome,
+    home: DeployedHome,
     order: MoveOrder,
     fragment: Fragment,
     known: Sequence[LineStatus],
@@ -192,7 +192,7 @@ def _check_names(
         )
 
 
-def payer_deployment(home: MovingHome, order: MoveOrder, provider: Participant) -> Deployment:
+def payer_deployment(home: DeployedHome, order: MoveOrder, provider: Participant) -> Deployment:
     """What the payer deploys to import the lines that the provider computes."""
     here = home.participant
     outputs = tuple(_fragment_of(order.plan, order.fragment).outputs)
