@@ -18,13 +18,20 @@ MIB = 2**20
 def processes_of(root: int) -> Iterator[int]:
     """A process and all below it; who ends meanwhile is left out."""
     yield root
-    for file in Path(f"/proc/{root}/task").glob("*/children"):
+    for file in _files_of_children(root):
         try:
             children = [int(child) for child in file.read_text().split()]
         except OSError:
             continue
         for child in children:
             yield from processes_of(child)
+
+
+def _files_of_children(pid: int) -> list[Path]:
+    try:
+        return list(Path(f"/proc/{pid}/task").glob("*/children"))
+    except OSError:
+        return []
 
 
 def sample_driver(root: int, *, leave_out: str | None = None) -> Sample:
