@@ -90,7 +90,7 @@ def watching(folder: Path, inbox: Path) -> Iterator[LiveSource]:
         home_session = stack.enter_context(open_session(settings, P))
         leases = stack.enter_context(LeaseRenewer(home_session.home.catalog, "bench"))
         wait_for_leases(home_session, leases, 10_000, Quiet())
-        session = OwnSession(home_session, stack)
+        session = OwnSession(folder / "driver", stack)
         source = sources_of(home_session, load_assigned_plans(home_session), leases, session)[
             STREAM
         ]

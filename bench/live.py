@@ -6,9 +6,9 @@ outputs grows. With `--homes 3` a chain computes: alpha lands, beta reads alpha'
 every record on, gamma reads beta's and computes the outputs.
 
 Lag is how far the slowest line of a home is behind the event time that the recording has reached
-by the clock. It always has the second of a bucket and the second of disorder. All is read from
-outside: the catalogs, and the CPU times of each participant's processes; Postgres, which serves all
-homes, is counted apart. The parts of the CPU time are those that a driver meters itself.
+by the clock since its first records landed; it lacks what that landing took, the same in each
+sample. All is read from outside: the catalogs, and the CPU times of each participant's processes;
+Postgres, which serves all homes, is counted apart. The parts of the CPU time are those that a driver meters itself.
 """
 
 from __future__ import annotations

@@ -10,13 +10,18 @@ from medusa_core.market.accepting import answers, headroom_reports
 from medusa_core.market.decisions import MarketDecision
 from medusa_core.market.knowledge import MarketKnowledge
 from medusa_core.market.relaying import offers_on
+from medusa_core.market.returning import decide_returns
 from medusa_core.market.shedding import offers_of_own
 
 
 def decide_offers(knowledge: MarketKnowledge) -> list[MarketDecision]:
-    """At the beginning of a round: offers, and to whom there is room again."""
+    """At the beginning of a round: offers, moves that end, and to whom there is room again.
+
+    A participant that can hand load over ends no move in the same round.
+    """
     offers = offers_on(knowledge) or offers_of_own(knowledge)
-    return [*offers, *headroom_reports(knowledge)]
+    ends = [] if offers or knowledge.received else decide_returns(knowledge)
+    return [*offers, *ends, *headroom_reports(knowledge)]
 
 
 def decide_answers(knowledge: MarketKnowledge) -> list[MarketDecision]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from medusa_core.decisions import DecisionReason
-from medusa_core.market.knowledge import ReceivedOffer
+from medusa_core.market.knowledge import MovedLoad, ReceivedOffer
 from medusa_core.market.messages import Answer, Item, Offer
 from medusa_core.market.terms import ContractName
 from medusa_core.names import Participant
@@ -69,7 +69,15 @@ class ReportHeadroom:
     because: DecisionReason
 
 
-MarketDecision = MakeOffer | GiveAnswer | KeepOpen | LowerLoad | ReportHeadroom
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndMove:
+    """End a move: take a fragment back from its provider, or give one back to its payer."""
+
+    moved: MovedLoad
+    because: DecisionReason
+
+
+MarketDecision = MakeOffer | GiveAnswer | KeepOpen | LowerLoad | ReportHeadroom | EndMove
 
 
 def explain(decisions: Iterable[MarketDecision]) -> list[str]:
@@ -93,6 +101,9 @@ def _what(decision: MarketDecision) -> str:
             return f"hand on {_items(tuple(item for _, item in decision.leaves))}"
         case ReportHeadroom():
             return f"tell {decision.to} of room"
+        case EndMove(moved=moved):
+            verb = "take" if moved.is_given else "give"
+            return f"{verb} {moved.item.fragment} back under {moved.contract}"
 
 
 def _items(items: tuple[Item, ...]) -> str:

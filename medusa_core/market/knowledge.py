@@ -91,6 +91,18 @@ class CarriedLoad:
 
 
 @dataclass(frozen=True, slots=True)
+class MovedLoad:
+    """A fragment's partition that a provider computes for its payer: given by this participant
+    (`is_given`) or taken by it, at a price in currency per hour and unit of load, since when."""
+
+    is_given: bool
+    contract: ContractName
+    item: Item
+    price: float
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class LastAnswer:
     """The last answer of a provider: its rooms (none: it has none at any price), and its round.
 
@@ -171,6 +183,7 @@ class MarketKnowledge:
     `threshold` it is overloaded; at `capacity` totally so. `nonce` was drawn for this round's
     offers: one for all, since each partner gets one at most. `taken_at` is the lowest price at
     which load was accepted in this round already: what comes on top may not cost more than that.
+    `moved` is what may return to the participant that it belongs to.
     """
 
     participant: Participant
@@ -186,6 +199,7 @@ class MarketKnowledge:
     as_provider: tuple[ProviderStatus, ...]
     received: tuple[ReceivedOffer, ...] = ()
     taken_at: float = inf
+    moved: tuple[MovedLoad, ...] = ()
     limits: MarketLimits = field(default_factory=MarketLimits)
 
 

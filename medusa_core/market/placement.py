@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from medusa_core.market.headroom import pays_to_take
-from medusa_core.market.knowledge import CarriedLoad, ContractInForce, MarketKnowledge
+from medusa_core.market.knowledge import (
+    CarriedLoad,
+    ContractInForce,
+    MarketKnowledge,
+    MovedLoad,
+)
 from medusa_core.market.messages import Item
+from medusa_core.market.returning import worth_taking_back
 from medusa_core.market.terms import ContractName
 from medusa_core.names import FragmentName, Participant
 
@@ -51,17 +56,16 @@ class LoadStatus:
     def take_back(self, base: MarketKnowledge, at_ms: int, loads: Loads) -> list[ContractName]:
         """What has been away for the residence and costs less at home than its price comes back,
         the dearest first; returns under which contracts it was placed. This causes no overload."""
-        limits, load = base.limits, self.load(base.load, loads)
+        given = [
+            MovedLoad(True, away.contract.name, Item(*part, loads[part]), away.price, away.since_ms)
+            for part, away in self.away.items()
+            if loads.get(part, 0.0) > 0.0
+        ]
+        load = self.load(base.load, loads)
         back = []
-        for part, away in sorted(self.away.items(), key=lambda one: (-one[1].price, one[0])):
-            own = loads.get(part, 0.0)
-            if own <= 0.0 or at_ms - away.since_ms < limits.residence_ms:
-                continue
-            limit = away.price * (1.0 - limits.dead_band)
-            if pays_to_take(base.cost, load, base.threshold, limit, own):
-                del self.away[part]
-                load += own
-                back.append(away.contract.name)
+        for moved in worth_taking_back(base.cost, load, base.threshold, base.limits, given, at_ms):
+            del self.away[moved.item.fragment, moved.item.partition]
+            back.append(moved.contract)
         return back
 
     def load(self, all_load: float, loads: Loads) -> float:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Protocol
 
 from medusa_core.market.moves import MoveState
 from medusa_core.market.terms import ContractName
-from medusa_core.names import Participant
+from medusa_core.names import FragmentName, Participant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +19,8 @@ class OpenMove:
     `bound_ms` is the bound that the contract promises; a state that waits for the partner lasts
     `move_ms` at most. `is_recalled`: something that the fragment reads or writes was recalled or
     revised since the move began. `earlier` are the numbers of the payer's other moves of the
-    fragment, of one that is taken and has not started.
+    fragment, of one that is taken and has not started. `waits`: what makes room for it here has not
+    left yet.
     """
 
     id: int
@@ -36,6 +38,20 @@ class OpenMove:
     is_deployed: bool
     is_recalled: bool
     earlier: frozenset[int]
+    waits: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgreedToGive:
+    """What was agreed in a round to be given, and has not begun to move; the fragment by the name
+    that contracts give it, the price in currency per hour and unit of load."""
+
+    id: int
+    contract: ContractName
+    fragment: FragmentName
+    round: int
+    level: int
+    price: Decimal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +80,12 @@ class Moves(Protocol):
         Refused without a movement contract in force that names it, or while it moves; Conflict if
         another move has taken the number.
         """
+
+    def to_begin(self) -> tuple[AgreedToGive, ...]:
+        """What rounds have agreed on and has not begun to move, in the order of agreement."""
+
+    def lapse(self, agreed: int) -> bool:
+        """What was agreed comes to nothing; False if it did before."""
 
     def end(self, fragment: str, reason: str) -> bool:
         """Take a fragment back; False if it has not moved."""

@@ -65,7 +65,8 @@ class Deployment:
 
     `fragments` maps a fragment's id to (input streams, output streams); a source's landing is a
     fragment of its own, `landing/<stream>`, without inputs. `starts_us` are the buckets with which
-    fragments start that do not start at the origin of their inputs.
+    fragments start that do not start at the origin of their inputs. `kept_ms` is the retention of
+    streams that the home does not have yet; None: they are kept for good.
     """
 
     network: NetworkName
@@ -76,6 +77,7 @@ class Deployment:
     fragments: Mapping[str, tuple[tuple[StreamName, ...], tuple[StreamName, ...]]]
     assignments: tuple[Assignment, ...]
     starts_us: Mapping[str, int] = field(default_factory=dict)
+    kept_ms: int | None = None
 
     def __post_init__(self) -> None:
         freeze(self, "fragments", "starts_us")

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from medusa_core.loads import RecordedSample
 from medusa_core.market.declared import DeclaredCost
-from medusa_core.market.knowledge import ContractInForce, RequestedLoad
+from medusa_core.market.knowledge import ContractInForce, MovedLoad, RequestedLoad
 from medusa_core.market.messages import Answer, Item, Offer
 from medusa_core.market.terms import ContractName
 from medusa_core.names import Participant
@@ -58,14 +58,14 @@ class AgreedMove:
     expires_at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class MovedLoad:
-    """A fragment that was given to a partner, or taken from one, and has moved: since when."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedMove:
+    """A move that is done; `of` is the fragment under whose name this home meters it, None where
+    what is metered says already where the fragment is (in the simulation)."""
 
-    is_given: bool
-    contract: ContractName
-    item: Item
-    since_ms: int
+    move_id: int
+    of: str | None
+    moved: MovedLoad
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +92,9 @@ class MarketFacts:
     """All that a home knows of the market, in one snapshot.
 
     `round` is 0 before the first; `changes` is what a decision from these facts rests on. `answers`
-    is the last answer of each provider. `currencies` are those of `contracts`. `placed` is what has
-    moved already, which only the simulator's homes know of: one in Postgres has nothing in it,
-    since what was agreed there does not move yet.
+    is the last answer of each provider. `currencies` are those of `contracts`. `moves` are agreed
+    and not done, `placed` those that are done. `moving` are the fragments of all moves that have
+    not ended, agreed in a round or begun by hand, as this home names them.
     """
 
     participant: Participant
@@ -113,7 +113,8 @@ class MarketFacts:
     answers: Mapping[ContractName, ReceivedAnswer] = field(default_factory=dict)
     requested_loads: Mapping[ContractName, RequestedLoad] = field(default_factory=dict)
     silent: Mapping[Participant, Silence] = field(default_factory=dict)
-    placed: tuple[MovedLoad, ...] = ()
+    placed: tuple[PlacedMove, ...] = ()
+    moving: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ from pipelines.base.settings import CATALOG_URL, Settings, child_environment
 from pipelines.exchange.link_recorder import reported_links
 from pipelines.homes.home import (
     HomeServer,
+    checked_storage,
     chosen_participant,
     home_server,
     without_login,
@@ -141,11 +142,12 @@ def run_participant(settings: Settings, options: RunOptions, observer: Observer 
         # Of an administrator's login nothing reaches Spark and its workers.
         stack.enter_context(child_environment({CATALOG_URL: settings.catalog_url or ""}))
         exchange = stack.enter_context(exchange_process(settings, server)) if is_live else None
+        spark = _spark_of(server, stack)
         while True:
             try:
-                _run(settings, options, observer, server, exchange)
+                _run(settings, options, observer, server, spark, exchange)
             except AssignmentsChanged:
-                # Networks, plans, imports or partners have changed: read everything again.
+                # Networks, plans, imports or partners have changed: all but Spark is read again.
                 options = replace(options, is_standby=False)
                 continue
             return
@@ -156,6 +158,7 @@ def _run(
     options: RunOptions,
     observer: Observer,
     server: HomeServer,
+    spark: DriverSpark,
     exchange: ExchangeProcess | None,
 ) -> None:
     participant, is_live = server.participant, exchange is not None
@@ -167,9 +170,10 @@ def _run(
             options,
             observer,
             server,
+            spark,
             exchange,
             progress if options.reports_progress else None,
-        ) as (home_session, loop, session, _),
+        ) as (home_session, loop, _),
         ExitStack() as stack,
     ):
         stack.callback(progress.write_rest)
@@ -189,11 +193,11 @@ def _run(
                 has_corrected = True  # nothing is owed any more
                 return
             # A driver without Spark must not hold the leases until it is needed.
-            session.check()
+            spark.session.check()
             listener.wait(options.poll_ms if limit_ms is None else min(options.poll_ms, limit_ms))
 
         def recover(error: Exception) -> None:
-            session.check()
+            spark.session.check()
             home_session.revive()
 
         def is_done() -> bool:
@@ -214,7 +218,8 @@ def tick_participant(settings: Settings, options: RunOptions) -> TickResult:
     participant = chosen_participant(settings, options.participant)
     with (
         home_server(settings, participant) as server,
-        _running(settings, options, ignore, server) as (_, loop, _, watcher),
+        ExitStack() as stack,
+        _running(settings, options, ignore, server, _spark_of(server, stack)) as (_, loop, watcher),
     ):
         try:
             done = loop.tick()
@@ -249,15 +254,32 @@ def _no_engine(assigned_plan: AssignedPlan) -> Callable[[], StepEngine]:
     return engine
 
 
+@dataclass(frozen=True, slots=True)
+class DriverSpark:
+    """What of Spark a driver has, from its first use until its process ends."""
+
+    session: OwnSession
+    engines: Engines
+
+
+def _spark_of(server: HomeServer, stack: ExitStack) -> DriverSpark:
+    # What closing it makes of the end of its JVM is told as that.
+    stack.enter_context(jvm_errors())
+    directory, participant = server.directory, server.participant
+    session = OwnSession(directory / "drivers" / participant, stack)
+    return DriverSpark(session, Engines(checked_storage(directory, participant), session))
+
+
 @contextmanager
 def _running(
     settings: Settings,
     options: RunOptions,
     observer: Observer,
     server: HomeServer,
+    spark: DriverSpark,
     exchange: ExchangeProcess | None = None,
     progress: ProgressLines | None = None,
-) -> Iterator[tuple[HomeSession, ParticipantLoop, OwnSession, Watcher]]:
+) -> Iterator[tuple[HomeSession, ParticipantLoop, Watcher]]:
     participant = server.participant
     with ExitStack() as stack:
         home_session = stack.enter_context(session_at(server))
@@ -272,13 +294,11 @@ def _running(
         # What is opened from here on is closed before the end of the JVM is reported.
         stack.enter_context(jvm_errors(watcher.error))
         holder = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
-        session = OwnSession(home_session, stack)
-        engines = Engines(home_session, session)
 
         def get_ready() -> None:
             assigned_plans = load_assigned_plans(home_session)
             try:
-                ready = warm_up(assigned_plans, engines.engine_of)
+                ready = warm_up(assigned_plans, spark.engines.engine_of)
             except Unavailable as error:
                 # The driver that holds the leases may hold the memory that Spark lacks.
                 watcher.error(error)
@@ -302,7 +322,8 @@ def _running(
         )
         yield (
             home_session,
-            loop_of(home_session, leases, session, watcher, stack, options.limits, engines),
-            session,
+            loop_of(
+                home_session, leases, spark.session, watcher, stack, options.limits, spark.engines
+            ),
             watcher,
         )

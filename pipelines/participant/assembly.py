@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -58,10 +59,13 @@ LOOK_AGAIN_S = 0.25
 
 
 class Engines:
-    """The engines of a participant's networks, all in one Spark session."""
+    """The engines of a participant's networks, all in one Spark session, over a storage root.
 
-    def __init__(self, home_session: HomeSession, session: Callable[[], SparkSession]) -> None:
-        self._home_session = home_session
+    They outlive the loop: one that is made for other assignments goes on with the same engines.
+    """
+
+    def __init__(self, storage: Path, session: Callable[[], SparkSession]) -> None:
+        self._storage = storage
         self._session = session
         self._engines: dict[str, StepEngine] = {}
 
@@ -72,20 +76,25 @@ class Engines:
             from pipelines.spark.step import StepEngine
 
             if assigned_plan.plan.id not in self._engines:
-                storage = self._home_session.home.storage
                 self._engines[assigned_plan.plan.id] = StepEngine(
-                    self._session(), storage, assigned_plan.checked
+                    self._session(), self._storage, assigned_plan.checked
                 )
             return self._engines[assigned_plan.plan.id]
 
         return engine
 
+    def keep(self, assigned_plans: tuple[AssignedPlan, ...]) -> None:
+        """Let the engines of all other plans go."""
+        plans = {assigned_plan.plan.id for assigned_plan in assigned_plans}
+        self._engines = {plan: made for plan, made in self._engines.items() if plan in plans}
+
 
 class OwnSession:
     """The Spark session of this process, opened at its first use."""
 
-    def __init__(self, home_session: HomeSession, stack: ExitStack) -> None:
-        self._home_session = home_session
+    def __init__(self, directory: Path, stack: ExitStack) -> None:
+        """`directory` is the driver's own; the session is closed with the stack."""
+        self._directory = directory
         self._stack = stack
         self._session: SparkSession | None = None
 
@@ -93,8 +102,7 @@ class OwnSession:
         if self._session is None:
             from pipelines.spark.session import close_session, open_session
 
-            home = self._home_session.home
-            self._session = open_session(home.directory / "drivers" / home.participant)
+            self._session = open_session(self._directory)
             self._stack.callback(close_session, self._session)
         return self._session
 
@@ -126,7 +134,9 @@ def loop_of(
     )
     exchange = loop_exchange(home_session, links)
     stack.callback(exchange.close)
-    engine_of = (engines or Engines(home_session, session)).engine_of
+    engines = engines or Engines(home_session.home.storage, session)
+    engines.keep(assigned_plans)
+    engine_of = engines.engine_of
     meter = CpuMeter(
         home_session.home.catalog.record_load,
         driver=uuid4().hex,

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from medusa_core.errors import Refused
-from medusa_core.fragments import Fragment
+from medusa_core.fragments import Fragment, Move, move_of
 from medusa_core.grid import FOREVER_US
 from medusa_core.knowledge import Limits
 from medusa_core.names import PlanId, StreamName
@@ -76,11 +76,15 @@ def needs_of(
 def needs_here(catalog: Deployments) -> Needs:
     """`needs_of`, with all that the catalog itself says of plans and fragments."""
     while True:
-        documents = _documents(catalog)
-        planned = {plan: _fragments_of(document) for plan, document in documents.items()}
+        documents, assignments = _documents(catalog), catalog.assignments()
+        moves = {a.fragment: found for a in assignments if (found := move_of(a.fragment))}
+        planned = {
+            plan: _with_moved(_fragments_of(document), moves)
+            for plan, document in documents.items()
+        }
         fragments = {
             line.fragment: its[line.fragment]
-            for line in catalog.assignments()
+            for line in assignments
             if (its := planned.get(line.plan)) and line.fragment in its
         }
         found = needs_of(catalog, fragments, planned)
@@ -96,6 +100,20 @@ def shapes_here(catalog: Plans) -> dict[str, tuple[Fragment, ...]]:
         for name, fragment in (_fragments_of(document) or {}).items():
             found[name] = (*found.get(name, ()), fragment)
     return found
+
+
+def _with_moved(
+    fragments: Mapping[str, Fragment] | None, moves: Mapping[str, tuple[Move, str]]
+) -> Mapping[str, Fragment] | None:
+    """With those that this home computes for their payers, under the names of their moves."""
+    if fragments is None:
+        return None
+    moved = {
+        name: replace(fragments[of], move=move)
+        for name, (move, of) in moves.items()
+        if of in fragments
+    }
+    return {**fragments, **moved}
 
 
 def _documents(catalog: Plans) -> dict[PlanId, str]:

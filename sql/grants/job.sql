@@ -34,7 +34,7 @@ GRANT SELECT ON medusa_market.agreed_move, medusa_market.answer, medusa_market.a
 GRANT EXECUTE ON FUNCTION medusa_market.acknowledge_message, medusa_market.apply_round,
     medusa_market.define_boxes, medusa_market.definitions_due, medusa_market.settle_definition,
     medusa_market.take_defined, medusa_market.take_definition, medusa_market.withdraw_definition,
-    medusa_market.begin_move, medusa_market.next_move, medusa_market.open_moves,
+    medusa_market.begin_move, medusa_market.lapse_agreed, medusa_market.next_move, medusa_market.open_moves,
     medusa_market.return_fragment, medusa_market.settle_move, medusa_market.take_move,
     medusa_market.take_moved,
     medusa_market.audit_hash, medusa_market.ends_at, medusa_market.expire_market,

@@ -165,8 +165,9 @@ CREATE TABLE medusa_market.agreed_move (
 );
 COMMENT ON TABLE medusa_market.agreed_move IS
     'Fragments that this home gives to a partner (is_given) or takes from one: accepted, until '
-    'it has moved or its time is over (lapsed). Granted: load that a partner would take so '
-    'that this home can take some itself; it lapses with the round unless that happened.';
+    'its move ends, or its time is over before one begins (lapsed). Granted: load that a partner '
+    'would take so that this home can take some itself; it lapses with the round unless that '
+    'happened.';
 COMMENT ON COLUMN medusa_market.agreed_move.price IS 'Currency per hour and unit of load.';
 COMMENT ON COLUMN medusa_market.agreed_move.makes_room_for IS
     'The move before which this one is made.';

@@ -13,6 +13,7 @@ CREATE TABLE medusa_market.move (
     reason         text NOT NULL CHECK (char_length(reason) <= 500),
     began_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
     changed_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+    agreed_id      bigint UNIQUE REFERENCES medusa_market.agreed_move,
     UNIQUE (is_given, partner, number),
     CONSTRAINT taken_moves_are_not_released CHECK (
         is_given OR state NOT IN ('released', 'returning'))
@@ -23,6 +24,8 @@ COMMENT ON TABLE medusa_market.move IS
 COMMENT ON COLUMN medusa_market.move.number IS 'Counts the moves of the home that gives.';
 COMMENT ON COLUMN medusa_market.move.order_document IS
     'Plan, inputs and first bucket, as pipelines/market/moves/move_order.py writes them.';
+COMMENT ON COLUMN medusa_market.move.agreed_id IS
+    'What was agreed in a round; NULL: it was begun by hand, or its agreement had lapsed here.';
 CREATE UNIQUE INDEX move_of_fragment ON medusa_market.move (fragment)
     WHERE is_given AND state <> 'ended';
 COMMENT ON INDEX medusa_market.move_of_fragment IS 'A fragment moves to one partner at a time.';

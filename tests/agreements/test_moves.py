@@ -96,7 +96,13 @@ def syncs(alpha: Party, beta: Party, tmp_path: Path) -> tuple[MoveSync, MoveSync
         )
         catalog.commit(Commit(lease=lease, plan=plan.id, cause=Cause.NORMAL, segments=(segment,)))
     return tuple(
-        MoveSync(moves(party), party.connections.catalog, tmp_path, party.told.append)
+        MoveSync(
+            moves(party),
+            party.connections.catalog,
+            party.connections.catalog,
+            tmp_path,
+            party.told.append,
+        )
         for party in (alpha, beta)
     )  # type: ignore[return-value]
 

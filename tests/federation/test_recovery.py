@@ -159,7 +159,7 @@ def test_a_driver_that_has_promised_a_bound_gets_ready_before_it_asks_for_its_le
 def test_the_first_step_of_a_driver_that_was_ready_needs_no_plan_to_be_made(
     beta: Running,
 ) -> None:
-    engines = Engines(beta.home_session, beta.session)
+    engines = Engines(beta.home_session.home.storage, beta.session)
     assigned_plans = load_assigned_plans(beta.home_session)
     assert (
         warm_up(assigned_plans, engines.engine_of)

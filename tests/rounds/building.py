@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine
 
-from medusa_core.commits import Cause, Lane
+from medusa_core.commits import Cause, Commit, Lane, LeaseKey, OutputSegment
+from medusa_core.grid import Range
 from medusa_core.loads import LoadKey, LoadSample, Shares
 from medusa_core.market.documents import document_of
 from medusa_core.market.terms import ContractName, PriceRange, Terms
-from medusa_core.names import Participant
+from medusa_core.names import FIRST_EPOCH, Participant, StreamName
+from medusa_core.network import Aggregate, Network, Output, Source
+from medusa_core.segments import Producer, Stability
+from pipelines.catalog.interface import Catalog
+from pipelines.language.check import check_network, fragments_for
 from pipelines.market.rounds.round_tick import MarketTick, MarketWorker
 from pipelines.market.sync.contract_sync import settle
+from pipelines.spark.deployment import deployment_of, plan_of
 from tests.agreements.backups import in_time
-from tests.agreements.building import ALPHA, BETA, GAMMA, Party, a_movement, some_terms
+from tests.agreements.building import ALPHA, BETA, DAY_MS, GAMMA, Party, a_movement, some_terms
 from tests.agreements.homes import HomeConnections, Watchers, parties_in
 from tests.catalog import building as a
 
@@ -41,6 +48,7 @@ class Trader:
     watcher: Engine
     worker: MarketWorker = field(init=False)
     parts: dict[str, float] = field(default_factory=dict)
+    network: str = "trade"
     _samples: int = 0
 
     def __post_init__(self) -> None:
@@ -75,7 +83,7 @@ class Trader:
         self.parts = dict(parts) if parts is not None else self.parts
         self._samples += 1
         by_key = {
-            LoadKey(f"trade/{name}", 0, Cause.NORMAL): round(load * PERIOD_MS * 1_000)
+            LoadKey(f"{self.network}/{name}", 0, Cause.NORMAL): round(load * PERIOD_MS * 1_000)
             for name, load in self.parts.items()
         }
         # The minute before is forgotten: a test may take longer than its load is remembered.
@@ -109,6 +117,39 @@ class Trader:
 
     def refused(self) -> list[str]:
         return [reason for (reason,) in self.sql(REFUSED)]
+
+
+def computed(
+    catalog: Catalog, name: str, fragments: Sequence[str], folder: Path, buckets: int = 3
+) -> None:
+    """A home lands a source and has computed some buckets of NAME/FRAGMENT for each of these names:
+    fragments that may move."""
+    source, width_us = f"seen_{name}", 10_000_000
+    network = Network(
+        name=name,
+        sources=(Source(name=source, columns={"at_us": "bigint", "host": "string"}, time="at_us"),),
+        boxes=tuple(
+            Aggregate(name=box, input=source, size="10s", group_by=("host",),
+                      columns={"n": "count(*)"}, fragment=box)
+            for box in fragments
+        ),
+        outputs=tuple(Output(name=f"{name}_{box}", input=box) for box in fragments),
+    )  # fmt: skip
+    checked = check_network(network)
+    plan = plan_of(network, checked, width_us, folder)
+    here = Producer(catalog.participant)
+    catalog.deploy(deployment_of(plan, checked, fragments_for(checked), here))
+    streams = {f"landing/{source}": source} | {
+        f"{name}/{box}": f"{name}_{box}" for box in fragments
+    }
+    for fragment, stream in streams.items():
+        key = LeaseKey(fragment=fragment, producer=here)
+        lease = catalog.acquire_lease(key, FIRST_EPOCH, "me", DAY_MS)
+        segment = OutputSegment(
+            stream=StreamName(stream), range=Range(0, buckets * width_us),
+            stability=Stability.STABLE,
+        )  # fmt: skip
+        catalog.commit(Commit(lease=lease, plan=plan.id, cause=Cause.NORMAL, segments=(segment,)))
 
 
 LASTS = "UPDATE medusa_market.load_sample SET ended_at = ended_at + interval '1 hour'"

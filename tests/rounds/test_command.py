@@ -22,11 +22,10 @@ from pipelines.homes.home_logins import read_password
 from pipelines.homes.signing_keys import make_key
 from tests.agreements.backups import in_time
 from tests.agreements.building import ALPHA, BETA, Login, a_movement, some_terms
-from tests.catalog import building as a
 from tests.catalog.homes_under_test import watcher_of
 from tests.exchange.served import served_home
 from tests.home_pool import record_homes
-from tests.rounds.building import COST, LASTS, PERIOD_MS, a_price, parts
+from tests.rounds.building import COST, LASTS, PERIOD_MS, a_price, computed, parts
 
 Homes = dict[Participant, HomeUrls]
 
@@ -48,7 +47,7 @@ def homes(
             owner("SELECT medusa_api.learn_key(%s, %s)", party, key)
         owner(COST, 1.0, 0.9)
         owner.connection.close()
-        _deploy(urls[name], count)
+        _deploy(urls[name], count, tmp_path)
         with watcher_of(postgres_server.superuser_url(urls[name].database)) as watcher:
             in_time(watcher, LASTS)
     yield urls
@@ -56,12 +55,11 @@ def homes(
         drop_home(admin_url, its.database)
 
 
-def _deploy(urls: HomeUrls, count: int) -> None:
+def _deploy(urls: HomeUrls, count: int, folder: Path) -> None:
     catalog = PostgresCatalog(urls.job, urls.participant)
-    fragments = {f"trade/{name}": ((a.SRC,), ()) for name in parts(count)}
-    catalog.deploy(
-        a.a_deployment(fragments={a.LANDING: ((), (a.SRC,))} | fragments, assignments=())
-    )
+    network = f"sums_{urls.participant}"
+    computed(catalog, network, tuple(parts(count)), folder)
+    fragments = [f"{network}/{name}" for name in parts(count)]
     by_key = {LoadKey(of, 0, Cause.NORMAL): PERIOD_MS * 100 for of in fragments}
     catalog.record_load(
         LoadSample(driver="a test", number=1, lane=Lane.LIVE, length_ms=PERIOD_MS,

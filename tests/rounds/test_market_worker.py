@@ -10,7 +10,7 @@ from pipelines.homes.signing_keys import key_path
 from pipelines.market.rounds.round_assembly import market_worker
 from pipelines.market.sync.background_worker import BackgroundWorker
 from pipelines.operations.agreement_application import FolderTransport
-from tests.rounds.building import LASTS, Trader, a_price, agree_on, parts
+from tests.rounds.building import LASTS, Trader, a_price, agree_on, computed, parts
 from tests.waiting import until
 
 OPENED = "SELECT because FROM medusa_api.rounds WHERE number > 1"
@@ -25,6 +25,8 @@ def test_two_loops_trade_by_themselves(alpha: Trader, beta: Trader, tmp_path: Pa
     loops: list[BackgroundWorker] = []
     for trader, carried in ((alpha, parts(9)), (beta, parts(3))):
         trader.declares(1.0, 0.9)
+        trader.network = f"sums_{trader.name}"
+        computed(trader.catalog, trader.network, tuple(carried), tmp_path)
         trader.carries(carried)
         trader.in_time(LASTS)
         # No offer lapses on the way, however slow the machine is.

@@ -13,6 +13,7 @@ from medusa_core.segments import IMPORT
 from pipelines.catalog.memory import tables
 from pipelines.catalog.memory.store import Transaction
 from pipelines.catalog.memory.tables import FragmentRow, LineRow
+from pipelines.catalog.memory.trim import declare_retention
 from pipelines.catalog.records import Assignment, Deployment, StreamRecord
 
 _STREAM_NAME = re.compile(r"[a-z][a-z0-9_]*(/[a-z0-9_]+)?")
@@ -22,7 +23,10 @@ def deploy(transaction: Transaction, here: Participant, deployment: Deployment) 
     """See `Deployments.deploy`."""
     transaction.lock_name(tables.HOME, "only")
     for record in deployment.streams:
+        is_new = transaction.get(tables.STREAMS, record.name) is None
         _declare(transaction, record)
+        if is_new and deployment.kept_ms is not None:
+            declare_retention(transaction, record.name, deployment.kept_ms)
     transaction.put(tables.NETWORKS, deployment.network, deployment.document)
     plan = (deployment.network, deployment.plan_document)
     if (transaction.get(tables.PLANS, deployment.plan) or plan) != plan:

@@ -18,7 +18,7 @@ from medusa_core.loads import RecordedSample
 from medusa_core.market.declared import DeclaredCost
 from medusa_core.market.documents import revision_of
 from medusa_core.market.envelopes import EnvelopeKind
-from medusa_core.market.knowledge import ContractInForce, contract_in_force
+from medusa_core.market.knowledge import ContractInForce, MovedLoad, contract_in_force
 from medusa_core.market.messages import (
     Answer,
     Item,
@@ -46,8 +46,8 @@ from pipelines.catalog.memory.round_rows import (
 from pipelines.catalog.round_store import (
     AnswerRecord,
     MarketFacts,
-    MovedLoad,
     OpenOffer,
+    PlacedMove,
     ReceivedAnswer,
     Silence,
     Trading,
@@ -137,7 +137,11 @@ class MemoryRounds:
             ),
             moves=tuple(agreed_move(m) for m in self._agreed()),
             placed=tuple(
-                MovedLoad(m.is_given, m.contract, m.item, m.since_ms)
+                PlacedMove(
+                    move_id=m.move_id,
+                    of=None,
+                    moved=MovedLoad(m.is_given, m.contract, m.item, float(m.price), m.since_ms),
+                )
                 for m in tables.moves.values()
                 if m.state is MoveState.MOVED
             ),

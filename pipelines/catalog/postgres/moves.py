@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from medusa_core.market.moves import MoveState
 from medusa_core.market.terms import ContractName
-from medusa_core.names import Participant
-from pipelines.catalog.move_store import Moves, MoveStatus, OpenMove
+from medusa_core.names import FragmentName, Participant
+from pipelines.catalog.move_store import AgreedToGive, Moves, MoveStatus, OpenMove
 from pipelines.catalog.postgres.statements import NamedStatements, engine_with_timeouts
 
 
@@ -26,6 +26,24 @@ class PostgresMoves(NamedStatements, Moves):
             order_document=order,
             reason=reason,
         )
+
+    def to_begin(self) -> tuple[AgreedToGive, ...]:
+        """See `Moves.to_begin`."""
+        return tuple(
+            AgreedToGive(
+                id=row["move_id"],
+                contract=ContractName(row["contract"]),
+                fragment=FragmentName(row["fragment"]),
+                round=row["round"],
+                level=row["level"],
+                price=row["price"],
+            )
+            for row in self._rows("moves_to_begin")
+        )
+
+    def lapse(self, agreed: int) -> bool:
+        """See `Moves.lapse`."""
+        return bool(self._value("lapse_agreed", agreed_id=agreed))
 
     def end(self, fragment: str, reason: str) -> bool:
         """See `Moves.end`."""
@@ -54,6 +72,7 @@ class PostgresMoves(NamedStatements, Moves):
                 is_deployed=row["is_deployed"],
                 is_recalled=row["is_recalled"],
                 earlier=frozenset(row["earlier"]),
+                waits=row["waits"],
             )
             for row in self._rows("open_moves")
         )

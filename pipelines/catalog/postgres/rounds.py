@@ -10,7 +10,12 @@ from sqlalchemy import Engine, RowMapping
 
 from medusa_core.loads import WINDOW_MS
 from medusa_core.market.documents import terms_of
-from medusa_core.market.knowledge import ContractInForce, RequestedLoad, contract_in_force
+from medusa_core.market.knowledge import (
+    ContractInForce,
+    MovedLoad,
+    RequestedLoad,
+    contract_in_force,
+)
 from medusa_core.market.messages import Item, Nonce, answer_from, offer_from
 from medusa_core.market.terms import ContractKind, ContractName, Revision
 from medusa_core.names import FragmentName, Participant
@@ -24,6 +29,7 @@ from pipelines.catalog.round_store import (
     AnswerRecord,
     MarketFacts,
     OpenOffer,
+    PlacedMove,
     ReceivedAnswer,
     Silence,
     Trading,
@@ -118,6 +124,8 @@ class PostgresRounds(NamedStatements):
             currencies={contract.name: currency for contract, currency in in_force},
             open=tuple(_open_of(row) for row in rows("open_offers")),
             moves=tuple(_move_of(row) for row in rows("agreed_moves")),
+            placed=tuple(_placed_of(row) for row in rows("placed_moves")),
+            moving=frozenset(row["fragment"] for row in rows("moving_fragments")),
             answers={
                 ContractName(row["contract"]): ReceivedAnswer(
                     answer=answer_from(bytes(row["body"])),
@@ -184,6 +192,16 @@ def _move_of(row: RowMapping) -> AgreedMove:
         level=row["level"],
         round=row["round"],
         expires_at_ms=row["expires_at_ms"],
+    )
+
+
+def _placed_of(row: RowMapping) -> PlacedMove:
+    item = Item(FragmentName(row["fragment"]), row["partition"], row["load"])
+    contract, price = ContractName(row["contract"]), float(row["price"])
+    return PlacedMove(
+        move_id=row["move_id"],
+        of=row["metered_as"],
+        moved=MovedLoad(row["is_given"], contract, item, price, row["since_ms"]),
     )
 
 

@@ -77,6 +77,7 @@ def deployment_document(deployment: Deployment) -> str:
             "document": deployment.document,
             "plan": deployment.plan,
             "plan_document": deployment.plan_document,
+            "kept_ms": deployment.kept_ms,
             "streams": [
                 {
                     "name": s.name,

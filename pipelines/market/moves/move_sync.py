@@ -6,7 +6,7 @@ All state is in the home; a look that was cut short is completed by the next one
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -16,47 +16,58 @@ from medusa_core.exchange import IMPORT_PURPOSE, READER_LIMIT_MS
 from medusa_core.fragments import Move
 from medusa_core.grid import Range
 from medusa_core.market.moves import ADOPTION_TIMEOUT_MS, MoveProgress, MoveState, next_step
-from medusa_core.names import Epoch
+from medusa_core.names import Epoch, StreamName
 from medusa_core.segments import Producer, content_of
-from pipelines.catalog.move_store import Moves, OpenMove
+from pipelines.catalog.move_store import AgreedToGive, Moves, OpenMove
 from pipelines.catalog.processing_roles import Deployments, Owners, Readers
 from pipelines.catalog.reading_roles import Lines
 from pipelines.catalog.records import LineStatus, OwnerLine
-from pipelines.market.moves.move_order import MoveOrder, order_in
+from pipelines.market.moves.move_order import MoveOrder, document_of_order, order_in
 from pipelines.market.moves.moved_deployments import (
     needed_by,
+    order_of,
     outputs_of,
     payer_deployment,
     provider_deployments,
 )
+from pipelines.market.rounds.fragment_names import called
 
 COMPARED_BUCKETS = 64
 """How many of the last buckets that both have are compared."""
 
 
-class MovingHome(Deployments, Owners, Lines, Readers, Protocol):
-    """What is deployed in a home, who owns its buckets, its lines and their holds."""
+class MovingHome(Deployments, Owners, Lines, Protocol):
+    """What is deployed in a home, who owns its buckets, and its lines."""
 
 
 class MoveSync:
-    """Carries the moves of a home out; `on_error` receives what was refused."""
+    """Carries the moves of a home out; `readers` keeps inputs for partners, `on_error` receives what
+    was refused."""
 
     def __init__(
         self,
         moves: Moves,
         catalog: MovingHome,
+        readers: Readers,
         directory: Path,
         on_error: Callable[[Exception], None] = lambda error: None,
     ) -> None:
         self._moves = moves
         self._catalog = catalog
+        self._readers = readers
         self._directory = directory
         self._on_error = on_error
+        self._orders: dict[int, MoveOrder] = {}
+        self._seen_lines: tuple[LineStatus, ...] | None = None
+        self._agreeing: dict[StreamName, tuple[object, bool]] = {}
 
     def settle(self) -> int:
-        """Do what is next for each move; how many have changed."""
-        changed = 0
-        for move in self._moves.open_moves():
+        """Begin what rounds have agreed on, and do what is next for each move; how many changed."""
+        changed = sum(map(self._begin, self._moves.to_begin()))
+        moves = self._moves.open_moves()
+        self._orders = {m.id: self._orders[m.id] for m in moves if m.id in self._orders}
+        self._seen_lines = None
+        for move in moves:
             try:
                 changed += self._is_settled(move)
             except Conflict as error:
@@ -69,10 +80,42 @@ class MoveSync:
                 changed += self._moves.settle(move.id, state, str(error)[:500])
         return changed
 
+    def unmovable(self, fragments: Iterable[str]) -> frozenset[str]:
+        """Those of this home's fragments that cannot be handed over as they are now."""
+        return frozenset(name for name in fragments if not self._is_movable(name))
+
+    def _is_movable(self, fragment: str) -> bool:
+        try:
+            document_of_order(order_of(self._catalog, fragment, 1))
+        except Refused:
+            return False
+        return True
+
+    def _begin(self, agreed: AgreedToGive) -> bool:
+        """Hand over what a partner has accepted; what does not move any more is not given."""
+        own = (a.fragment for a in self._catalog.assignments())
+        fragments = [name for name in own if agreed.fragment in (called(name) or ())]
+        reason = f"agreed in round {agreed.round} at {agreed.price} (level {agreed.level})"
+        try:
+            if len(fragments) != 1:
+                raise Refused(f"{agreed.fragment} is not one fragment of this home")
+            number = self._moves.next_number()
+            order = document_of_order(order_of(self._catalog, fragments[0], number))
+            self._moves.begin(agreed.contract, number, fragments[0], order, reason)
+        except Conflict as error:
+            self._on_error(error)
+            return False
+        except Refused as error:
+            self._on_error(Refused(f"{agreed.fragment} is not handed over: {error}"))
+            return self._moves.lapse(agreed.id)
+        return True
+
     def _is_settled(self, move: OpenMove) -> bool:
         here = self._catalog.participant
         payer = here if move.is_given else move.partner
-        order = order_in(move.order, Move(payer, move.number), move.fragment)
+        if move.id not in self._orders:
+            self._orders[move.id] = order_in(move.order, Move(payer, move.number), move.fragment)
+        order = self._orders[move.id]
         if move.state is MoveState.ENDED:
             self._leave(move, order)
             return False
@@ -84,7 +127,7 @@ class MoveSync:
         if not move.is_in_force:
             reason = f"contract {move.contract} is not in force any more"
             return self._moves.settle(move.id, MoveState.ENDED, reason)
-        if move.state is not MoveState.ACCEPTED:
+        if move.state is not MoveState.ACCEPTED or move.waits:
             return False
         for deployment in provider_deployments(self._catalog, order, self._directory, move.earlier):
             self._catalog.deploy(deployment)
@@ -136,10 +179,10 @@ class MoveSync:
         """Until the provider acknowledges, this home keeps the inputs that it is to read."""
         for stream, needed_us in needed_by(order).items():
             # The partner may read the stream for another reason, and be behind.
-            held = (h for h in self._catalog.holds(stream) if h.holder == move.partner)
+            held = (h for h in self._readers.holds(stream) if h.holder == move.partner)
             others = [h.from_us for h in held if h.purpose == IMPORT_PURPOSE]
             from_us = min([needed_us, *others])
-            self._catalog.place_hold(
+            self._readers.place_hold(
                 Hold(
                     stream=stream,
                     holder=move.partner,
@@ -171,7 +214,9 @@ class MoveSync:
     def _lines(self, order: MoveOrder, by: Producer) -> list[LineStatus]:
         """The lines of the fragment's outputs by a producer, by name."""
         outputs = outputs_of(order)
-        lines = (line for line in self._catalog.lines() if line.producer == by)
+        if self._seen_lines is None:
+            self._seen_lines = self._catalog.lines()
+        lines = (line for line in self._seen_lines if line.producer == by)
         found = (line for line in lines if line.stream.name in outputs)
         return sorted(found, key=lambda line: line.stream.name)
 
@@ -182,12 +227,15 @@ class MoveSync:
         from_us = max(to_us - COMPARED_BUCKETS * width_us, kept_us)
         if from_us >= to_us:
             return True
-        part = Range(from_us, to_us)
-        contents = {
-            content_of(self._catalog.segments(own.stream.name, part, producer=line.producer), part)
-            for line in (own, theirs)
-        }
-        return len(contents) == 1
+        part, stream = Range(from_us, to_us), own.stream.name
+        known = part, own.version, theirs.version
+        if self._agreeing.get(stream, (None, False))[0] != known:
+            contents = {
+                content_of(self._catalog.segments(stream, part, producer=line.producer), part)
+                for line in (own, theirs)
+            }
+            self._agreeing[stream] = known, len(contents) == 1
+        return self._agreeing[stream][1]
 
     def _leave(self, move: OpenMove, order: MoveOrder) -> None:
         """What has ended is computed and imported no more."""

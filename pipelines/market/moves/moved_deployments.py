@@ -8,6 +8,7 @@ engine must be the payer's.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
@@ -28,6 +29,10 @@ from pipelines.homes.network_files import network_of_plan
 from pipelines.language.check import CheckedNetwork, check_network, fragments_for
 from pipelines.market.moves.move_order import TO_DO, WHAT, MovedInput, MoveOrder
 from pipelines.spark.deployment import plan_of_widths, streams_of
+
+KEPT_MS = 3_600_000
+"""How long a provider keeps a stream that a move has brought, behind what it and the payer have yet
+to read. A stream that was there before keeps its own retention."""
 
 NO_BOXES = (IMPORT_PREFIX, LANDING_PREFIX, MOVED_PREFIX)
 """Fragments whose names begin so are computed for others, or have nothing to compute."""
@@ -143,6 +148,7 @@ def _provider_deployments(
             fragments={order.id: (fragment.input_streams, tuple(fragment.outputs))},
             assignments=(_assigned(order.id, Producer(here, order.replica), plan),),
             starts_us={order.id: order.starts_us},
+            kept_ms=KEPT_MS,
         ),
     )
 
@@ -215,7 +221,12 @@ def payer_deployment(home: DeployedHome, order: MoveOrder, provider: Participant
 
 
 def _fragment_of(record: PlanRecord, fragment: str) -> Fragment:
-    checked = check_network(network_of_plan(plan_in(record.document), Path()))
+    return _fragment_in(record.document, fragment)
+
+
+@lru_cache(maxsize=64)
+def _fragment_in(document: str, fragment: str) -> Fragment:
+    checked = check_network(network_of_plan(plan_in(document), Path()))
     return next(found for found in fragments_for(checked) if found.id == fragment)
 
 
@@ -250,6 +261,7 @@ def _imports(
                 _assigned(name, by, plan),
                 _assigned(import_fragment(record.name), Producer(here), plan),
             ),
+            kept_ms=KEPT_MS,
         )
 
 

@@ -8,7 +8,7 @@ otherwise means it all the same, as long as the name can mean no other.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from medusa_core.errors import Refused
@@ -21,6 +21,10 @@ class Naming:
     """Names by fragment, as load is metered (NETWORK/FRAGMENT); what moves with nobody has none."""
 
     names: Mapping[str, FragmentName]
+
+    def without(self, fragments: Collection[str]) -> Naming:
+        """The same names, of all fragments but these."""
+        return Naming({of: name for of, name in self.names.items() if of not in fragments})
 
     def in_words_of_here(self, contract: ContractInForce) -> ContractInForce:
         """A contract of which this participant is the payer, with the names that are used here of

@@ -50,13 +50,20 @@ def open_market_worker(
     ):
         contract_sync, agreements = opened
         definition_sync = DefinitionSync(definitions, catalog, directory, on_error)
-        move_sync = MoveSync(moves, catalog, directory, on_error)
+        move_sync = MoveSync(moves, catalog, catalog, directory, on_error)
         settlement_sync = SettlementSync(settlements, participant, on_error)
 
         def settle() -> int:
             return definition_sync.settle() + move_sync.settle() + settlement_sync.settle()
 
-        yield MarketWorker(contract_sync, agreements, rounds, on_error, settles=settle)
+        yield MarketWorker(
+            contract_sync,
+            agreements,
+            rounds,
+            on_error,
+            settles=settle,
+            unmovable=move_sync.unmovable,
+        )
 
 
 def market_worker(

@@ -11,6 +11,7 @@ from typing import Any, assert_never
 
 from medusa_core.decisions import DecisionReason
 from medusa_core.market.decisions import (
+    EndMove,
     GiveAnswer,
     HandOn,
     KeepOpen,
@@ -49,6 +50,7 @@ def request_of(
         "offers": writing.offers,
         "answers": writing.answers,
         "leaves": writing.leaves,
+        "ends": writing.ends,
         "wanted": list(writing.loads.values()),
     }
 
@@ -109,7 +111,12 @@ class _Writing:
         }
         self.offers: list[dict[str, Any]] = []
         self.answers: list[dict[str, Any]] = []
+        self._placed = {
+            (one.moved.is_given, *_leaf(one.moved.contract, one.moved.item)): one.move_id
+            for one in facts.placed
+        }
         self.leaves: list[int] = []
+        self.ends: list[dict[str, Any]] = []
         self.loads: dict[str, dict[str, Any]] = {}
 
     def add(self, decision: MarketDecision) -> None:
@@ -126,6 +133,9 @@ class _Writing:
                 self._learn(after_reporting(self._statuses[answer.contract], answer))
             case LowerLoad(leaves=leaves):
                 self.leaves += [self._granted[_leaf(*leaf)] for leaf in leaves]
+            case EndMove(moved=moved, because=because):
+                key = moved.is_given, *_leaf(moved.contract, moved.item)
+                self.ends.append({"move_id": self._placed[key], "because": str(because)})
             case KeepOpen():
                 pass
             case _:

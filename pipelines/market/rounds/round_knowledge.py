@@ -2,6 +2,8 @@
 
 Only movable load is offered: fragments of the networks here, by the name that contracts give them
 (`fragment_names`). Agreed moves count as done already, and their fragments are not offered again.
+What is metered is an average over the last minute: where a move was done within it, the fragment
+has gone all the same, or is here with the load that was stated.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import inf
 
-from medusa_core.loads import Load, load_of
+from medusa_core.loads import WINDOW_MS, Load, load_of
 from medusa_core.market.costs import Queue
 from medusa_core.market.knowledge import (
     AcceptedItems,
@@ -48,12 +50,11 @@ def knowledge_of(
         return None
     load = load_of(facts.loads, facts.clock_ms)
     if naming is None:
-        parts: set[str] = set() if load is None else {key.fragment for key in load.by_key}
-        naming = naming_of(parts, facts.contracts, facts.participant)
+        naming = naming_of(metered_fragments(facts), facts.contracts, facts.participant)
     carried = 0.0 if load is None else load.carried
     moves = [m for m in facts.moves if not m.is_granted]
-    given = sum(m.item.load for m in moves if m.is_given)
-    taken = sum(m.item.load for m in moves if not m.is_given)
+    given = sum(m.item.load for m in moves if m.is_given) + _still_metered(load, facts)
+    taken = sum(m.item.load for m in moves if not m.is_given) + _not_metered_yet(load, facts)
     known = [c for c in facts.contracts if facts.currencies[c.name] == declared.currency]
     cost = declared.cost
     return MarketKnowledge(
@@ -84,6 +85,7 @@ def knowledge_of(
             and move.contract == contract.name
             and move.level <= contract.top
         ),
+        moved=tuple(placed.moved for placed in facts.placed if placed.of is not None),
         limits=MarketLimits(
             dead_band=facts.trading.dead_band,
             residence_ms=facts.trading.residence_ms,
@@ -91,6 +93,12 @@ def knowledge_of(
             relay_rounds=RELAY_ROUNDS,
         ),
     )
+
+
+def metered_fragments(facts: MarketFacts) -> set[str]:
+    """The fragments that have load now, as they are metered."""
+    load = load_of(facts.loads, facts.clock_ms)
+    return set() if load is None else {key.fragment for key in load.by_key}
 
 
 def received(facts: MarketFacts) -> tuple[OpenOffer, ...]:
@@ -119,11 +127,12 @@ def can_be_weighed(waiting: OpenOffer, facts: MarketFacts) -> bool:
 def carried_of(load: Load, facts: MarketFacts, naming: Naming) -> Iterator[CarriedLoad]:
     """What may be named in a contract and has load, by that name."""
     leaving = {(m.item.fragment, m.item.partition) for m in facts.moves if m.is_given}
-    taken = {(t.item.fragment, t.item.partition): t for t in facts.placed if not t.is_given}
+    moved = [placed.moved for placed in facts.placed]
+    taken = {(m.item.fragment, m.item.partition): m for m in moved if not m.is_given}
     for of, partition in sorted({(key.fragment, key.partition) for key in load.by_key}):
         names = called(of)
         spent = round(load.of(of, partition), PLACES)
-        if names is None or spent <= 0:
+        if names is None or spent <= 0 or of not in naming.names:
             continue
         parts = [(name, partition) for name in names]
         was = next((taken[part] for part in parts if part in taken), None)
@@ -131,7 +140,7 @@ def carried_of(load: Load, facts: MarketFacts, naming: Naming) -> Iterator[Carri
             Item(naming.names[of], partition, spent),
             contract=None if was is None else was.contract,
             since_ms=0 if was is None else was.since_ms,
-            in_flight=not leaving.isdisjoint(parts),
+            in_flight=of in facts.moving or not leaving.isdisjoint(parts),
         )
 
 
@@ -190,8 +199,33 @@ def _as_provider(contract: ContractInForce, facts: MarketFacts) -> ProviderStatu
 def _lies(contract: ContractInForce, facts: MarketFacts, *, is_given: bool) -> float:
     """The load that has moved under a contract."""
     return sum(
-        t.item.load for t in facts.placed if t.is_given == is_given and t.contract == contract.name
+        moved.item.load
+        for moved in (placed.moved for placed in facts.placed)
+        if (moved.is_given, moved.contract) == (is_given, contract.name)
     )
+
+
+def _still_metered(load: Load | None, facts: MarketFacts) -> float:
+    """What the average of now has of load that a provider carries."""
+    if load is None:
+        return 0.0
+    return sum(
+        load.of(placed.of, placed.moved.item.partition)
+        for placed in facts.placed
+        if placed.of is not None and placed.moved.is_given
+    )
+
+
+def _not_metered_yet(load: Load | None, facts: MarketFacts) -> float:
+    """What the average of now lacks of load that has come to this participant within it."""
+    missing = 0.0
+    for placed in facts.placed:
+        moved = placed.moved
+        is_new = facts.clock_ms - moved.since_ms < WINDOW_MS
+        if placed.of is not None and not moved.is_given and is_new:
+            metered = 0.0 if load is None else load.of(placed.of, moved.item.partition)
+            missing += max(moved.item.load - metered, 0.0)
+    return missing
 
 
 def _silent_since(partner: Participant, facts: MarketFacts) -> int | None:

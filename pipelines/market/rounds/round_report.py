@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from medusa_core.market.decisions import (
+    EndMove,
     GiveAnswer,
     KeepOpen,
     LowerLoad,
@@ -146,6 +147,8 @@ def _items(decision: MarketDecision) -> tuple[Item, ...]:
             return decision.received.offer.items
         case LowerLoad():
             return tuple(item for _, item in decision.leaves)
+        case EndMove():
+            return (decision.moved.item,)
         case ReportHeadroom():
             return ()
 

@@ -4,11 +4,11 @@ Numbered, and the same numbers are in the code:
 
 1. expire lapsed offers and moves, so that they are not sent any more
 2. synchronise contracts: documents are exchanged, envelopes received and verified, waiting ones
-   sent; then definitions of buyers are begun, and ended with their contracts, and what streams
-   are sold for is counted, stated and answered
+   sent; then definitions of buyers are begun, and ended with their contracts, fragments move as
+   rounds have agreed, and what streams are sold for is counted, stated and answered
 3. open the round, if `round_ms` have passed since the last one of this home
 4. process partners' messages: answers, then offers; a wrong one is refused with the reason
-5. in a round that has not been decided yet: decide what to offer, record it
+5. in a round that has not been decided yet: decide what to offer and which moves end, record it
 6. decide the answer to each waiting offer, and what to relay for it; record it
 7. send
 
@@ -36,8 +36,14 @@ from medusa_core.market.shedding import handed_over
 from pipelines.base.failpoints import reached
 from pipelines.catalog.agreement_store import Received, RoundEnvelopes
 from pipelines.catalog.round_store import MarketFacts, Rounds
+from pipelines.market.rounds.fragment_names import Naming, naming_of
 from pipelines.market.rounds.round_documents import declined_instead, declined_unweighed, request_of
-from pipelines.market.rounds.round_knowledge import knowledge_of, own_offer, received
+from pipelines.market.rounds.round_knowledge import (
+    knowledge_of,
+    metered_fragments,
+    own_offer,
+    received,
+)
 from pipelines.market.sync.contract_sync import SyncResult
 
 ENVELOPES_MAX = 128
@@ -80,7 +86,8 @@ class ContractSyncPort(Protocol):
 class MarketWorker:
     """Trades for a participant; `on_error` receives refusals.
 
-    `settles` the definitions of buyers and returns how many changed.
+    `settles` definitions of buyers, moves and bills, and returns how many changed. `unmovable`
+    returns those of some fragments that cannot be handed over: they are not offered.
     """
 
     def __init__(
@@ -92,6 +99,7 @@ class MarketWorker:
         *,
         draw_nonce: Callable[[], str] = lambda: secrets.token_hex(16),
         settles: Callable[[], int] = lambda: 0,
+        unmovable: Callable[[Iterable[str]], frozenset[str]] = lambda fragments: frozenset(),
     ) -> None:
         self._contract_sync = contract_sync
         self._settles = settles
@@ -99,6 +107,8 @@ class MarketWorker:
         self._rounds = rounds
         self._on_error = on_error
         self._draw_nonce = draw_nonce
+        self._unmovable = unmovable
+        self._naming: tuple[object, Naming] | None = None
         self._kept: tuple[int, int] | None = None
 
     def tick(self, *, opens: str | None = None) -> MarketTick:
@@ -239,7 +249,8 @@ class MarketWorker:
             decisions = decide(facts, knowledge)
             reached("round.decided")
             request = request_of(facts, knowledge, decisions, decides=decides)
-            if not (decides or any(request[of] for of in ("offers", "answers", "leaves"))):
+            writes = ("offers", "answers", "leaves", "ends")
+            if not (decides or any(request[of] for of in writes)):
                 return decisions
             try:
                 try:
@@ -299,7 +310,17 @@ class MarketWorker:
 
     def _read(self) -> tuple[MarketFacts, MarketKnowledge | None]:
         facts = self._rounds.read()
-        return facts, knowledge_of(facts, Nonce(self._draw_nonce()))
+        naming = self._naming_of(facts)
+        return facts, knowledge_of(facts, Nonce(self._draw_nonce()), naming)
+
+    def _naming_of(self, facts: MarketFacts) -> Naming:
+        """What fragments are called that may be offered; found once in a round for the same ones."""
+        parts = frozenset(metered_fragments(facts))
+        known = facts.round, parts, facts.contracts
+        if self._naming is None or self._naming[0] != known:
+            naming = naming_of(parts, facts.contracts, facts.participant)
+            self._naming = known, naming.without(self._unmovable(naming.names))
+        return self._naming[1]
 
 
 def _both(first: SyncResult, second: SyncResult) -> SyncResult:

@@ -21,10 +21,12 @@ BEGIN
     IF begin_move.number IS DISTINCT FROM medusa_market.next_move() THEN
         RAISE EXCEPTION 'another move has begun meanwhile: read again' USING ERRCODE = 'MD002';
     END IF;
+    PERFORM medusa_market.begin_market();
     INSERT INTO medusa_market.move (is_given, partner, contract, number, fragment, state,
-        order_document, reason)
+        order_document, reason, agreed_id)
     VALUES (true, provider, begin_move.contract, begin_move.number, begin_move.fragment,
-        'accepted', begin_move.order_document, begin_move.reason)
+        'accepted', begin_move.order_document, begin_move.reason,
+        medusa_market.agreed_as(true, provider, begin_move.contract, begin_move.fragment))
     RETURNING move_id INTO begun;
     PERFORM medusa_market.put_out(provider, 'move', 'move/' || begin_move.number || '/accepted',
         jsonb_build_object('contract', begin_move.contract, 'number', begin_move.number,

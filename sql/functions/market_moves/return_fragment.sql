@@ -5,6 +5,7 @@ AS $$
 DECLARE
     known medusa_market.move;
 BEGIN
+    PERFORM medusa_market.begin_market();
     SELECT m.* INTO known FROM medusa_market.move AS m
     WHERE m.is_given AND m.fragment = return_fragment.fragment AND m.state <> 'ended' FOR UPDATE;
     RETURN known.state = 'returning' OR known.move_id IS NOT NULL AND medusa_market.settle_move(

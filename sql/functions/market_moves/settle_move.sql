@@ -5,6 +5,8 @@ AS $$
 DECLARE
     known medusa_market.move;
 BEGIN
+    -- Before the move, as apply_round does: what lies where is knowledge of the market.
+    PERFORM medusa_market.begin_market();
     UPDATE medusa_market.move AS m SET state = settle_move.state,
         reason = left(settle_move.reason, 500), changed_at = clock_timestamp()
     WHERE m.move_id = settle_move.move_id AND m.state <> settle_move.state
@@ -12,6 +14,9 @@ BEGIN
     RETURNING m.* INTO known;
     IF NOT FOUND THEN
         RETURN false;
+    END IF;
+    IF known.state = 'ended' THEN
+        PERFORM medusa_market.lapse_agreed(known.agreed_id);
     END IF;
     IF known.is_given AND known.state = 'ended' THEN
         PERFORM medusa_market.put_out(known.partner, 'move', 'move/' || known.number || '/ended',

@@ -56,10 +56,12 @@ BEGIN
     THEN
         refusal := envelope.sender || ' has 64 fragments here: it may hand over no more';
     END IF;
+    PERFORM medusa_market.begin_market();
     INSERT INTO medusa_market.move (is_given, partner, contract, number, fragment, state,
-        order_document, reason)
+        order_document, reason, agreed_id)
     VALUES (false, envelope.sender, take_move.contract, take_move.number, take_move.fragment,
-        'accepted', take_move.order_document, take_move.reason)
+        'accepted', take_move.order_document, take_move.reason,
+        medusa_market.agreed_as(false, envelope.sender, take_move.contract, take_move.fragment))
     RETURNING * INTO known;
     IF refusal IS NOT NULL THEN
         PERFORM medusa_market.settle_move(known.move_id, 'ended', refusal);

@@ -6,6 +6,7 @@ DECLARE
     envelope medusa_market.inbox;
     known    medusa_market.move;
 BEGIN
+    PERFORM medusa_market.begin_market();
     envelope := medusa_market.end_envelope(envelope_id);
     SELECT m.* INTO known FROM medusa_market.move AS m
     WHERE m.is_given AND (m.partner, m.number, m.contract) =

@@ -25,6 +25,12 @@ BEGIN
     IF going <> jsonb_array_length(request->'leaves') THEN
         RAISE EXCEPTION 'what was to be handed on has lapsed: read again' USING ERRCODE = 'MD002';
     END IF;
+    FOR one IN SELECT * FROM jsonb_array_elements(request->'ends') LOOP
+        PERFORM medusa_market.settle_move(m.move_id,
+            CASE WHEN m.is_given THEN 'returning' ELSE 'ended' END, one->>'because')
+        FROM medusa_market.move AS m WHERE m.move_id = (one->>'move_id')::bigint
+            AND m.state IN ('started', 'released');
+    END LOOP;
     INSERT INTO medusa_market.requested_load AS w (contract, revision, nonce, load, smallest,
         for_overload,
         reported_level)
@@ -40,5 +46,5 @@ BEGIN
     PERFORM pg_notify('medusa_progress', '');
 END $$;
 COMMENT ON FUNCTION medusa_market.apply_round(jsonb) IS
-    'Record this participant''s decisions, offers and answers, and the messages to send, all '
+    'Record this participant''s decisions: offers, answers, moves that end, and the messages, all '
     'or nothing; a conflict if anything was offered or answered since they were decided.';

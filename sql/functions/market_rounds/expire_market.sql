@@ -14,7 +14,8 @@ BEGIN
         AND NOT EXISTS (
             SELECT FROM medusa_market.agreed_move AS m
             WHERE m.state = 'granted' AND m.round < now_in
-                OR m.state = 'accepted' AND m.expires_at <= now_is)
+                OR m.state = 'accepted' AND m.expires_at <= now_is AND NOT EXISTS (
+                    SELECT FROM medusa_market.move AS o WHERE o.agreed_id = m.move_id))
     THEN
         RETURN 0;
     END IF;
@@ -32,7 +33,8 @@ BEGIN
     END LOOP;
     UPDATE medusa_market.agreed_move AS m SET state = 'lapsed', ended_at = now_is
     WHERE m.state = 'granted' AND m.round < now_in
-        OR m.state = 'accepted' AND m.expires_at <= now_is;
+        OR m.state = 'accepted' AND m.expires_at <= now_is
+            AND NOT EXISTS (SELECT FROM medusa_market.move AS o WHERE o.agreed_id = m.move_id);
     GET DIAGNOSTICS moves = ROW_COUNT;
     RETURN ended + moves;
 END $$;

@@ -15,6 +15,9 @@ BEGIN
         IF NOT FOUND THEN
             INSERT INTO medusa.stream (name, kind, width_us, columns, key_columns) VALUES
                 (declared.name, declared.kind, declared.width_us, declared.columns, declared.key_columns);
+            IF request->>'kept_ms' IS NOT NULL THEN
+                PERFORM medusa.declare_retention(declared.name, (request->>'kept_ms')::bigint);
+            END IF;
         ELSIF (existing.kind, existing.width_us, existing.columns, existing.key_columns) IS DISTINCT FROM
             (declared.kind, declared.width_us, declared.columns, declared.key_columns)
         THEN
