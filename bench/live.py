@@ -8,7 +8,8 @@ every record on, gamma reads beta's and computes the outputs.
 Lag is how far the slowest line of a home is behind the event time that the recording has reached
 by the clock since its first records landed; it lacks what that landing took, the same in each
 sample. All is read from outside: the catalogs, and the CPU times of each participant's processes;
-Postgres, which serves all homes, is counted apart. The parts of the CPU time are those that a driver meters itself.
+Postgres, which serves all homes, is counted apart. The parts of the CPU time are those that a
+driver meters itself.
 """
 
 from __future__ import annotations

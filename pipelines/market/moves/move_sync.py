@@ -41,8 +41,10 @@ class MovingHome(Deployments, Owners, Lines, Protocol):
 
 
 class MoveSync:
-    """Carries the moves of a home out; `readers` keeps inputs for partners, `on_error` receives what
-    was refused."""
+    """Carries the moves of a home out.
+
+    `readers` keeps inputs for partners; `on_error` receives what was refused.
+    """
 
     def __init__(
         self,

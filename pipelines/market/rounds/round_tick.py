@@ -314,7 +314,7 @@ class MarketWorker:
         return facts, knowledge_of(facts, Nonce(self._draw_nonce()), naming)
 
     def _naming_of(self, facts: MarketFacts) -> Naming:
-        """What fragments are called that may be offered; found once in a round for the same ones."""
+        """The names of fragments that may be offered; found once in a round for the same ones."""
         parts = frozenset(metered_fragments(facts))
         known = facts.round, parts, facts.contracts
         if self._naming is None or self._naming[0] != known:
