@@ -170,6 +170,8 @@ def test_a_fragment_that_is_taken_back_leaves_nothing_in_either_home(
     exchanged(alpha, beta)
     syncs[1].settle()
     assert state(beta, 2) is MoveState.STARTED
+    imported = [one.stream for one in beta.connections.catalog.imports()]
+    assert imported == ["seen"], "it was stopped with the first move"
     replicas = {line.producer.replica for line in beta.connections.catalog.lines()}
     assert replicas == {0, 1, 2}
 

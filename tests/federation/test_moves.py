@@ -19,8 +19,8 @@ from medusa_core.names import Epoch, StreamName
 from medusa_core.segments import Producer, Stability
 from pipelines.catalog.interface import Catalog
 from pipelines.catalog.records import OwnerLine
+from pipelines.market.moves.move_order import MoveOrder
 from pipelines.market.moves.moved_deployments import (
-    MoveOrder,
     order_of,
     payer_deployment,
     provider_deployments,

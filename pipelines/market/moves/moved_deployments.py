@@ -138,7 +138,7 @@ def _provider_deployments(
     _check_inputs(order, network, checked, plan)
     _check_names(home, order, fragment, known, earlier)
     return (
-        *_imports(order.inputs, known, here, directory),
+        *_imports(home, order.inputs, known, directory),
         Deployment(
             network=NetworkName(network.name),
             document=plan.document,
@@ -231,15 +231,21 @@ def _fragment_in(document: str, fragment: str) -> Fragment:
 
 
 def _imports(
-    inputs: Sequence[MovedInput], known: Sequence[LineStatus], here: Participant, directory: Path
+    home: DeployedHome,
+    inputs: Sequence[MovedInput],
+    known: Sequence[LineStatus],
+    directory: Path,
 ) -> Iterator[Deployment]:
-    """Each brings the payer's line of an input into this home, unless it is there."""
-    there: Mapping[tuple[StreamName, Producer], LineStatus] = {
-        (line.stream.name, line.producer): line for line in known
-    }
+    """Each brings the payer's line of an input into this home, unless it is imported already.
+
+    Of a line that an earlier move has brought, the import was stopped with that move.
+    """
+    here, there = home.participant, {(line.stream.name, line.producer) for line in known}
+    assigned = {a.fragment for a in home.assignments()}
     for one in inputs:
         record, by = one.stream, one.producer
-        if by.participant == here or (record.name, by) in there:
+        is_imported = (record.name, by) in there and import_fragment(record.name) in assigned
+        if by.participant == here or is_imported:
             continue
         name = f"{by.participant}/{record.name}"
         network = Network(
