@@ -164,6 +164,24 @@ class RoundOperator(MedusaOperator):
         return document(result)
 
 
+class SettleOperator(MedusaOperator):
+    """Settles the contracts of one participant; fails while a dispute is open."""
+
+    def __init__(self, *, participant: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.participant = participant
+
+    def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
+        from pipelines.operations.settling import SettlementSkipped, settle_due
+
+        result = settle_due(settings, Participant(self.participant))
+        if isinstance(result, SettlementSkipped):
+            return {"participant": result.participant, "because": result.because}
+        self.say(f"{result.settled} statements made and answered", *result.problems)
+        result.check()
+        return {"participant": result.participant, "settled": result.settled}
+
+
 class HousekeepingOperator(MedusaOperator):
     """Trims by retention, compacts, removes orphans, of one participant."""
 

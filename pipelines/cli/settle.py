@@ -42,8 +42,11 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
         return 0
     result = settle_now(settings, options.participant)
     if options.json:
-        due = [document(one) for one in result.due]
-        whole = document(result) | {"due": due, "problems": [*result.problems]}
+        whole = document(result) | {
+            "due": [document(one) for one in result.due],
+            "disputed": [document(one) for one in result.disputed],
+            "problems": [*result.problems],
+        }
         print(json.dumps(whole, indent=1))
         return 0
     print(render(result))
@@ -53,7 +56,9 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def render(result: SettlementResult) -> str:
-    """What was done, and what is owed."""
+    """What was done, what is owed, and what is in dispute."""
+    from pipelines.operations.settling import dispute_line
+
     lines = [f"{result.settled} statements of {result.participant} made and answered"]
     if result.not_sent:
         lines.append(f"{result.not_sent} messages not sent yet: they are sent again")
@@ -65,4 +70,5 @@ def render(result: SettlementResult) -> str:
             if one.balance > 0:
                 debtor, creditor = creditor, debtor
             lines.append(f"{debtor} owes {creditor} {plain(abs(one.balance))} {one.currency}")
+    lines += map(dispute_line, result.disputed)
     return "\n".join(lines)

@@ -9,34 +9,54 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import dataclass
 
+from medusa_core.errors import Refused, Unavailable
 from medusa_core.market.settlement_periods import next_period
 from medusa_core.market.terms import ContractName, plain
 from medusa_core.names import Participant
 from pipelines.base.settings import Settings
 from pipelines.base.time_text import iso
-from pipelines.catalog.book_records import AccountBalance
+from pipelines.catalog.book_records import AccountBalance, DisputeStatus
 from pipelines.catalog.postgres.books import open_books
 from pipelines.catalog.postgres.settlements import PostgresSettlements, open_settlements
 from pipelines.homes.home import chosen_participant, home_server
+from pipelines.homes.signing_keys import load_key
 from pipelines.market.settlement.settlement_sync import SettlementSync
 from pipelines.market.sync.sync_assembly import open_contract_sync
 from pipelines.participant.home_session import open_session
 from pipelines.platform.drills.fault_injected_exchange import FaultInjectedExchange
 from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
 
+OPEN = "open"
+"""The state of a dispute that has not ended."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettlementResult:
     """How much was stated and answered, and what is owed now, over all contracts of a partner.
 
-    `not_sent`: messages that are sent again later. `problems`: a sentence for each.
+    `disputed` are the disputes that are open. `not_sent`: messages that are sent again later.
+    `problems`: a sentence for each.
     """
 
     participant: Participant
     settled: int
     due: tuple[AccountBalance, ...]
+    disputed: tuple[DisputeStatus, ...]
     not_sent: int
     problems: tuple[str, ...]
+
+    def check(self) -> None:
+        """Refused while a dispute is open: somebody has to decide."""
+        if self.disputed:
+            raise Refused("; ".join(map(dispute_line, self.disputed)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettlementSkipped:
+    """Nothing was settled, and why."""
+
+    participant: Participant
+    because: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,12 +99,36 @@ def settle_now(settings: Settings, participant: str | None) -> SettlementResult:
         settled = SettlementSync(settlements, chosen, note, looks_s=0).settle()
         sent = contract_sync.tick()
         due = tuple(one for one in books.balances() if one.account == "partner")
+        disputed = tuple(one for one in books.disputes() if one.state == OPEN)
     return SettlementResult(
         participant=chosen,
         settled=settled,
         due=due,
+        disputed=disputed,
         not_sent=sent.waiting,
         problems=tuple(problems),
+    )
+
+
+def settle_due(
+    settings: Settings, participant: Participant
+) -> SettlementResult | SettlementSkipped:
+    """As `settle_now`, but skipped for a participant that has no contracts."""
+    try:
+        load_key(settings.directory, participant)
+    except Unavailable:
+        # A home to which no contract was applied has no key, and nothing to settle.
+        return SettlementSkipped(participant=participant, because="it has no key")
+    return settle_now(settings, participant)
+
+
+def dispute_line(dispute: DisputeStatus) -> str:
+    """What is in dispute, and the commands that show and end it."""
+    blocked = f"{plain(dispute.blocked)} {dispute.currency}"
+    return (
+        f"{blocked} of contract {dispute.contract}, period {dispute.period}, are in dispute from "
+        f"{iso(dispute.from_us)} on: look at medusa statement {dispute.contract} "
+        f"{dispute.period}, then end it with medusa dispute"
     )
 
 

@@ -29,7 +29,7 @@ from tests.waiting import until
 
 DAGS = {
     "medusa_deploy", "medusa_supervise", "medusa_round", "medusa_reconcile", "medusa_quality",
-    "medusa_closed_windows", "medusa_housekeeping", "medusa_drill",
+    "medusa_closed_windows", "medusa_housekeeping", "medusa_drill", "medusa_settle",
 }  # fmt: skip
 STARTS_S_MAX = 300
 ALPHA, BETA = Participant("alpha"), Participant("beta")
@@ -327,6 +327,9 @@ def test_a_round_and_housekeeping_of_all_are_reported(airflow: Airflow) -> None:
     assert run.told("round")["is_explained"] is True
     left = airflow.run("medusa_round")
     assert left.told("round")["because"] == "it runs"
+    settled = airflow.run("medusa_settle")
+    assert settled.states("settle") == ["success", "success"], settled
+    assert settled.told("settle")["because"] == "it has no key"
     kept = airflow.run("medusa_housekeeping", explain=True)
     assert kept.states("keep_house") == ["success", "success"], kept
 

@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from medusa_core.errors import Refused
+from pipelines.base.settings import Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.cli.main import main
 from pipelines.operations.focus_rows import COLUMNS
 from pipelines.operations.home_books import csv_text
+from pipelines.operations.settling import settle_now
 from tests.agreements.building import ALPHA, BETA
 from tests.agreements.homes import Urls
 from tests.books.companies import companies
@@ -50,6 +53,10 @@ def test_two_homes_settle_dispute_and_read_the_same_figures(
     assert json.loads(printed("settle", "--json", *beta))["settled"] == 1
     assert "alpha owes beta 0.014 EUR" in printed("settle", *alpha)
     assert "alpha owes beta 0.014 EUR" in printed("settle", *beta)
+    line = f"0.004 EUR of contract {CONTRACT}, period 1, are in dispute from 2024-01-01"
+    assert line in printed("settle", *beta)
+    with pytest.raises(Refused, match="then end it with medusa dispute"):
+        settle_now(Settings.from_environment(), "alpha").check()
 
     (dispute,) = json.loads(printed("dispute", "list", "--json", *beta))
     assert (dispute["blocked"], dispute["state"]) == ("0.004", "open")
@@ -73,6 +80,7 @@ def test_two_homes_settle_dispute_and_read_the_same_figures(
     assert "is the payer" in printed("dispute", "concede", CONTRACT, "1", *alpha, code=2)
     assert "no open dispute" in printed("dispute", "withdraw", CONTRACT, "2", *alpha, code=2)
     assert "0.018 is owed" in printed("dispute", "withdraw", CONTRACT, "1", *alpha)
+    settle_now(Settings.from_environment(), "alpha").check()
     printed("settle", *alpha)
     assert "alpha owes beta 0.018 EUR" in printed("settle", *beta)
 

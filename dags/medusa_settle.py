@@ -1,0 +1,30 @@
+"""Settlement: periods that are over are stated, statements are sent and answered."""
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, CronTriggerTimetable
+
+from pipelines.airflow.forms import participants
+from pipelines.airflow.operators import ParticipantsOperator, SettleOperator
+
+with DAG(
+    dag_id="medusa_settle",
+    schedule=CronTriggerTimetable("47 3 * * *", timezone="UTC"),
+    catchup=False,
+    max_active_runs=1,
+    tags=["medusa", "market"],
+    default_args={"retries": 1, "retry_delay": timedelta(minutes=1)},
+    params={"participants": participants()},
+    doc_md="""
+Settles the contracts of each participant, as `medusa settle` does; a participant that runs settles
+by itself, and has nothing left to do here.
+
+**When it is red** a statement is in dispute, or a home is away: the error says which contract,
+which period and how much. `medusa statement CONTRACT PERIOD` shows where the two statements differ,
+and `medusa dispute` ends it with the figures of one party. The next run does the rest.
+""",
+):
+    names = ParticipantsOperator(task_id="participants")
+    SettleOperator.partial(task_id="settle", map_index_template="{{ task.participant }}").expand(
+        participant=names.output
+    )
