@@ -16,7 +16,7 @@ from pipelines.base.time_text import duration, iso
 from pipelines.market.what_if.analysis import Estimated, WhatIf
 
 COLUMNS = ("", "before", "after", "difference")
-NOT_YET = "an estimate: rounds move nothing and no load is billed in this version"
+NOT_YET = "an estimate: load that moves is not billed in this version"
 """The first line, so that nobody takes what would have been paid for a bill."""
 
 NOTHING = ContractOutcome()

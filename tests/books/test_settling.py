@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 
 from tests.agreements.building import ALPHA, BETA, SqlRefused
+from tests.agreements.test_moves import lend
 from tests.books.trade import A_DAY, CONTRACT, Trade, at_us
 
 
@@ -201,3 +202,10 @@ def test_a_payer_that_follows_a_revision_late_ends_the_dispute_by_itself(trade: 
     assert [bill[2] for bill in trade.bills(trade.beta)] == ["settled", "settled"]
     assert trade.accounts(trade.alpha)["partner"] == D("-0.016")
     trade.check_books()
+
+
+def test_a_movement_contract_is_not_billed(trade: Trade) -> None:
+    lend(trade.alpha, trade.beta)
+    assert [store.billed_contracts() for store in trade.stores.values()] == [(), ()]
+    trade.agree()
+    assert [len(store.billed_contracts()) for store in trade.stores.values()] == [1, 1]

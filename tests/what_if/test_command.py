@@ -56,7 +56,7 @@ def test_it_shows_before_and_after_and_from_what_partners_are_estimated(
 ) -> None:
     assert main([*WHAT_IF, "--edit", "contract spare SET load_max = 0.000001"]) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("an estimate: rounds move nothing and no load is billed")
+    assert shown.startswith("an estimate: load that moves is not billed")
     assert "alpha's load of 10 min" in shown
     assert "of 1 d asked for: nothing older is recorded" in shown
     assert "spare: load_max 0.1 -> 0.000001" in shown
