@@ -10,17 +10,20 @@ from medusa_core.market.accepting import answers, headroom_reports
 from medusa_core.market.decisions import MarketDecision
 from medusa_core.market.knowledge import MarketKnowledge
 from medusa_core.market.relaying import offers_on
-from medusa_core.market.returning import decide_returns
+from medusa_core.market.returning import decide_returns, given_back
 from medusa_core.market.shedding import offers_of_own
 
 
 def decide_offers(knowledge: MarketKnowledge) -> list[MarketDecision]:
     """At the beginning of a round: offers, moves that end, and to whom there is room again.
 
-    A participant that can hand load over ends no move in the same round.
+    A participant that can hand load over ends no move in the same round, and takes nothing back
+    while offers wait for its answer. What it gives back depends on no partner's message.
     """
     offers = offers_on(knowledge) or offers_of_own(knowledge)
-    ends = [] if offers or knowledge.received else decide_returns(knowledge)
+    ends = (
+        [] if offers else given_back(knowledge) if knowledge.received else decide_returns(knowledge)
+    )
     return [*offers, *ends, *headroom_reports(knowledge)]
 
 

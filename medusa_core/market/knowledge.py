@@ -93,8 +93,12 @@ class CarriedLoad:
 @dataclass(frozen=True, slots=True)
 class MovedLoad:
     """A fragment's partition that a provider computes for its payer: given by this participant
-    (`is_given`) or taken by it, at a price in currency per hour and unit of load, since when."""
+    (`is_given`) or taken by it, at a price in currency per hour and unit of load, since when.
 
+    `move_id` is the move's number in this home; a fragment may be here by two moves for a while.
+    """
+
+    move_id: int
     is_given: bool
     contract: ContractName
     item: Item

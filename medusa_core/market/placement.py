@@ -57,7 +57,9 @@ class LoadStatus:
         """What has been away for the residence and costs less at home than its price comes back,
         the dearest first; returns under which contracts it was placed. This causes no overload."""
         given = [
-            MovedLoad(True, away.contract.name, Item(*part, loads[part]), away.price, away.since_ms)
+            MovedLoad(
+                0, True, away.contract.name, Item(*part, loads[part]), away.price, away.since_ms
+            )
             for part, away in self.away.items()
             if loads.get(part, 0.0) > 0.0
         ]

@@ -20,7 +20,7 @@ class OpenMove:
     `move_ms` at most. `is_recalled`: something that the fragment reads or writes was recalled or
     revised since the move began. `earlier` are the numbers of the payer's other moves of the
     fragment, of one that is taken and has not started. `waits`: what makes room for it here has not
-    left yet.
+    left yet; `lacks_room`: it will not leave.
     """
 
     id: int
@@ -39,6 +39,7 @@ class OpenMove:
     is_recalled: bool
     earlier: frozenset[int]
     waits: bool
+    lacks_room: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

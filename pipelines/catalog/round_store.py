@@ -61,11 +61,17 @@ class AgreedMove:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedMove:
     """A move that is done; `of` is the fragment under whose name this home meters it, None where
-    what is metered says already where the fragment is (in the simulation)."""
+    what is metered says already where the fragment is (in the simulation).
 
-    move_id: int
+    `round` is that in which it was agreed; None: it was begun by hand, and its load was not stated
+    (0). `has_returned`: it has ended within the time over which load is an average; then
+    `moved.since_ms` is when.
+    """
+
     of: str | None
     moved: MovedLoad
+    round: int | None = None
+    has_returned: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ COMMENT ON COLUMN medusa_market.move.number IS 'Counts the moves of the home tha
 COMMENT ON COLUMN medusa_market.move.order_document IS
     'Plan, inputs and first bucket, as pipelines/market/moves/move_order.py writes them.';
 COMMENT ON COLUMN medusa_market.move.agreed_id IS
-    'What was agreed in a round; NULL: it was begun by hand, or its agreement had lapsed here.';
+    'The agreement of a round that it carries out; NULL: there is none.';
 CREATE UNIQUE INDEX move_of_fragment ON medusa_market.move (fragment)
     WHERE is_given AND state <> 'ended';
 COMMENT ON INDEX medusa_market.move_of_fragment IS 'A fragment moves to one partner at a time.';

@@ -297,3 +297,35 @@ def test_what_makes_room_for_a_fragment_goes_before_it_comes(
     ticked(beta, alpha)
     came = {one.id: one.state for one in beta.moves.open_moves() if not one.is_given}
     assert {came[one.id] for one in waiting} == {MoveState.STARTED}
+
+
+def test_what_has_just_returned_counts_where_it_is(pair: tuple[Mover, Mover]) -> None:
+    alpha, beta = pair
+    a_round(alpha, beta)
+    release(alpha)
+    alpha.moves.end(COUNTS, "by hand")
+    ticked(alpha, beta, alpha)
+    alpha.carries({COUNTS: 0.1, BUSY: 0.35})
+    beta.carries({LANDING: 0.01, TAKEN: 0.45})
+    assert load_of(alpha) == 0.85, "it is metered in part, and as much as was stated has come"
+    assert load_of(beta) == 0.01, "what is metered has gone"
+
+
+def test_a_move_that_no_round_agreed_on_counts_as_metered_and_is_given_back(
+    pair: tuple[Mover, Mover],
+) -> None:
+    alpha, beta = pair
+    order = document_of_order(order_of(alpha.trader.catalog, COUNTS, 1))
+    alpha.moves.begin("spare", 1, COUNTS, order, "by hand")
+    alpha.carries({BUSY: 0.01})
+    for _ in range(2):
+        ticked(alpha, beta)
+    beta.carries({LANDING: 0.01, TAKEN: 0.2})
+    (placed,) = beta.trader.rounds.read().placed
+    assert (placed.moved.item.fragment, placed.moved.item.load, placed.round) == (
+        "sums.counts", 0, None,
+    )  # fmt: skip
+    assert load_of(beta) == 0.21
+    beta.carries({LANDING: 0.4, TAKEN: 0.5})
+    assert endings([beta.worker.tick(opens="a test")]) == ["this participant is overloaded"]
+    assert beta.states() == {COUNTS: MoveState.ENDED}

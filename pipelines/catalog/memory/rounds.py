@@ -138,9 +138,10 @@ class MemoryRounds:
             moves=tuple(agreed_move(m) for m in self._agreed()),
             placed=tuple(
                 PlacedMove(
-                    move_id=m.move_id,
                     of=None,
-                    moved=MovedLoad(m.is_given, m.contract, m.item, float(m.price), m.since_ms),
+                    moved=MovedLoad(
+                        m.move_id, m.is_given, m.contract, m.item, float(m.price), m.since_ms
+                    ),
                 )
                 for m in tables.moves.values()
                 if m.state is MoveState.MOVED

@@ -73,6 +73,7 @@ class PostgresMoves(NamedStatements, Moves):
                 is_recalled=row["is_recalled"],
                 earlier=frozenset(row["earlier"]),
                 waits=row["waits"],
+                lacks_room=row["lacks_room"],
             )
             for row in self._rows("open_moves")
         )

@@ -124,7 +124,7 @@ class PostgresRounds(NamedStatements):
             currencies={contract.name: currency for contract, currency in in_force},
             open=tuple(_open_of(row) for row in rows("open_offers")),
             moves=tuple(_move_of(row) for row in rows("agreed_moves")),
-            placed=tuple(_placed_of(row) for row in rows("placed_moves")),
+            placed=tuple(_placed_of(row) for row in rows("placed_moves", window_ms=WINDOW_MS)),
             moving=frozenset(row["fragment"] for row in rows("moving_fragments")),
             answers={
                 ContractName(row["contract"]): ReceivedAnswer(
@@ -197,11 +197,12 @@ def _move_of(row: RowMapping) -> AgreedMove:
 
 def _placed_of(row: RowMapping) -> PlacedMove:
     item = Item(FragmentName(row["fragment"]), row["partition"], row["load"])
-    contract, price = ContractName(row["contract"]), float(row["price"])
+    contract, price = ContractName(row["contract"]), float(row["price"] or 0)
     return PlacedMove(
-        move_id=row["move_id"],
         of=row["metered_as"],
-        moved=MovedLoad(row["is_given"], contract, item, price, row["since_ms"]),
+        moved=MovedLoad(row["move_id"], row["is_given"], contract, item, price, row["since_ms"]),
+        round=row["round"],
+        has_returned=row["has_returned"],
     )
 
 

@@ -24,6 +24,7 @@ from pipelines.catalog.reading_roles import Lines
 from pipelines.catalog.records import LineStatus, OwnerLine
 from pipelines.market.moves.move_order import MoveOrder, document_of_order, order_in
 from pipelines.market.moves.moved_deployments import (
+    deployed_fragments,
     needed_by,
     order_of,
     outputs_of,
@@ -84,19 +85,21 @@ class MoveSync:
 
     def unmovable(self, fragments: Iterable[str]) -> frozenset[str]:
         """Those of this home's fragments that cannot be handed over as they are now."""
-        return frozenset(name for name in fragments if not self._is_movable(name))
+        deployed = deployed_fragments(self._catalog)
 
-    def _is_movable(self, fragment: str) -> bool:
-        try:
-            document_of_order(order_of(self._catalog, fragment, 1))
-        except Refused:
-            return False
-        return True
+        def is_movable(fragment: str) -> bool:
+            try:
+                document_of_order(deployed.order_of(fragment, 1))
+            except Refused:
+                return False
+            return True
+
+        return frozenset(name for name in fragments if not is_movable(name))
 
     def _begin(self, agreed: AgreedToGive) -> bool:
         """Hand over what a partner has accepted; what does not move any more is not given."""
-        own = (a.fragment for a in self._catalog.assignments())
-        fragments = [name for name in own if agreed.fragment in (called(name) or ())]
+        own = {a.fragment for a in self._catalog.assignments()}
+        fragments = [name for name in sorted(own) if agreed.fragment in (called(name) or ())]
         reason = f"agreed in round {agreed.round} at {agreed.price} (level {agreed.level})"
         try:
             if len(fragments) != 1:
@@ -131,6 +134,9 @@ class MoveSync:
             return self._moves.settle(move.id, MoveState.ENDED, reason)
         if move.state is not MoveState.ACCEPTED or move.waits:
             return False
+        if move.lacks_room:
+            reason = "what was to make room for it has not left"
+            return self._moves.settle(move.id, MoveState.ENDED, reason)
         for deployment in provider_deployments(self._catalog, order, self._directory, move.earlier):
             self._catalog.deploy(deployment)
         reason = f"{self._catalog.participant} computes it from {order.starts_us} on"

@@ -8,15 +8,16 @@ engine must be the payer's.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
-from medusa_core.errors import Refused
+from medusa_core.errors import Conflict, Refused
 from medusa_core.exchange import IMPORT_PREFIX, import_fragment
 from medusa_core.fragments import LANDING_PREFIX, MOVED_PREFIX, Fragment, Move
 from medusa_core.grid import BEGINNING_US, Range
-from medusa_core.names import FIRST_EPOCH, NetworkName, Participant, StreamName
+from medusa_core.names import FIRST_EPOCH, NetworkName, Participant, PlanId, StreamName
 from medusa_core.network import Network, Port, Source, functions_in
 from medusa_core.plans import Plan
 from medusa_core.segments import Producer
@@ -42,42 +43,75 @@ class DeployedHome(Deployments, Lines, Protocol):
     """What is deployed in a home, and how its lines stand."""
 
 
+@dataclass(frozen=True, slots=True)
+class DeployedFragments:
+    """What a home computes, by which plans, and how far its lines are, as read at one time."""
+
+    here: Participant
+    assignments: Sequence[Assignment]
+    plans: Mapping[PlanId, PlanRecord]
+    lines: Mapping[StreamName, LineStatus]
+
+    def order_of(self, fragment: str, number: int) -> MoveOrder:
+        """See `order_of`."""
+        here = self.here
+        assigned = [a for a in self.assignments if a.fragment == fragment]
+        own = [a for a in assigned if a.producer.participant == here]
+        if not own or fragment.startswith(NO_BOXES):
+            raise Refused(f"{here} does not compute fragment {fragment}: name one that it computes")
+        if len(assigned) > 1 or own[0].producer.replica:
+            raise Refused(
+                f"fragment {fragment} has several producers: move one that {here} computes alone"
+            )
+        plan = self.plans.get(own[0].plan)
+        if plan is None:
+            raise Conflict(f"the plan of {fragment} has changed meanwhile: read again")
+        of_plan = _fragment_of(plan, fragment)
+        if functions_in(of_plan.network):
+            raise Refused(
+                f"network {of_plan.network.name} calls functions, whose code does not move: move "
+                "another fragment"
+            )
+        outputs = [self.lines[name] for name in of_plan.outputs if name in self.lines]
+        if any(line.has_ended for line in outputs):
+            raise Refused(f"fragment {fragment} has ended: nothing of it is left to compute")
+        if len(outputs) < len(of_plan.outputs) or any(
+            line.boundary_us == BEGINNING_US for line in outputs
+        ):
+            raise Refused(
+                f"fragment {fragment} has computed nothing yet: move it once it has begun"
+            )
+        inputs = (_input_of(of_plan, name, self.lines.get(name)) for name in of_plan.input_streams)
+        return MoveOrder(
+            move=Move(here, number),
+            fragment=fragment,
+            plan=plan,
+            inputs=tuple(inputs),
+            starts_us=min(line.boundary_us for line in outputs),
+        )
+
+
+def deployed_fragments(home: DeployedHome) -> DeployedFragments:
+    """What a home computes now."""
+    here = home.participant
+    return DeployedFragments(
+        here=here,
+        assignments=home.assignments(),
+        plans={record.id: record for record in home.plans()},
+        lines={
+            line.stream.name: line for line in home.lines() if line.producer.participant == here
+        },
+    )
+
+
 def order_of(home: DeployedHome, fragment: str, number: int) -> MoveOrder:
     """The order of a move of a fragment that a home computes, from the frontier on.
 
     Raises Refused for a fragment that is not computed here, has not begun, has ended, calls
-    functions, or reads a stream that another participant computes.
+    functions, or reads a stream that another participant computes; Conflict if what is deployed
+    changes meanwhile.
     """
-    here = home.participant
-    own = [
-        a for a in home.assignments() if (a.fragment, a.producer.participant) == (fragment, here)
-    ]
-    if not own or fragment.startswith(NO_BOXES):
-        raise Refused(f"{here} does not compute fragment {fragment}: name one that it computes")
-    if own[0].producer.replica:
-        raise Refused(
-            f"fragment {fragment} has several producers: move one that {here} computes alone"
-        )
-    (plan,) = [record for record in home.plans() if record.id == own[0].plan]
-    of_plan = _fragment_of(plan, fragment)
-    if functions_in(of_plan.network):
-        raise Refused(
-            f"network {of_plan.network.name} calls functions, whose code does not move: move "
-            "another fragment"
-        )
-    lines = {line.stream.name: line for line in home.lines() if line.producer.participant == here}
-    outputs = [lines[name] for name in of_plan.outputs]
-    if any(line.has_ended for line in outputs):
-        raise Refused(f"fragment {fragment} has ended: nothing of it is left to compute")
-    if any(line.boundary_us == BEGINNING_US for line in outputs):
-        raise Refused(f"fragment {fragment} has computed nothing yet: move it once it has begun")
-    return MoveOrder(
-        move=Move(here, number),
-        fragment=fragment,
-        plan=plan,
-        inputs=tuple(_input_of(of_plan, name, lines.get(name)) for name in of_plan.input_streams),
-        starts_us=min(line.boundary_us for line in outputs),
-    )
+    return deployed_fragments(home).order_of(fragment, number)
 
 
 def _input_of(fragment: Fragment, name: StreamName, line: LineStatus | None) -> MovedInput:

@@ -111,10 +111,6 @@ class _Writing:
         }
         self.offers: list[dict[str, Any]] = []
         self.answers: list[dict[str, Any]] = []
-        self._placed = {
-            (one.moved.is_given, *_leaf(one.moved.contract, one.moved.item)): one.move_id
-            for one in facts.placed
-        }
         self.leaves: list[int] = []
         self.ends: list[dict[str, Any]] = []
         self.loads: dict[str, dict[str, Any]] = {}
@@ -134,8 +130,7 @@ class _Writing:
             case LowerLoad(leaves=leaves):
                 self.leaves += [self._granted[_leaf(*leaf)] for leaf in leaves]
             case EndMove(moved=moved, because=because):
-                key = moved.is_given, *_leaf(moved.contract, moved.item)
-                self.ends.append({"move_id": self._placed[key], "because": str(because)})
+                self.ends.append({"move_id": moved.move_id, "because": str(because)})
             case KeepOpen():
                 pass
             case _:

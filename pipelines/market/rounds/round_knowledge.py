@@ -2,13 +2,14 @@
 
 Only movable load is offered: fragments of the networks here, by the name that contracts give them
 (`fragment_names`). Agreed moves count as done already, and their fragments are not offered again.
-What is metered is an average over the last minute: where a move was done within it, the fragment
-has gone all the same, or is here with the load that was stated.
+What is metered is an average over the last minute: where a move was done or has ended within it,
+the fragment is where it is now all the same, with the load that was stated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import inf
 
 from medusa_core.loads import WINDOW_MS, Load, load_of
@@ -19,6 +20,7 @@ from medusa_core.market.knowledge import (
     ContractInForce,
     MarketKnowledge,
     MarketLimits,
+    MovedLoad,
     PayerStatus,
     ProviderStatus,
     ReceivedOffer,
@@ -27,7 +29,7 @@ from medusa_core.market.knowledge import (
 from medusa_core.market.learning import is_passed_over, last_answer_from, lowest_taken
 from medusa_core.market.messages import Answer, Item, Nonce
 from medusa_core.names import Participant
-from pipelines.catalog.round_store import MarketFacts, OpenOffer
+from pipelines.catalog.round_store import MarketFacts, OpenOffer, PlacedMove
 from pipelines.market.rounds.fragment_names import Naming, called, naming_of
 
 RELAY_ROUNDS = 1
@@ -76,16 +78,8 @@ def knowledge_of(
             for waiting in received(facts)
             if can_be_weighed(waiting, facts)
         ),
-        taken_at=lowest_taken(
-            contract.prices[move.level]
-            for move in moves
-            for contract in known
-            if not move.is_given
-            and move.round == facts.round
-            and move.contract == contract.name
-            and move.level <= contract.top
-        ),
-        moved=tuple(placed.moved for placed in facts.placed if placed.of is not None),
+        taken_at=lowest_taken(_prices_taken(facts, known)),
+        moved=tuple(_as_carried(placed, load, facts) for placed in _there(facts) if placed.of),
         limits=MarketLimits(
             dead_band=facts.trading.dead_band,
             residence_ms=facts.trading.residence_ms,
@@ -127,7 +121,7 @@ def can_be_weighed(waiting: OpenOffer, facts: MarketFacts) -> bool:
 def carried_of(load: Load, facts: MarketFacts, naming: Naming) -> Iterator[CarriedLoad]:
     """What may be named in a contract and has load, by that name."""
     leaving = {(m.item.fragment, m.item.partition) for m in facts.moves if m.is_given}
-    moved = [placed.moved for placed in facts.placed]
+    moved = [placed.moved for placed in _there(facts)]
     taken = {(m.item.fragment, m.item.partition): m for m in moved if not m.is_given}
     for of, partition in sorted({(key.fragment, key.partition) for key in load.by_key}):
         names = called(of)
@@ -200,32 +194,64 @@ def _lies(contract: ContractInForce, facts: MarketFacts, *, is_given: bool) -> f
     """The load that has moved under a contract."""
     return sum(
         moved.item.load
-        for moved in (placed.moved for placed in facts.placed)
+        for moved in (placed.moved for placed in _there(facts))
         if (moved.is_given, moved.contract) == (is_given, contract.name)
     )
 
 
+def _prices_taken(facts: MarketFacts, known: Sequence[ContractInForce]) -> Iterator[float]:
+    """At which prices load was accepted in this round, also what has come since."""
+    contracts = {contract.name: contract for contract in known}
+    for move in facts.moves:
+        contract = contracts.get(move.contract)
+        is_taken = not (move.is_given or move.is_granted) and move.round == facts.round
+        if is_taken and contract is not None and move.level <= contract.top:
+            yield contract.prices[move.level]
+    for placed in facts.placed:
+        if not placed.moved.is_given and placed.round == facts.round:
+            yield placed.moved.price
+
+
+def _there(facts: MarketFacts) -> Iterator[PlacedMove]:
+    """What is at its provider now."""
+    return (placed for placed in facts.placed if not placed.has_returned)
+
+
+def _is_new(placed: PlacedMove, facts: MarketFacts) -> bool:
+    """Whether the average of now has something of the time before this move was done or ended."""
+    return placed.of is not None and facts.clock_ms - placed.moved.since_ms < WINDOW_MS
+
+
 def _still_metered(load: Load | None, facts: MarketFacts) -> float:
-    """What the average of now has of load that a provider carries."""
-    if load is None:
-        return 0.0
+    """What the average of now has of fragments that have left this participant within it."""
     return sum(
-        load.of(placed.of, placed.moved.item.partition)
+        _metered(placed, load)
         for placed in facts.placed
-        if placed.of is not None and placed.moved.is_given
+        if _is_new(placed, facts) and placed.moved.is_given != placed.has_returned
     )
 
 
 def _not_metered_yet(load: Load | None, facts: MarketFacts) -> float:
-    """What the average of now lacks of load that has come to this participant within it."""
-    missing = 0.0
-    for placed in facts.placed:
-        moved = placed.moved
-        is_new = facts.clock_ms - moved.since_ms < WINDOW_MS
-        if placed.of is not None and not moved.is_given and is_new:
-            metered = 0.0 if load is None else load.of(placed.of, moved.item.partition)
-            missing += max(moved.item.load - metered, 0.0)
-    return missing
+    """What the average of now lacks of fragments that have come to this participant within it."""
+    return sum(
+        max(placed.moved.item.load - _metered(placed, load), 0.0)
+        for placed in facts.placed
+        if _is_new(placed, facts) and placed.moved.is_given == placed.has_returned
+    )
+
+
+def _metered(placed: PlacedMove, load: Load | None) -> float:
+    of = placed.of
+    return 0.0 if load is None or of is None else load.of(of, placed.moved.item.partition)
+
+
+def _as_carried(placed: PlacedMove, load: Load | None, facts: MarketFacts) -> MovedLoad:
+    """What is taken has the load that is metered, once the average is of it alone; a move by hand,
+    whose load was never stated, has it from the beginning on."""
+    moved = placed.moved
+    if moved.is_given or (moved.item.load and _is_new(placed, facts)):
+        return moved
+    return replace(moved, item=replace(moved.item, load=_metered(placed, load)))
 
 
 def _silent_since(partner: Participant, facts: MarketFacts) -> int | None:

@@ -6,9 +6,9 @@ BEGIN
             ('started', 'released'), ('started', 'ended'), ('released', 'returning'),
             ('returning', 'ended'))
         AND (OLD.move_id, OLD.is_given, OLD.partner, OLD.contract, OLD.number, OLD.fragment,
-                OLD.order_document, OLD.began_at) =
+                OLD.order_document, OLD.agreed_id, OLD.began_at) IS NOT DISTINCT FROM
             (NEW.move_id, NEW.is_given, NEW.partner, NEW.contract, NEW.number, NEW.fragment,
-                NEW.order_document, NEW.began_at))
+                NEW.order_document, NEW.agreed_id, NEW.began_at))
     THEN
         RAISE EXCEPTION 'move % of % is %: it does not become %', OLD.number, OLD.fragment,
             OLD.state, NEW.state USING ERRCODE = 'MDLOG';

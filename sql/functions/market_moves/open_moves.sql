@@ -2,7 +2,7 @@ CREATE OR REPLACE FUNCTION medusa_market.open_moves() RETURNS TABLE (
     move_id bigint, is_given boolean, partner text, contract text, number bigint, fragment text,
     state text, order_document text, age_ms bigint, is_in_force boolean, bound_ms bigint,
     move_ms bigint, is_deployed boolean, is_recalled boolean,
-    earlier bigint[], waits boolean
+    earlier bigint[], waits boolean, lacks_room boolean
 )
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT m.move_id, m.is_given, m.partner, m.contract, m.number, m.fragment, m.state,
@@ -21,7 +21,12 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         NOT m.is_given AND EXISTS (SELECT FROM medusa_market.agreed_move AS a
             WHERE a.makes_room_for = m.agreed_id AND a.state = 'accepted'
                 AND NOT EXISTS (SELECT FROM medusa_market.move AS o
-                    WHERE o.agreed_id = a.move_id AND o.state IN ('released', 'returning')))
+                    WHERE o.agreed_id = a.move_id AND o.state IN ('released', 'returning'))),
+        NOT m.is_given AND EXISTS (SELECT FROM medusa_market.agreed_move AS a
+            WHERE a.makes_room_for = m.agreed_id AND a.state = 'lapsed'
+                AND NOT EXISTS (SELECT FROM medusa_market.move AS o
+                    JOIN medusa_market.move_state AS s USING (move_id)
+                    WHERE o.agreed_id = a.move_id AND s.state = 'released'))
     FROM medusa_market.move AS m
     CROSS JOIN medusa_market.market AS t
     CROSS JOIN medusa_market.here() AS h
@@ -39,4 +44,4 @@ $$;
 COMMENT ON FUNCTION medusa_market.open_moves() IS
     'The moves that have not ended or are still deployed here, and whether their contracts are in force; '
     'recalled: something that the fragment reads or writes was recalled or revised since; waits: '
-    'what makes room for it has not left yet.';
+    'what makes room for it has not left yet; lacks_room: it will not leave.';

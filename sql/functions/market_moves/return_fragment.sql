@@ -8,7 +8,7 @@ BEGIN
     PERFORM medusa_market.begin_market();
     SELECT m.* INTO known FROM medusa_market.move AS m
     WHERE m.is_given AND m.fragment = return_fragment.fragment AND m.state <> 'ended' FOR UPDATE;
-    RETURN known.state = 'returning' OR known.move_id IS NOT NULL AND medusa_market.settle_move(
+    RETURN known.state = 'returning' OR known.move_id IS NOT NULL AND medusa_market.note_settled(
         known.move_id, CASE known.state WHEN 'released' THEN 'returning' ELSE 'ended' END,
         return_fragment.reason);
 END $$;

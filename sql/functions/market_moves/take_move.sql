@@ -8,6 +8,7 @@ DECLARE
     refusal  text;
 BEGIN
     PERFORM FROM medusa.home FOR UPDATE;
+    PERFORM medusa_market.begin_market();
     envelope := medusa_market.end_envelope(envelope_id);
     SELECT m.* INTO known FROM medusa_market.move AS m
     WHERE NOT m.is_given AND (m.partner, m.number) = (envelope.sender, take_move.number)
@@ -27,7 +28,7 @@ BEGIN
                 take_move.fragment, 'ended', '', take_move.reason);
             RETURN 'ended';
         END IF;
-        PERFORM medusa_market.settle_move(known.move_id, 'ended', take_move.reason);
+        PERFORM medusa_market.note_settled(known.move_id, 'ended', take_move.reason);
         RETURN 'ended';
     END IF;
     IF known.move_id IS NOT NULL THEN
@@ -56,7 +57,6 @@ BEGIN
     THEN
         refusal := envelope.sender || ' has 64 fragments here: it may hand over no more';
     END IF;
-    PERFORM medusa_market.begin_market();
     INSERT INTO medusa_market.move (is_given, partner, contract, number, fragment, state,
         order_document, reason, agreed_id)
     VALUES (false, envelope.sender, take_move.contract, take_move.number, take_move.fragment,
@@ -64,7 +64,7 @@ BEGIN
         medusa_market.agreed_as(false, envelope.sender, take_move.contract, take_move.fragment))
     RETURNING * INTO known;
     IF refusal IS NOT NULL THEN
-        PERFORM medusa_market.settle_move(known.move_id, 'ended', refusal);
+        PERFORM medusa_market.note_settled(known.move_id, 'ended', refusal);
         RETURN 'ended';
     END IF;
     RETURN 'accepted';

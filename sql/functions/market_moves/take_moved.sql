@@ -12,11 +12,11 @@ BEGIN
     WHERE m.is_given AND (m.partner, m.number, m.contract) =
         (envelope.sender, take_moved.number, take_moved.contract) FOR UPDATE;
     IF known.state = 'accepted' AND take_moved.state = 'started' THEN
-        PERFORM medusa_market.settle_move(known.move_id, 'started', take_moved.reason);
+        PERFORM medusa_market.note_settled(known.move_id, 'started', take_moved.reason);
     ELSIF known.state IN ('accepted', 'started') AND take_moved.state = 'ended' THEN
-        PERFORM medusa_market.settle_move(known.move_id, 'ended', take_moved.reason);
+        PERFORM medusa_market.note_settled(known.move_id, 'ended', take_moved.reason);
     ELSIF known.state = 'released' AND take_moved.state = 'ended' THEN
-        PERFORM medusa_market.settle_move(known.move_id, 'returning', take_moved.reason);
+        PERFORM medusa_market.note_settled(known.move_id, 'returning', take_moved.reason);
     ELSIF known.state = 'ended' AND take_moved.state = 'started' THEN
         PERFORM medusa_market.put_out(known.partner, 'move', 'move/' || known.number || '/ended',
             jsonb_build_object('contract', known.contract, 'number', known.number, 'fragment',

@@ -26,7 +26,7 @@ BEGIN
         RAISE EXCEPTION 'what was to be handed on has lapsed: read again' USING ERRCODE = 'MD002';
     END IF;
     FOR one IN SELECT * FROM jsonb_array_elements(request->'ends') LOOP
-        PERFORM medusa_market.settle_move(m.move_id,
+        PERFORM medusa_market.note_settled(m.move_id,
             CASE WHEN m.is_given THEN 'returning' ELSE 'ended' END, one->>'because')
         FROM medusa_market.move AS m WHERE m.move_id = (one->>'move_id')::bigint
             AND m.state IN ('started', 'released');

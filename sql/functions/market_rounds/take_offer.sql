@@ -63,7 +63,8 @@ BEGIN
     UPDATE medusa_market.agreed_move AS m SET state = 'lapsed', ended_at = clock_timestamp()
     FROM jsonb_to_recordset(given->'items') AS i (fragment text, partition bigint)
     WHERE (i.fragment, i.partition) = (m.fragment, m.partition)
-        AND NOT m.is_given AND m.partner = envelope.sender AND m.state = 'accepted';
+        AND NOT m.is_given AND m.partner = envelope.sender AND m.state = 'accepted'
+        AND NOT EXISTS (SELECT FROM medusa_market.move AS o WHERE o.agreed_id = m.move_id);
 
     -- 3 It waits for an answer.
     terms := medusa_market.terms_in_force(agreed.contract, given->>'revision');
