@@ -77,7 +77,7 @@ def needs_here(catalog: Deployments) -> Needs:
     """`needs_of`, with all that the catalog itself says of plans and fragments."""
     while True:
         documents, assignments = _documents(catalog), catalog.assignments()
-        moves = {a.fragment: found for a in assignments if (found := move_of(a.fragment))}
+        moves = {a.fragment: of for a in assignments if (of := move_of(a.fragment))}
         planned = {
             plan: _with_moved(_fragments_of(document), moves)
             for plan, document in documents.items()
