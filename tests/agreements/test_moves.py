@@ -23,10 +23,11 @@ from medusa_core.plans import fingerprint_of
 from medusa_core.segments import Producer, Stability
 from pipelines.catalog.postgres.moves import PostgresMoves, open_moves_of
 from pipelines.language.check import check_network, fragments_for
-from pipelines.market.moves.move_order import document_of_order
+from pipelines.market.moves.move_order import document_of_order, order_in
 from pipelines.market.moves.move_sync import MoveSync
-from pipelines.market.moves.moved_deployments import order_of
+from pipelines.market.moves.moved_deployments import KEPT_MS, order_of, provider_deployments
 from pipelines.market.sync.contract_sync import settle
+from pipelines.participant.trimming import needs_here
 from pipelines.spark.deployment import deployment_of, plan_of
 from tests.agreements.building import ALPHA, BETA, DAY_MS, Party, SqlRefused
 from tests.agreements.homes import Watchers
@@ -174,6 +175,32 @@ def test_a_fragment_that_is_taken_back_leaves_nothing_in_either_home(
     assert imported == ["seen"], "it was stopped with the first move"
     replicas = {line.producer.replica for line in beta.connections.catalog.lines()}
     assert replicas == {0, 1, 2}
+
+
+def test_a_provider_keeps_what_a_move_has_brought_for_an_hour_behind_what_it_has_yet_to_read(
+    alpha: Party, beta: Party, syncs: tuple[MoveSync, MoveSync]
+) -> None:
+    lend(alpha, beta)
+    started(alpha, beta, syncs)
+    provider = beta.connections.catalog
+    assert provider.retentions() == {"counted": KEPT_MS, "seen": KEPT_MS}
+    needed_us = needs_here(provider)[NETWORK.sources[0].stream_name][MOVED]
+    assert needed_us == 3 * WIDTH_US, "the moved fragment is known, and holds no more than it reads"
+    assert alpha.connections.catalog.retentions() == {}
+
+
+def test_a_stream_that_a_provider_had_before_keeps_its_retention(
+    alpha: Party, beta: Party, syncs: tuple[MoveSync, MoveSync]
+) -> None:
+    lend(alpha, beta)
+    begin(alpha)
+    exchanged(alpha, beta)
+    (one,) = moves(beta).open_moves()
+    order = order_in(one.order, Move(ALPHA, 1), FRAGMENT)
+    imports = provider_deployments(beta.connections.catalog, order, Path())[0]
+    beta.connections.catalog.deploy(replace(imports, kept_ms=None))
+    syncs[1].settle()
+    assert beta.connections.catalog.retentions() == {"counted": KEPT_MS}
 
 
 def test_a_move_ends_with_its_contract_in_both_homes(

@@ -99,7 +99,7 @@ def test_an_overload_moves_a_fragment_within_three_rounds_and_its_end_brings_it_
         for one in (alpha, beta):
             both.start(one)
         wait_for("it is in force", lambda: all(one.sql(IN_FORCE) for one in (alpha, beta)))
-        wait_for("alpha has a minute of load", lambda: load(alpha).window_ms >= 60_000)
+        wait_for("alpha has a minute of load", lambda: load(alpha).window_ms >= 50_000)
         assert both.state() is None, "nobody has said what load costs"
 
         carried, own = load(alpha).carried, load(alpha).of("counts/main")
