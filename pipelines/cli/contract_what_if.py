@@ -11,7 +11,7 @@ from pipelines.base.settings import Settings
 from pipelines.base.text_table import printable
 from pipelines.cli.arguments import add_home, add_json
 
-HELP = "estimate moves, payments, overload under a changed contract"
+HELP = "estimate moves, payments, overload or bills under a changed contract"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

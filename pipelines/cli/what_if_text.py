@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from medusa_core.decisions import DecisionReason
@@ -14,6 +14,7 @@ from medusa_core.suggest import counted
 from pipelines.base.text_table import table
 from pipelines.base.time_text import duration, iso
 from pipelines.market.what_if.analysis import Estimated, WhatIf
+from pipelines.market.what_if.repriced_bills import RepricedBills
 
 COLUMNS = ("", "before", "after", "difference")
 NOT_YET = "an estimate: load that moves is not billed in this version"
@@ -24,14 +25,11 @@ RECORDED = 0.99
 """Which share of a span is all of it."""
 
 
-def lines_of(found: WhatIf) -> list[str]:
+def lines_of(found: WhatIf | RepricedBills) -> list[str]:
     """The answer as text."""
-    lines = [NOT_YET, *_span(found)]
-    for name in sorted(found.changed):
-        changes = _changes(found, name)
-        lines += [f"  {name}: {field} {was} -> {to}" for field, was, to in changes]
-        if not changes:
-            lines.append(f"  {name}: nothing is changed")
+    if isinstance(found, RepricedBills):
+        return _bill_lines(found)
+    lines = [NOT_YET, *_span(found), *_change_lines(found)]
     lines.append(table(COLUMNS, _rows(found)))
     if found.largest is None:
         lines.append("nothing moves otherwise")
@@ -43,8 +41,34 @@ def lines_of(found: WhatIf) -> list[str]:
     return lines
 
 
-def document_of(found: WhatIf) -> dict[str, Any]:
+def _change_lines(found: WhatIf | RepricedBills) -> Iterator[str]:
+    for name in sorted(found.changed):
+        changes = _changes(found, name)
+        yield from (f"  {name}: {field} {was} -> {to}" for field, was, to in changes)
+        if not changes:
+            yield f"  {name}: nothing is changed"
+
+
+def _bill_lines(found: RepricedBills) -> list[str]:
+    rows = [
+        (
+            one.contract, one.period, iso(one.from_ms * 1_000), one.currency,
+            plain(one.before), plain(one.after), plain(one.after - one.before),
+        )
+        for one in found.periods
+    ]  # fmt: skip
+    return [
+        f"the periods that {found.participant} has stated, as they would be priced",
+        *_change_lines(found),
+        table(("contract", "period", "from", "currency", *COLUMNS[1:]), rows),
+        "nothing was written or sent",
+    ]
+
+
+def document_of(found: WhatIf | RepricedBills) -> dict[str, Any]:
     """The answer as data."""
+    if isinstance(found, RepricedBills):
+        return _bill_document(found)
     largest = found.largest
     return {
         "participant": found.participant,
@@ -79,6 +103,30 @@ def document_of(found: WhatIf) -> dict[str, Any]:
     }
 
 
+def _bill_document(found: RepricedBills) -> dict[str, Any]:
+    return {
+        "participant": found.participant,
+        "changes": [
+            {"contract": name, "field": field, "from": was, "to": to}
+            for name in sorted(found.changed)
+            for field, was, to in _changes(found, name)
+        ],
+        "periods": [
+            {
+                "contract": one.contract,
+                "period": one.period,
+                "from": iso(one.from_ms * 1_000),
+                "to": iso(one.to_ms * 1_000),
+                "currency": one.currency,
+                "before": plain(one.before),
+                "after": plain(one.after),
+                "difference": plain(one.after - one.before),
+            }
+            for one in found.periods
+        ],
+    }
+
+
 # ---------------------------------------------------------------- the span, the table
 
 
@@ -99,7 +147,7 @@ def _second(at_ms: int) -> str:
     return iso(at_ms // 1_000 * 1_000_000)
 
 
-def _changes(found: WhatIf, name: ContractName) -> list[tuple[str, object, object]]:
+def _changes(found: WhatIf | RepricedBills, name: ContractName) -> list[tuple[str, object, object]]:
     """What a proposal would change: field, before (None: nothing), after."""
     was = _terms(found.agreed.get(name))
     return [

@@ -1,4 +1,4 @@
-"""What an edit of a contract would have changed, by the load that was recorded; only reads."""
+"""What an edit of a contract would have changed, by recorded load or by bills; only reads."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pipelines.homes.home import chosen_participant
 from pipelines.market.contracts.bilateral import read_bilateral_file
 from pipelines.market.what_if.analysis import WhatIf, ask_what_if
 from pipelines.market.what_if.edits import parse_edit
+from pipelines.market.what_if.repriced_bills import RepricedBills
 from pipelines.participant.home_session import open_session
 
 EDITS_MAX = 100
@@ -36,8 +37,8 @@ class WhatIfRequest:
             raise Refused(f"{count:,} edits: ask about {EDITS_MAX} at a time at most")
 
 
-def what_if(settings: Settings, request: WhatIfRequest) -> WhatIf:
-    """Replay the recorded load with and without the edits.
+def what_if(settings: Settings, request: WhatIfRequest) -> WhatIf | RepricedBills:
+    """Replay the recorded load, or price the stated periods, with and without the edits.
 
     Raises Refused for an invalid edit or file, Unavailable if the home cannot be reached.
     """

@@ -47,6 +47,8 @@ def test_two_homes_settle_dispute_and_read_the_same_figures(
 
     alpha, beta = ("--participant", "alpha"), ("--participant", "beta")
     assert "no period has been stated" in printed("statement", *beta)
+    early = ("contract", "what-if", "--edit", f"contract {CONTRACT} SET price = 0.004", *beta)
+    assert f"no period of {CONTRACT} has been stated" in printed(*early, code=2)
     assert "are empty" in printed("ledger", *alpha)
     assert "nothing is disputed" in printed("dispute", "list", *alpha)
     assert "once the stream is final" in printed("settle", "--explain", *beta)
@@ -57,6 +59,18 @@ def test_two_homes_settle_dispute_and_read_the_same_figures(
     assert line in printed("settle", *beta)
     with pytest.raises(Refused, match="then end it with medusa dispute"):
         settle_now(Settings.from_environment(), "alpha").check()
+
+    edit = ("contract", "what-if", "--edit", f"contract {CONTRACT} SET price = 0.004")
+    shown = printed(*edit, *alpha)
+    assert "price 0.002 -> 0.004" in shown
+    assert shown.splitlines()[-2].split()[-3:] == ["0.014", "0.028", "0.014"], "by its own rows"
+    (period,) = json.loads(printed(*edit, "--json", *beta))["periods"]
+    assert (period["period"], period["before"], period["after"]) == (1, "0.018", "0.036")
+    by_period = edit[-1] + ", per = 'period'"
+    (period,) = json.loads(printed(*edit[:-1], by_period, "--json", *beta))["periods"]
+    assert period["after"] == "0.004"
+    unknown = edit[-1].replace(CONTRACT, "unheard")
+    assert "no contract unheard" in printed(*edit[:-1], unknown, *beta, code=2)
 
     (dispute,) = json.loads(printed("dispute", "list", "--json", *beta))
     assert (dispute["blocked"], dispute["state"]) == ("0.004", "open")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from medusa_core.errors import Refused
@@ -16,12 +17,14 @@ from medusa_core.market.what_if import Partners, replay_both
 from medusa_core.names import Participant
 from medusa_core.suggest import did_you_mean
 from pipelines.base.time_text import duration
+from pipelines.catalog.postgres.books import open_books
 from pipelines.catalog.postgres.rounds import open_postgres_rounds
 from pipelines.catalog.postgres.what_if import PostgresWhatIf
 from pipelines.catalog.round_store import MarketFacts
 from pipelines.market.rounds.fragment_names import Naming, naming_of
 from pipelines.market.what_if.edits import Edit, Value
 from pipelines.market.what_if.recorded_rounds import check_rounds, recorded_rounds
+from pipelines.market.what_if.repriced_bills import RepricedBills, repriced_bills
 
 ANSWERS_MS = 30 * 86_400_000
 """So far back partners' answers are looked at: as long as load is kept, by default."""
@@ -63,8 +66,9 @@ class WhatIf:
 
 def ask_what_if(
     url: str, participant: Participant, edits: Sequence[Edit], files: Sequence[Terms], over_ms: int
-) -> WhatIf:
-    """Replay the last `over_ms` of a home's load with edits and with contracts from files.
+) -> WhatIf | RepricedBills:
+    """Replay the last `over_ms` of a home's load with edits and with contracts from files, or price
+    the stated periods again if these contracts sell streams.
 
     Refused as the edits themselves would be, and where nothing is recorded or no cost declared.
     """
@@ -73,8 +77,12 @@ def ask_what_if(
     home = PostgresWhatIf(url)
     rounds = open_postgres_rounds(url, participant)
     try:
-        agreed = _movements(home.agreed())
+        known = home.agreed()
+        agreed = _movements(known)
         changed = _changed(home, participant, agreed, edits, files)
+        if _kind_of(changed) is ContractKind.CONTENT:
+            with closing(open_books(url)) as books:
+                return repriced_bills(books, participant, known, changed)
         facts = rounds.read()
         return _replayed(home, facts, agreed, changed, over_ms)
     finally:
@@ -108,13 +116,20 @@ def _changed(
             raise Refused(f"there is no contract {name} in the home of {participant} (there: "
                           f"{there}): {hint}")  # fmt: skip
         changed[ContractName(name)] = found
-    for name, terms in changed.items():
-        if terms.kind is not ContractKind.MOVEMENT:
-            raise Refused(
-                f"contract {name} is of kind {terms.kind.value}: a what-if replays load, which "
-                "contracts of kind movement move"
-            )
     return changed
+
+
+def _kind_of(changed: Mapping[ContractName, Terms]) -> ContractKind:
+    """The kind of all that is changed; Refused for kinds that nothing can be said of together."""
+    kinds = {terms.kind for terms in changed.values()}
+    for name, terms in changed.items():
+        if terms.kind is ContractKind.SUGGESTED:
+            raise Refused(
+                f"contract {name} is of kind {terms.kind.value}: it moves no load and bills nothing"
+            )
+    if len(kinds) > 1:
+        raise Refused("ask about contracts of kind movement and of kind content one by one")
+    return next(iter(kinds))
 
 
 def _only(agreed: Mapping[ContractName, Terms]) -> str:
