@@ -19,8 +19,8 @@ with DAG(
 Settles the contracts of each participant, as `medusa settle` does; a participant that runs settles
 by itself, and has nothing left to do here.
 
-**When it is red** a statement is in dispute, or a home is away: the error says which contract,
-which period and how much. `medusa statement CONTRACT PERIOD` shows where the two statements differ,
+**When it is red** a statement is in dispute, a home is away, or others may read a participant's
+key: the error says which contract, which period and how much. `medusa statement CONTRACT PERIOD` shows where the two statements differ,
 and `medusa dispute` ends it with the figures of one party. The next run does the rest.
 """,
 ):

@@ -17,14 +17,17 @@ from medusa_core.market.shedding import offers_of_own
 def decide_offers(knowledge: MarketKnowledge) -> list[MarketDecision]:
     """At the beginning of a round: offers, moves that end, and to whom there is room again.
 
-    A participant that can hand load over ends no move in the same round, and takes nothing back
-    while offers wait for its answer. What it gives back depends on no partner's message.
+    A participant that hands its own load over ends no move in the same round. What costs too much
+    is given back although offers of others wait, or are offered on: nobody can keep it here. Then
+    nothing is taken back.
     """
-    offers = offers_on(knowledge) or offers_of_own(knowledge)
-    ends = (
-        [] if offers else given_back(knowledge) if knowledge.received else decide_returns(knowledge)
-    )
-    return [*offers, *ends, *headroom_reports(knowledge)]
+    relays = offers_on(knowledge)
+    own = [] if relays else offers_of_own(knowledge)
+    ends = []
+    if not own:
+        waits = relays or knowledge.received
+        ends = given_back(knowledge) if waits else decide_returns(knowledge)
+    return [*relays, *own, *ends, *headroom_reports(knowledge)]
 
 
 def decide_answers(knowledge: MarketKnowledge) -> list[MarketDecision]:

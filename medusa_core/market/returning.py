@@ -71,7 +71,8 @@ def _given_back(knowledge: MarketKnowledge) -> Iterator[EndMove]:
     for moved in sorted(
         taken, key=lambda one: (one.price, -one.item.load, one.item.fragment, one.item.partition)
     ):
-        if knowledge.clock_ms - moved.since_ms < limits.residence_ms:
+        is_new = knowledge.clock_ms - moved.since_ms < limits.residence_ms
+        if is_new or moved.item.load <= 0.0:
             continue
         after = max(load - moved.item.load, 0.0)
         saved = knowledge.cost.cost(load) - knowledge.cost.cost(after)

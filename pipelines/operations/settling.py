@@ -113,7 +113,7 @@ def settle_now(settings: Settings, participant: str | None) -> SettlementResult:
 def settle_due(
     settings: Settings, participant: Participant
 ) -> SettlementResult | SettlementSkipped:
-    """As `settle_now`, but skipped for a participant that has no contracts."""
+    """As `settle_now`, but skipped for a participant that has no key."""
     try:
         load_key(settings.directory, participant)
     except Unavailable:
@@ -127,7 +127,7 @@ def dispute_line(dispute: DisputeStatus) -> str:
     blocked = f"{plain(dispute.blocked)} {dispute.currency}"
     return (
         f"{blocked} of contract {dispute.contract}, period {dispute.period}, are in dispute from "
-        f"{iso(dispute.from_us)} on: look at medusa statement {dispute.contract} "
+        f"{iso(dispute.from_us)} on: run medusa statement {dispute.contract} "
         f"{dispute.period}, then end it with medusa dispute"
     )
 

@@ -15,5 +15,10 @@ LEFT JOIN medusa_api.contract_in_force AS c ON c.contract = m.contract
 LEFT JOIN medusa_market.contract_revision AS r ON r.revision = c.revision
 WHERE m.state IN ('started', 'released', 'returning')
     OR m.state = 'ended' AND m.changed_at
-        > clock_timestamp() - CAST(:window_ms AS bigint) * interval '1 millisecond'
+            > clock_timestamp() - CAST(:window_ms AS bigint) * interval '1 millisecond'
+        AND NOT EXISTS (SELECT FROM medusa_market.move AS o
+            WHERE (o.is_given, o.partner, o.fragment) = (m.is_given, m.partner, m.fragment)
+                AND o.move_id > m.move_id)
+        AND NOT (m.is_given AND EXISTS (SELECT FROM medusa_market.move AS o
+            WHERE o.is_given AND o.fragment = m.fragment AND o.move_id > m.move_id))
 ORDER BY m.move_id

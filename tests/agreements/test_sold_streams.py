@@ -62,6 +62,20 @@ class Reads:
             assert is_granted == connection.execute(ask, values).scalar_one()
         return bool(is_granted)
 
+    def hold_ms(self, partner: str, limit_ms: int) -> int:
+        """How long the partner's hold is once it has acknowledged with this limit."""
+        with self._watcher.begin() as connection:
+            if not connection.execute(text("SELECT count(*) FROM medusa.stream_producer")).scalar():
+                connection.execute(text(
+                    "INSERT INTO medusa.participant (name) VALUES ('beta') ON CONFLICT DO NOTHING;"
+                    "INSERT INTO medusa.stream_producer (stream, participant, replica, origin_us,"
+                    " boundary_us) VALUES ('sums', 'beta', 0, 0, 10000000)"
+                ))  # fmt: skip
+            ask = text("SELECT medusa.acknowledge_as(:partner, 'sums', 0, :limit_ms, 0)")
+            connection.execute(ask, {"partner": partner, "limit_ms": limit_ms})
+            ask = text("SELECT limit_ms FROM medusa.hold WHERE holder = :partner")
+            return int(connection.execute(ask, {"partner": partner}).scalar_one())
+
 
 def test_the_payer_may_read_the_stream_while_the_contract_is_in_force_and_nobody_else(
     alpha: Party, beta: Party, reads: Reads
@@ -74,6 +88,17 @@ def test_the_payer_may_read_the_stream_while_the_contract_is_in_force_and_nobody
     assert reads("alpha")
     assert not reads("gamma")
     assert not reads("alpha", "src")
+
+
+def test_a_payer_holds_a_stream_for_as_long_as_its_contract_permits(
+    alpha: Party, beta: Party, reads: Reads
+) -> None:
+    sell(alpha, beta)
+    assert reads("alpha")
+    assert reads.hold_ms("alpha", 30 * 86_400_000) == 86_400_000
+    assert reads.hold_ms("alpha", 1_000) == 1_000
+    beta.sql("SELECT medusa_api.grant_stream('sums', 'alpha')")
+    assert reads.hold_ms("alpha", 30 * 86_400_000) == 30 * 86_400_000, "by a grant of the owner"
 
 
 @pytest.mark.long(quick=True)

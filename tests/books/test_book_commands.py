@@ -70,7 +70,11 @@ def test_two_homes_settle_dispute_and_read_the_same_figures(
     (period,) = json.loads(printed(*edit[:-1], by_period, "--json", *beta))["periods"]
     assert period["after"] == "0.004"
     unknown = edit[-1].replace(CONTRACT, "unheard")
-    assert "no contract unheard" in printed(*edit[:-1], unknown, *beta, code=2)
+    assert f"no contract unheard in the home of beta (there: {CONTRACT})" in printed(
+        *edit[:-1], unknown, *beta, code=2
+    )
+    dollars = edit[-1] + ", currency = 'USD'"
+    assert "is stated in EUR" in printed(*edit[:-1], dollars, *beta, code=2)
 
     (dispute,) = json.loads(printed("dispute", "list", "--json", *beta))
     assert (dispute["blocked"], dispute["state"]) == ("0.004", "open")

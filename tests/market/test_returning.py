@@ -71,6 +71,12 @@ def test_an_overloaded_provider_gives_back_until_it_is_not_whatever_is_paid() ->
     assert decide_returns(carrying(0.87, *moves)) == [], "it is metered with some noise"
 
 
+def test_what_has_no_load_relieves_nobody_and_stays() -> None:
+    quiet = moved(0.0, 0.0, is_given=False, name="quiet")
+    busy = moved(0.3, 5.0, is_given=False, name="busy")
+    assert ended(decide_returns(carrying(0.95, quiet, busy))) == ["busy"]
+
+
 def test_what_is_given_back_is_not_taken_back_in_the_same_round() -> None:
     both = [moved(0.1, 9, is_given=True, name="mine"), moved(0.3, 0.1, is_given=False)]
     assert ended(decide_returns(carrying(0.5, *both))) == ["f"]

@@ -309,6 +309,8 @@ def test_what_has_just_returned_counts_where_it_is(pair: tuple[Mover, Mover]) ->
     beta.carries({LANDING: 0.01, TAKEN: 0.45})
     assert load_of(alpha) == 0.85, "it is metered in part, and as much as was stated has come"
     assert load_of(beta) == 0.01, "what is metered has gone"
+    alpha.worker.tick(opens="a test")
+    assert offered(alpha) == {"busy"}, "what has just returned is not offered with half its load"
 
 
 def test_a_move_that_no_round_agreed_on_counts_as_metered_and_is_given_back(
@@ -329,3 +331,25 @@ def test_a_move_that_no_round_agreed_on_counts_as_metered_and_is_given_back(
     beta.carries({LANDING: 0.4, TAKEN: 0.5})
     assert endings([beta.worker.tick(opens="a test")]) == ["this participant is overloaded"]
     assert beta.states() == {COUNTS: MoveState.ENDED}
+
+
+def test_a_fragment_for_which_no_room_was_made_is_not_taken(pair: tuple[Mover, Mover]) -> None:
+    alpha, beta = pair
+    order = document_of_order(order_of(alpha.trader.catalog, COUNTS, 1))
+    alpha.worker.tick(opens="a test")
+    beta.worker.tick(opens="a test")
+    ((taken,),) = beta.trader.sql("SELECT move_id FROM medusa_market.agreed_move", role="job")
+    beta.trader.in_time(
+        "INSERT INTO medusa_market.agreed_move (is_given, partner, contract, revision, fragment,"
+        " partition, load, level, price, answer_id, makes_room_for, state, round, expires_at,"
+        " ended_at) SELECT true, partner, contract, revision, 'other', 0, load, level, price,"
+        f" answer_id, {taken}, 'lapsed', round, expires_at, clock_timestamp()"
+        " FROM medusa_market.agreed_move"
+    )
+    alpha.moves.begin("spare", 1, COUNTS, order, "a test")
+    ticked(alpha, beta)
+    (status,) = beta.moves.statuses()
+    assert (status.state, status.reason) == (
+        MoveState.ENDED, "what was to make room for it has not left",
+    )  # fmt: skip
+    assert TAKEN not in beta.deployed()

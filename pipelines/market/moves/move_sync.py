@@ -90,7 +90,7 @@ class MoveSync:
         def is_movable(fragment: str) -> bool:
             try:
                 document_of_order(deployed.order_of(fragment, 1))
-            except Refused:
+            except (Refused, Conflict):
                 return False
             return True
 

@@ -45,7 +45,7 @@ class DeployedHome(Deployments, Lines, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DeployedFragments:
-    """What a home computes, by which plans, and how far its lines are, as read at one time."""
+    """What a home computes, by which plans, and how far its lines are, as it was read just now."""
 
     here: Participant
     assignments: Sequence[Assignment]

@@ -8,7 +8,7 @@ the fragment is where it is now all the same, with the load that was stated.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import inf
 
@@ -59,6 +59,8 @@ def knowledge_of(
     taken = sum(m.item.load for m in moves if not m.is_given) + _not_metered_yet(load, facts)
     known = [c for c in facts.contracts if facts.currencies[c.name] == declared.currency]
     cost = declared.cost
+    placed = [(one.of, _as_carried(one, load, facts)) for one in _at_provider(facts)]
+    moved = [one for _, one in placed]
     return MarketKnowledge(
         participant=facts.participant,
         round=facts.round,
@@ -70,16 +72,22 @@ def knowledge_of(
         load=max(carried - given, 0.0) + taken,
         carried=in_order(tuple(carried_of(load, facts, naming))) if load is not None else (),
         as_payer=tuple(
-            _as_payer(naming.in_words_of_here(c), facts) for c in known if _may_ask(c, facts)
+            _as_payer(naming.in_words_of_here(c), facts, moved) for c in known if _may_ask(c, facts)
         ),
-        as_provider=tuple(_as_provider(c, facts) for c in known if c.provider == facts.participant),
+        as_provider=tuple(
+            _as_provider(c, facts, moved) for c in known if c.provider == facts.participant
+        ),
         received=tuple(
             ReceivedOffer(waiting.offer, waiting.round)
             for waiting in received(facts)
             if can_be_weighed(waiting, facts)
         ),
         taken_at=lowest_taken(_prices_taken(facts, known)),
-        moved=tuple(_as_carried(placed, load, facts) for placed in _there(facts) if placed.of),
+        moved=tuple(
+            one
+            for of, one in placed
+            if of and one.contract in {contract.name for contract in known}
+        ),
         limits=MarketLimits(
             dead_band=facts.trading.dead_band,
             residence_ms=facts.trading.residence_ms,
@@ -121,12 +129,13 @@ def can_be_weighed(waiting: OpenOffer, facts: MarketFacts) -> bool:
 def carried_of(load: Load, facts: MarketFacts, naming: Naming) -> Iterator[CarriedLoad]:
     """What may be named in a contract and has load, by that name."""
     leaving = {(m.item.fragment, m.item.partition) for m in facts.moves if m.is_given}
-    moved = [placed.moved for placed in _there(facts)]
+    moved = [placed.moved for placed in _at_provider(facts)]
+    unmovable = facts.moving | _just_returned(facts)
     taken = {(m.item.fragment, m.item.partition): m for m in moved if not m.is_given}
     for of, partition in sorted({(key.fragment, key.partition) for key in load.by_key}):
         names = called(of)
         spent = round(load.of(of, partition), PLACES)
-        if names is None or spent <= 0 or of not in naming.names:
+        if names is None or spent <= 0 or partition or of not in naming.names:
             continue
         parts = [(name, partition) for name in names]
         was = next((taken[part] for part in parts if part in taken), None)
@@ -134,7 +143,7 @@ def carried_of(load: Load, facts: MarketFacts, naming: Naming) -> Iterator[Carri
             Item(naming.names[of], partition, spent),
             contract=None if was is None else was.contract,
             since_ms=0 if was is None else was.since_ms,
-            in_flight=of in facts.moving or not leaving.isdisjoint(parts),
+            in_flight=of in unmovable or not leaving.isdisjoint(parts),
         )
 
 
@@ -152,7 +161,9 @@ def _may_ask(contract: ContractInForce, facts: MarketFacts) -> bool:
     )
 
 
-def _as_payer(contract: ContractInForce, facts: MarketFacts) -> PayerStatus:
+def _as_payer(
+    contract: ContractInForce, facts: MarketFacts, moved: Iterable[MovedLoad]
+) -> PayerStatus:
     mine = [m for m in facts.moves if m.is_given and m.contract == contract.name]
     waiting = next((o for o in facts.open if o.is_own and o.offer.contract == contract.name), None)
     granted = [m for m in mine if m.is_granted and m.round == facts.round]
@@ -161,7 +172,7 @@ def _as_payer(contract: ContractInForce, facts: MarketFacts) -> PayerStatus:
     return PayerStatus(
         contract=contract,
         load_there=sum(m.item.load for m in mine if not m.is_granted)
-        + _lies(contract, facts, is_given=True),
+        + _load_moved(contract, moved, is_given=True),
         open=None if waiting is None else waiting.offer,
         relays=waiting is not None and waiting.relays,
         accepted=(
@@ -178,24 +189,24 @@ def _as_payer(contract: ContractInForce, facts: MarketFacts) -> PayerStatus:
     )
 
 
-def _as_provider(contract: ContractInForce, facts: MarketFacts) -> ProviderStatus:
+def _as_provider(
+    contract: ContractInForce, facts: MarketFacts, moved: Iterable[MovedLoad]
+) -> ProviderStatus:
     return ProviderStatus(
         contract=contract,
         load_here=sum(
             m.item.load for m in facts.moves if not m.is_given and m.contract == contract.name
         )
-        + _lies(contract, facts, is_given=False),
+        + _load_moved(contract, moved, is_given=False),
         request=facts.requested_loads.get(contract.name),
         unreachable_since_ms=_silent_since(contract.payer, facts),
     )
 
 
-def _lies(contract: ContractInForce, facts: MarketFacts, *, is_given: bool) -> float:
+def _load_moved(contract: ContractInForce, moved: Iterable[MovedLoad], *, is_given: bool) -> float:
     """The load that has moved under a contract."""
     return sum(
-        moved.item.load
-        for moved in (placed.moved for placed in _there(facts))
-        if (moved.is_given, moved.contract) == (is_given, contract.name)
+        one.item.load for one in moved if (one.is_given, one.contract) == (is_given, contract.name)
     )
 
 
@@ -212,7 +223,7 @@ def _prices_taken(facts: MarketFacts, known: Sequence[ContractInForce]) -> Itera
             yield placed.moved.price
 
 
-def _there(facts: MarketFacts) -> Iterator[PlacedMove]:
+def _at_provider(facts: MarketFacts) -> Iterator[PlacedMove]:
     """What is at its provider now."""
     return (placed for placed in facts.placed if not placed.has_returned)
 
@@ -240,6 +251,15 @@ def _not_metered_yet(load: Load | None, facts: MarketFacts) -> float:
     )
 
 
+def _just_returned(facts: MarketFacts) -> set[str]:
+    """The fragments of this participant whose load is metered in part: they are not offered."""
+    return {
+        placed.of
+        for placed in facts.placed
+        if placed.of is not None and placed.moved.is_given and placed.has_returned
+    }
+
+
 def _metered(placed: PlacedMove, load: Load | None) -> float:
     of = placed.of
     return 0.0 if load is None or of is None else load.of(of, placed.moved.item.partition)
@@ -249,7 +269,7 @@ def _as_carried(placed: PlacedMove, load: Load | None, facts: MarketFacts) -> Mo
     """What is taken has the load that is metered, once the average is of it alone; a move by hand,
     whose load was never stated, has it from the beginning on."""
     moved = placed.moved
-    if moved.is_given or (moved.item.load and _is_new(placed, facts)):
+    if placed.of is None or moved.is_given or (moved.item.load and _is_new(placed, facts)):
         return moved
     return replace(moved, item=replace(moved.item, load=_metered(placed, load)))
 

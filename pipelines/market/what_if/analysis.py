@@ -79,7 +79,7 @@ def ask_what_if(
     try:
         known = home.agreed()
         agreed = _movements(known)
-        changed = _changed(home, participant, agreed, edits, files)
+        changed = _changed(home, participant, known, edits, files)
         if _kind_of(changed) is ContractKind.CONTENT:
             with closing(open_books(url)) as books:
                 return repriced_bills(books, participant, known, changed)
@@ -102,7 +102,7 @@ def _changed(
         changed[terms.contract] = home.proposed(document_of(terms))
     of: dict[str, list[Mapping[str, Value]]] = {}
     for edit in edits:
-        name = edit.contract or _only(agreed)
+        name = edit.contract or _only(_movements(agreed))
         if name in changed:
             raise Refused(f"contract {name} is edited and in a file: leave one of them out")
         of.setdefault(name, [])
@@ -128,7 +128,9 @@ def _kind_of(changed: Mapping[ContractName, Terms]) -> ContractKind:
                 f"contract {name} is of kind {terms.kind.value}: it moves no load and bills nothing"
             )
     if len(kinds) > 1:
-        raise Refused("ask about contracts of kind movement and of kind content one by one")
+        raise Refused(
+            "ask about contracts of kind movement and of kind content in separate commands"
+        )
     return next(iter(kinds))
 
 

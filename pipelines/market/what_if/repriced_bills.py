@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from medusa_core.errors import Refused
-from medusa_core.market.bill_statements import repriced
+from medusa_core.market.bill_statements import Statement, repriced
 from medusa_core.market.settlement_periods import SettlementPeriod
-from medusa_core.market.terms import ContractName, Terms
+from medusa_core.market.terms import Content, ContractName, Terms
 from medusa_core.names import Participant
 from pipelines.catalog.postgres.books import PostgresBooks
 
@@ -47,7 +47,8 @@ def repriced_bills(
     changed: Mapping[ContractName, Terms],
 ) -> RepricedBills:
     """Price what this home has stated, or else was sent, with contracts that sell streams as they
-    would be. A period stays as long as it was. Refused if nothing has been stated.
+    would be. A period stays as long as it was; disputes are left out. Refused if nothing has been
+    stated, and for another stream or currency than was stated.
     """
     periods = tuple(
         period
@@ -66,8 +67,9 @@ def _periods(
     known = sorted({bill.period for bill in books.bills(name)})
     for number in known[-PERIODS_MAX:]:
         provider_first = books.statements(name, number)
-        is_own = participant == terms.payer
-        stated = provider_first[-1] if is_own else provider_first[0]
+        is_payer = participant == terms.payer
+        stated = provider_first[-1] if is_payer else provider_first[0]
+        _check_same(stated, terms)
         period = SettlementPeriod(
             number=stated.period, from_ms=stated.from_ms, to_ms=stated.to_ms, terms=terms
         )
@@ -79,4 +81,19 @@ def _periods(
             currency=stated.currency,
             before=stated.total,
             after=repriced(stated, period).total,
+        )
+
+
+def _check_same(stated: Statement, terms: Terms) -> None:
+    subject = terms.subject
+    streams = {charge.subject for charge in stated.charges}
+    if terms.currency != stated.currency:
+        raise Refused(
+            f"period {stated.period} of {terms.contract} is stated in {stated.currency}: ask without "
+            "another currency"
+        )
+    if isinstance(subject, Content) and streams - {subject.stream}:
+        raise Refused(
+            f"period {stated.period} of {terms.contract} states another stream than {subject.stream}: "
+            "ask without another stream"
         )

@@ -9,10 +9,12 @@ BEGIN
         RETURN false;
     END IF;
     PERFORM medusa.acknowledge(acknowledge_as.stream, acknowledge_as.partner,
-        acknowledge_as.through_us, acknowledge_as.limit_ms, acknowledge_as.path_ms,
+        acknowledge_as.through_us, least(acknowledge_as.limit_ms,
+            medusa_market.hold_max_of(acknowledge_as.partner, acknowledge_as.stream)),
+        acknowledge_as.path_ms,
         acknowledge_as.replica, acknowledge_as.version);
     RETURN true;
 END $$;
 COMMENT ON FUNCTION medusa.acknowledge_as(text, text, bigint, bigint, bigint, integer, bigint) IS
-    'For the exchange server: acknowledge under the partner''s own name. False: the stream is not '
-    'granted to it, or is not there.';
+    'For the exchange server: acknowledge under the partner''s own name, and hold for as long as a '
+    'contract permits. False: the stream is not granted to it, or is not there.';

@@ -17,7 +17,7 @@ BEGIN
     WHERE d.buyer = sold_streams.partner AND d.state = 'running' AND r.boxes IS NOT NULL
     UNION ALL
     -- What a provider needs of a payer, and what it computes for it.
-    SELECT s.name, NULL
+    SELECT s.name, m.contract
     FROM medusa.fragment AS f
     JOIN medusa.assignment AS a ON a.fragment = f.id
     CROSS JOIN medusa.home AS h
