@@ -19,9 +19,10 @@ with DAG(
 Settles the contracts of each participant, as `medusa settle` does; a participant that runs settles
 by itself, and has nothing left to do here.
 
-**When it is red** a statement is in dispute, a home is away, or others may read a participant's
-key: the error says which contract, which period and how much. `medusa statement CONTRACT PERIOD` shows where the two statements differ,
-and `medusa dispute` ends it with the figures of one party. The next run does the rest.
+**When it is red** a statement is in dispute (the error says of which contract and period, and how
+much), a home is away, or others may read a participant's key. `medusa statement CONTRACT PERIOD`
+shows where the two statements differ, and `medusa dispute` ends it with the figures of one party.
+The next run does the rest.
 """,
 ):
     names = ParticipantsOperator(task_id="participants")

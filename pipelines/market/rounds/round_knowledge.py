@@ -60,7 +60,7 @@ def knowledge_of(
     known = [c for c in facts.contracts if facts.currencies[c.name] == declared.currency]
     cost = declared.cost
     placed = [(one.of, _as_carried(one, load, facts)) for one in _at_provider(facts)]
-    moved = [one for _, one in placed]
+    moved, names = [one for _, one in placed], {contract.name for contract in known}
     return MarketKnowledge(
         participant=facts.participant,
         round=facts.round,
@@ -83,11 +83,7 @@ def knowledge_of(
             if can_be_weighed(waiting, facts)
         ),
         taken_at=lowest_taken(_prices_taken(facts, known)),
-        moved=tuple(
-            one
-            for of, one in placed
-            if of and one.contract in {contract.name for contract in known}
-        ),
+        moved=tuple(one for of, one in placed if of and one.contract in names),
         limits=MarketLimits(
             dead_band=facts.trading.dead_band,
             residence_ms=facts.trading.residence_ms,

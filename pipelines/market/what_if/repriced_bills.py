@@ -89,11 +89,11 @@ def _check_same(stated: Statement, terms: Terms) -> None:
     streams = {charge.subject for charge in stated.charges}
     if terms.currency != stated.currency:
         raise Refused(
-            f"period {stated.period} of {terms.contract} is stated in {stated.currency}: ask without "
-            "another currency"
+            f"period {stated.period} of {terms.contract} is stated in {stated.currency}: ask "
+            "without another currency"
         )
     if isinstance(subject, Content) and streams - {subject.stream}:
         raise Refused(
-            f"period {stated.period} of {terms.contract} states another stream than {subject.stream}: "
-            "ask without another stream"
+            f"period {stated.period} of {terms.contract} states another stream than "
+            f"{subject.stream}: ask without another stream"
         )

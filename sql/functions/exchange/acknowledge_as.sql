@@ -10,7 +10,7 @@ BEGIN
     END IF;
     PERFORM medusa.acknowledge(acknowledge_as.stream, acknowledge_as.partner,
         acknowledge_as.through_us, least(acknowledge_as.limit_ms,
-            medusa_market.hold_max_of(acknowledge_as.partner, acknowledge_as.stream)),
+            medusa_api.hold_max_of(acknowledge_as.partner, acknowledge_as.stream)),
         acknowledge_as.path_ms,
         acknowledge_as.replica, acknowledge_as.version);
     RETURN true;

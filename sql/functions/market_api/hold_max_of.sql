@@ -1,4 +1,4 @@
-CREATE OR REPLACE FUNCTION medusa_market.hold_max_of(partner text, stream text) RETURNS bigint
+CREATE OR REPLACE FUNCTION medusa_api.hold_max_of(partner text, stream text) RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- Contracts are looked at only if there is no grant: each acknowledgement asks.
@@ -13,6 +13,6 @@ BEGIN
         JOIN medusa_market.contract_revision AS r ON r.revision = c.revision
         WHERE s.stream = hold_max_of.stream);
 END $$;
-COMMENT ON FUNCTION medusa_market.hold_max_of(text, text) IS
+COMMENT ON FUNCTION medusa_api.hold_max_of(text, text) IS
     'For how long contracts let a partner hold a stream; NULL: it reads it by a grant, which has no '
     'limit of its own.';
