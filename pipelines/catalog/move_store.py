@@ -59,6 +59,7 @@ class AgreedToGive:
 class MoveStatus:
     """A move as a home knows it, for people."""
 
+    id: int
     number: int
     is_given: bool
     partner: Participant

@@ -10,18 +10,18 @@ from pipelines.base.text_table import table
 from pipelines.base.time_text import iso
 from pipelines.cli.arguments import add_home, add_json
 
-HELP = "hand a fragment over to a partner under a contract, take it back, or list the moves"
+HELP = "hand a fragment over to a partner under a contract, end a move, or list the moves"
 HEADING = ("move", "fragment", "payer", "provider", "contract", "state", "since", "because")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `medusa move`."""
     parser.add_argument(
-        "fragment", metavar="FRAGMENT", nargs="?", help="of the participant; without: list all"
+        "fragment", metavar="FRAGMENT", nargs="?", help="which one; without: list the moves"
     )
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--to", metavar="PARTNER", help="the partner that is to compute it")
-    what.add_argument("--back", action="store_true", help="compute it here again")
+    what.add_argument("--back", action="store_true", help="its payer is to compute it again")
     add_home(parser)
     add_json(parser)
 
@@ -36,8 +36,8 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
             raise Refused("name the fragment: medusa move FRAGMENT --to PARTNER")
         return _list(options, settings)
     if options.back:
-        fragment = end_move(settings, options.participant, options.fragment)
-        print(f"fragment {fragment} comes back")
+        ended = end_move(settings, options.participant, options.fragment)
+        print(f"fragment {ended.fragment} goes back to {ended.payer}")
     elif options.to is not None:
         request = MoveRequest(
             participant=options.participant, fragment=options.fragment, to=options.to
@@ -60,6 +60,8 @@ def _list(options: argparse.Namespace, settings: Settings) -> int:
     found = list_moves(settings, options.participant)
     if options.json:
         moves = [{**asdict(one), "state": one.state.value} for one in found.moves]
+        for one in moves:
+            del one["id"]
         print(json.dumps({"participant": found.participant, "moves": moves}, indent=1))
         return 0
     if not found.moves:

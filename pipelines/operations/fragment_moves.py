@@ -1,4 +1,4 @@
-"""Moves of fragments by hand: begin one under a movement contract, end it, list what has moved."""
+"""Moves of fragments by hand: begin one under a movement contract, end one, list what has moved."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 from medusa_core.errors import Refused
+from medusa_core.market.moves import MoveState
 from medusa_core.market.terms import Movement, Terms
 from medusa_core.names import Participant
 from medusa_core.suggest import did_you_mean
@@ -43,6 +44,14 @@ class MoveBegun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MoveEnded:
+    """A fragment goes back to `payer`, which is this participant if it has taken its own back."""
+
+    fragment: str
+    payer: Participant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MoveList:
     """The moves that a home knows."""
 
@@ -72,15 +81,24 @@ def begin_move(settings: Settings, request: MoveRequest) -> MoveBegun:
     )
 
 
-def end_move(settings: Settings, participant: str | None, fragment: str) -> str:
-    """Take a fragment back; Refused if it has not moved."""
+def end_move(settings: Settings, participant: str | None, fragment: str) -> MoveEnded:
+    """Take a fragment back, or give a partner's back to it; Refused if it has not moved, or if two
+    partners have handed over one of its name."""
     here = chosen_participant(settings, participant)
     with _opened(settings, here) as (_, moves):
-        given = {one.fragment for one in moves.statuses() if one.is_given}
-        found = _fragment(fragment, here, given)
-        if not moves.end(found, BY_HAND):
-            raise Refused(f"fragment {found} of {here} has not moved: medusa move lists what has")
-    return found
+        known = [one for one in moves.statuses() if one.state is not MoveState.ENDED]
+        found = _fragment(fragment, here, {one.fragment for one in known}, "moved fragment")
+        given, *others = [one for one in known if one.fragment == found]
+        if others:
+            raise Refused(
+                f"fragment {found} is moved by {len(others) + 1} participants: end the contract "
+                "with one of them"
+            )
+        if given.is_given:
+            moves.end(found, BY_HAND)
+            return MoveEnded(fragment=found, payer=here)
+        moves.settle(given.id, MoveState.ENDED, BY_HAND)
+        return MoveEnded(fragment=found, payer=given.partner)
 
 
 def list_moves(settings: Settings, participant: str | None) -> MoveList:
@@ -90,7 +108,7 @@ def list_moves(settings: Settings, participant: str | None) -> MoveList:
         return MoveList(participant=here, moves=moves.statuses())
 
 
-def _fragment(text: str, here: Participant, known: set[str]) -> str:
+def _fragment(text: str, here: Participant, known: set[str], what: str = "fragment") -> str:
     """The fragment that is meant, by either of its names."""
     slashed = text.replace(".", "/")
     found = [name for name in sorted(known) if name == slashed or name.endswith(f"/{slashed}")]
@@ -99,7 +117,7 @@ def _fragment(text: str, here: Participant, known: set[str]) -> str:
     if found:
         raise Refused(f"{text!r} may be {' or '.join(found)}: give the network too")
     hint = did_you_mean(text, sorted(known), f"there is {', '.join(sorted(known)) or 'none'}")
-    raise Refused(f"{here} has no fragment {text!r}: {hint}")
+    raise Refused(f"{here} has no {what} {text!r}: {hint}")
 
 
 def _contract(agreed: Iterable[Terms], here: Participant, to: Participant, fragment: str) -> str:

@@ -17,8 +17,6 @@ WHERE m.state IN ('started', 'released', 'returning')
     OR m.state = 'ended' AND m.changed_at
             > clock_timestamp() - CAST(:window_ms AS bigint) * interval '1 millisecond'
         AND NOT EXISTS (SELECT FROM medusa_market.move AS o
-            WHERE (o.is_given, o.partner, o.fragment) = (m.is_given, m.partner, m.fragment)
-                AND o.move_id > m.move_id)
-        AND NOT (m.is_given AND EXISTS (SELECT FROM medusa_market.move AS o
-            WHERE o.is_given AND o.fragment = m.fragment AND o.move_id > m.move_id))
+            WHERE (o.is_given, o.fragment) = (m.is_given, m.fragment)
+                AND (o.is_given OR o.partner = m.partner) AND o.move_id > m.move_id)
 ORDER BY m.move_id

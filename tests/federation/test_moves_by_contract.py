@@ -100,10 +100,13 @@ def test_a_fragment_goes_to_a_partner_and_comes_back_by_command(
             done(alpha, "status", "--participant", "alpha").split()
         )
         wait_for("its rows are adopted", lambda: steps_of(alpha)[-3:] == ["adopt"] * 3)
+        unknown = beta.run("move", "other", "--back")
+        assert unknown.returncode == 2
+        assert "beta has no moved fragment 'other': there is counts/main" in unknown.stderr
         again = alpha.run("move", "main", "--to", "beta")
         assert again.returncode == 2
         assert "end that move first" in again.stderr
-        done(alpha, "move", "main", "--back")
+        assert "counts/main goes back to alpha" in done(beta, "move", "main", "--back")
         for one in (alpha, beta):
             wait_for("it has ended", lambda one=one: states(one)[1] == "ended")  # type: ignore[misc]
         wait_for("alpha computes again", lambda: steps_of(alpha)[-2:] == ["compute"] * 2)

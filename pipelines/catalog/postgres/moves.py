@@ -82,6 +82,7 @@ class PostgresMoves(NamedStatements, Moves):
         """See `Moves.statuses`."""
         return tuple(
             MoveStatus(
+                id=row["move_id"],
                 number=row["number"],
                 is_given=row["is_given"],
                 partner=Participant(row["partner"]),

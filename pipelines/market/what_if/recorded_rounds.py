@@ -48,7 +48,10 @@ def recorded_rounds(
     ordered = sorted(samples, key=lambda sample: (sample.to_ms, sample.from_ms))
     ends = [sample.to_ms for sample in ordered]
     longest_ms = max((sample.to_ms - sample.from_ms for sample in ordered), default=0)
-    bare = replace(facts, open=(), moves=(), answers={}, requested_loads={}, silent={}, placed=())
+    bare = replace(
+        facts, open=(), moves=(), answers={}, requested_loads={}, silent={}, placed=(),
+        moving=frozenset(),
+    )  # fmt: skip
     round_ms = facts.trading.round_ms
     first_ms = until_ms - (until_ms - from_ms) // round_ms * round_ms
     times = [*([from_ms] if from_ms < first_ms else []), *range(first_ms, until_ms + 1, round_ms)]
