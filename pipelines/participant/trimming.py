@@ -58,14 +58,18 @@ def needs_of(
 
     `planned` is what every plan of the assignment log makes of them, where there was more than one.
     A fragment that is assigned here and not among `fragments` holds all of its inputs, and so does
-    one whose plan is not known.
+    one whose plan is not known. One that a provider computes needs the provider's rows and files of
+    its outputs, from the first bucket on that is not adopted yet (S10).
     """
     needs: dict[StreamName, dict[str, int]] = {}
     for known in catalog.read_knowledge(fragments, Limits()).fragments:
         shapes = None if planned is None else shapes_owed(known, planned)
         if planned is not None and shapes is None:
             continue
-        for stream, from_us in needed_from_us(known, shapes).items():
+        needed = needed_from_us(known, shapes)
+        if known.provider is not None:
+            needed |= {output.stream: output.boundary_us for output in known.outputs.values()}
+        for stream, from_us in needed.items():
             of_stream = needs.setdefault(stream, {})
             # A fragment may be here in several partitions or replicas: it needs what any needs.
             name = known.fragment.id

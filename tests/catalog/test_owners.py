@@ -18,6 +18,7 @@ from medusa_core.recalls import RecallRequest
 from medusa_core.segments import Producer, Stability
 from pipelines.catalog.interface import Catalog
 from pipelines.catalog.records import Deployment, OwnerLine
+from pipelines.participant.trimming import needs_of
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import HomeUnderTest
 from tests.catalog.producing import Partner
@@ -177,6 +178,22 @@ def test_rows_of_the_provider_become_rows_of_this_home(catalog: Catalog) -> None
     (theirs, *_) = catalog.segments(a.SUMS, producer=BETA)
     assert (own.range, own.buckets, own.files) == (theirs.range, theirs.buckets, theirs.files)
     assert own.producer == a.ME
+
+
+def test_rows_that_are_not_adopted_yet_are_not_trimmed(catalog: Catalog) -> None:
+    def needed_us() -> int | None:
+        needs = needs_of(catalog, a.some_fragments())
+        return needs.get(a.SUMS, {}).get(a.MAIN)
+
+    catalog.commit(
+        a.a_commit(a.a_segment(0, 8, stream=a.SRC, rows={0: 3, 6: 3}), lease=a.a_lease(a.LANDING))
+    )
+    compute(catalog, 0, 2)
+    assert needed_us() is None
+    catalog.change_owner(owned(3))
+    assert needed_us() == 2 * a.WIDTH_US
+    compute(catalog, 2, 5)
+    assert needed_us() == 5 * a.WIDTH_US
 
 
 MOVED = moved_fragment(a.MAIN, Move(a.ALPHA, 1))
