@@ -109,6 +109,22 @@ def test_rounds_by_hand_make_a_contract_active_and_load_agreed(
     assert max(map(len, shown.splitlines())) <= 100 or "folder" in shown
 
 
+def test_the_market_is_checked_over_the_homes_of_a_folder(
+    homes: Homes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["market", "check"]) == 0
+    assert "the allocation of load is acceptable" in capsys.readouterr().out
+    owner = Login(homes[ALPHA].owner)
+    owner(COST, 1.0, 0.5)
+    owner.connection.close()
+    assert main(["market", "check", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert [one["load"] for one in found["traders"]] == pytest.approx([0.9, 0.3])
+    assert found["allocation"] == {"is_acceptable": False, "within": pytest.approx(0.6)}
+    assert main(["market", "check"]) == 1
+    assert "another one has room for 0.600" in capsys.readouterr().out
+
+
 @pytest.mark.long(quick=True)
 def test_to_explain_sends_nothing_and_says_why(
     homes: Homes, capsys: pytest.CaptureFixture[str]

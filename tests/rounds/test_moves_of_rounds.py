@@ -23,6 +23,7 @@ from pipelines.market.moves.move_sync import MoveSync
 from pipelines.market.moves.moved_deployments import order_of
 from pipelines.market.rounds.round_knowledge import knowledge_of
 from pipelines.market.rounds.round_tick import MarketTick, MarketWorker
+from pipelines.operations.market_check import misstated
 from tests.agreements.building import DAY_MS
 from tests.catalog.building import LANDING
 from tests.rounds.building import (
@@ -353,3 +354,19 @@ def test_a_fragment_for_which_no_room_was_made_is_not_taken(pair: tuple[Mover, M
         MoveState.ENDED, "what was to make room for it has not left",
     )  # fmt: skip
     assert TAKEN not in beta.deployed()
+
+
+def test_load_that_is_metered_otherwise_than_it_was_stated_is_reported(
+    pair: tuple[Mover, Mover],
+) -> None:
+    alpha, beta = pair
+    a_round(alpha, beta)
+    beta.carries({LANDING: 0.01, TAKEN: 0.1})
+    assert misstated(beta.trader.rounds.read()) == [], "the average has not the whole of it yet"
+    beta.trader.in_time(
+        "UPDATE medusa_market.move_state SET noted_at = noted_at - interval '1 day'"
+    )
+    (found,) = misstated(beta.trader.rounds.read())
+    assert (found.fragment, found.stated, found.metered) == ("counts", 0.5, pytest.approx(0.1))
+    beta.carries({LANDING: 0.01, TAKEN: 0.6})
+    assert misstated(beta.trader.rounds.read()) == []

@@ -1,14 +1,14 @@
 """Acceptable allocations, and the promises of papers 3.7 about one at rest.
 
-Acceptable is: where the load fits, no participant is over its threshold; where it does not, none
-is under it. Nearly acceptable within k: none is over, or none is more than k units under (3.2,
-row 67).
+What is acceptable is `medusa_core.market.allocation`. Nearly acceptable within k: none is over, or
+none is more than k units under (3.2, row 67).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from medusa_core.market.allocation import allocation_of
 from pipelines.simulation.schemes.course import cost_tables
 from pipelines.simulation.schemes.limits import Limits
 from pipelines.simulation.schemes.worlds import World
@@ -18,12 +18,10 @@ ACCEPTABLE, NEARLY, NOT = "acceptable", "nearly", "not"
 
 def acceptance_of(world: World, units: Sequence[int], levels: int) -> str:
     """`acceptable`, `nearly(k)` with the least k, or `not` where k is more than the levels."""
-    over = any(n > most for n, most in zip(units, world.thresholds, strict=True))
-    fits = sum(units) <= sum(world.thresholds)
-    under = max(most - n for n, most in zip(units, world.thresholds, strict=True))
-    if (fits and not over) or (not fits and under <= 0):
+    found = allocation_of(units, world.thresholds)
+    if found.is_acceptable:
         return ACCEPTABLE
-    within = max(under, 0) if over else 0
+    within = round(found.within)
     return f"{NEARLY}({within})" if within <= levels else NOT
 
 
