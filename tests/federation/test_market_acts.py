@@ -33,7 +33,7 @@ NOISE = (
     .replace('"counted"', '"noises"')
 )
 BOTH = ALPHA + "  - {network: networks/loud.py, sources: [noise], fragments: [main]}\n"
-RATE, QUIET = 6_000, 20
+RATE, QUIET = 20_000, 20
 AT_ITS_LOAD = 0.8
 """The utilisation of alpha while it is overloaded."""
 
@@ -94,7 +94,7 @@ def test_an_overload_moves_a_fragment_within_three_rounds_and_its_end_brings_it_
         for one in (alpha, beta):
             write(one, "bilateral/load_of_alpha.yaml", contract)
             apply(one)
-            one.sql(f"UPDATE medusa_api.trading SET round_ms = {ROUND_MS}, residence_ms = 1000")
+            one.sql(f"UPDATE medusa_api.trading SET round_ms = {ROUND_MS}, residence_ms = 30000")
         (tmp_path / "logs").mkdir()
         both = Participants(alpha, beta, tmp_path / "logs")
         stack.callback(both.close)
@@ -108,8 +108,8 @@ def test_an_overload_moves_a_fragment_within_three_rounds_and_its_end_brings_it_
         capacity = carried / AT_ITS_LOAD
         saved = Queue(capacity).cost(carried) - Queue(capacity).cost(carried - own)
         declare(beta, 10.0, scale=0.001)
-        # Handing it over saves half as much again as its price of 1.
-        declare(alpha, capacity, scale=1.5 * own / saved)
+        # Handing it over saves twice its price of 1.
+        declare(alpha, capacity, scale=2 * own / saved)
         declared_in = alpha.sql(ROUNDS)[0][0]
         wait_for("it is released", lambda: both.state() is MoveState.RELEASED)
         agreed_in = re.findall(r"agreed in round (\d+)", alpha.sql(WHY)[0][0])
