@@ -236,7 +236,7 @@ class MoveSync:
         if from_us >= to_us:
             return True
         part, stream = Range(from_us, to_us), own.stream.name
-        known = part, own.version, theirs.version
+        known = part, own.version, theirs.producer, theirs.version
         if self._agreeing.get(stream, (None, False))[0] != known:
             contents = {
                 content_of(self._catalog.segments(stream, part, producer=line.producer), part)
