@@ -13,6 +13,9 @@ from dataclasses import dataclass
 
 from medusa_core.market.headroom import SAME_LOAD
 
+MISSTATED = 0.25
+"""By which part a metered load differs from the stated one before it is reported."""
+
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
@@ -30,3 +33,8 @@ def allocation_of(loads: Sequence[float], thresholds: Sequence[float]) -> Alloca
     room = max((most - load for load, most in zip(loads, thresholds, strict=True)), default=0.0)
     is_acceptable = (not over) if fits else room <= 0.0
     return Allocation(is_acceptable, 0.0 if is_acceptable or not over else max(room, 0.0))
+
+
+def is_misstated(stated: float, metered: float) -> bool:
+    """Whether a load that a payer has stated is not what its provider meters."""
+    return abs(metered - stated) > MISSTATED * stated

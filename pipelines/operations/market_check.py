@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from medusa_core.errors import Refused
 from medusa_core.loads import WINDOW_MS, load_of
-from medusa_core.market.allocation import Allocation, allocation_of
+from medusa_core.market.allocation import Allocation, allocation_of, is_misstated
 from medusa_core.market.messages import Nonce
 from medusa_core.market.terms import ContractName
 from medusa_core.names import Participant
@@ -20,9 +20,6 @@ from pipelines.catalog.postgres.rounds import open_postgres_rounds
 from pipelines.catalog.round_store import MarketFacts
 from pipelines.homes.home import home_server, known_homes
 from pipelines.market.rounds.round_knowledge import knowledge_of
-
-MISSTATED = 0.25
-"""By which part a metered load differs from the stated one before it is reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +116,7 @@ def misstated(facts: MarketFacts) -> list[MisstatedLoad]:
         if moved.is_given or placed.of is None or placed.has_returned or is_new or not stated:
             continue
         metered = load.of(placed.of, moved.item.partition)
-        if abs(metered - stated) > MISSTATED * stated:
+        if is_misstated(stated, metered):
             found.append(
                 MisstatedLoad(
                     provider=facts.participant,

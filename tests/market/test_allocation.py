@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medusa_core.market.allocation import Allocation, allocation_of
+from medusa_core.market.allocation import Allocation, allocation_of, is_misstated
 
 LOADS = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9)), min_size=1, max_size=6)
 
@@ -38,3 +38,10 @@ def test_no_unit_can_go_from_who_carries_too_much_to_who_has_room_where_it_is_ac
     found = allocation_of(loads, thresholds)
     assert found.is_acceptable == (not over or room <= 0)
     assert found.within == (0 if found.is_acceptable else room)
+
+
+def test_a_stated_load_is_wrong_beyond_a_quarter() -> None:
+    assert not is_misstated(0.4, 0.49)
+    assert not is_misstated(0.4, 0.31)
+    assert is_misstated(0.4, 0.51)
+    assert is_misstated(0.4, 0.29)
