@@ -34,6 +34,7 @@ from medusa_core.market.terms import (
     BOXES,
     CAUSES,
     FRAGMENTS,
+    READS,
     Availability,
     BillingUnit,
     Content,
@@ -126,6 +127,9 @@ FIELDS: Mapping[ContractKind, Mapping[str, ContractField]] = {
         "load_unit": ContractField("the unit of load", word_of(LoadUnit), LoadUnit.CORE),
         "load_max": ContractField("the most load", AMOUNT),
         "moves": ContractField("what may move", FRAGMENTS),
+        "reads": ContractField(
+            "the streams of third participants that the provider reads", READS, None
+        ),
         "billed": ContractField("the causes of steps that are paid for", CAUSES),
         **_PROMISE,
     },
@@ -280,6 +284,7 @@ def _subject(kind: ContractKind, reader: _Reader, values: Mapping[str, Any]) -> 
     return Movement(
         price=price,
         fragments=values["moves"],
+        reads=values["reads"],
         load_unit=values["load_unit"],
         load_max=values["load_max"],
         billed=values["billed"],

@@ -134,6 +134,7 @@ def _subject_fields(subject: Subject) -> dict[str, Any]:
                 "availability": _availability_fields(subject.availability),
                 "penalty": plain(subject.penalty),
                 "hold_ms_max": subject.hold_ms_max,
+                **({} if subject.reads is None else {"reads": sorted(subject.reads)}),
             }
         case Content():
             return {
@@ -175,6 +176,7 @@ def _subject(kind: ContractKind, given: Mapping[str, Any]) -> Subject:
                 availability=_availability(given["availability"]),
                 penalty=_amount(given["penalty"]),
                 hold_ms_max=_whole(given["hold_ms_max"]),
+                reads=frozenset(given["reads"]) if "reads" in given else None,
             )
         case ContractKind.CONTENT:
             return Content(

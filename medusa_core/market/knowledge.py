@@ -12,7 +12,7 @@ from zlib import crc32
 from medusa_core.errors import Refused
 from medusa_core.market.costs import CostFunction
 from medusa_core.market.messages import ITEMS_MAX, Item, LoadHeadroom, Nonce, Offer
-from medusa_core.market.terms import ContractName, Movement, Revision, Terms
+from medusa_core.market.terms import ContractName, Movement, OriginStream, Revision, Terms
 from medusa_core.names import FragmentName, Participant
 
 
@@ -39,9 +39,10 @@ class ContractInForce:
     """A contract of kind movement as decisions need it; made once for each revision.
 
     `prices` by level, rising, in currency per hour and unit of load; `fragments` that may move
-    (None: any). `spread` is the provider's place in an order that is the same for all: whoever has
-    a choice among equals asks the earlier one, and room at the later ones is left to those who have
-    no other (the ranking rule of online matching).
+    (None: any), and `reads`, the streams of third participants that the provider reads for them.
+    `spread` is the provider's place in an order that is the same for all: whoever has a choice
+    among equals asks the earlier one, and room at the later ones is left to those who have no other
+    (the ranking rule of online matching).
     """
 
     name: ContractName
@@ -51,6 +52,7 @@ class ContractInForce:
     prices: tuple[float, ...]
     load_max: float = inf
     fragments: frozenset[FragmentName] | None = None
+    reads: frozenset[OriginStream] = frozenset()
     spread: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -76,6 +78,7 @@ def contract_in_force(terms: Terms, revision: Revision) -> ContractInForce:
         prices=tuple(float(price.at(level)) for level in range(price.top + 1)),
         load_max=float(subject.load_max),
         fragments=subject.fragments,
+        reads=subject.reads or frozenset(),
     )
 
 

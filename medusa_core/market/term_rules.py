@@ -32,6 +32,7 @@ LENGTH_MS_MAX = DURATION_US_MAX // 1_000
 TIME_MS_MIN, TIME_MS_MAX = TIME_US_MIN // 1_000, TIME_US_MAX // 1_000
 REPLICAS_MAX = 1_000
 FRAGMENTS_MAX = 1_000
+READS_MAX = 1_000
 NO_NOTICE = "none"
 ANY = "any"
 
@@ -172,6 +173,10 @@ NAME = _like(f"write a name: {_CHARACTERS}characters at most", NAME_PATTERN)
 FRAGMENT = _like(
     f"write a name, FRAGMENT or NETWORK.FRAGMENT: each {_CHARACTERS}characters at most",
     rf"{NAME_PATTERN}(\.{NAME_PATTERN})?",
+)
+ORIGIN_STREAM = _like(
+    f"write PARTICIPANT/STREAM: each {_CHARACTERS}characters at most",
+    f"{NAME_PATTERN}/{NAME_PATTERN}",
 )
 CURRENCY = _like("write three capitals, such as EUR", "[A-Z]{3}")
 REVISION = _like("write 64 hexadecimal digits", "[0-9a-f]{64}")

@@ -27,6 +27,8 @@ from medusa_core.market.term_rules import (
     NAME,
     NOTICE,
     NUMBER,
+    ORIGIN_STREAM,
+    READS_MAX,
     REPLICAS,
     REVISION,
     TIME,
@@ -40,6 +42,9 @@ from medusa_core.names import FragmentName, Participant, StreamName
 from medusa_core.suggest import shown
 
 ContractName = NewType("ContractName", str)
+OriginStream = NewType("OriginStream", str)
+"""A stream as other homes name it: PARTICIPANT/STREAM, after the participant that publishes it."""
+
 Revision = NewType("Revision", str)
 """The SHA-256 of a contract's document, 64 hexadecimal digits."""
 
@@ -189,6 +194,9 @@ class Availability:
 FRAGMENTS = ListRule(
     "write any, or a list of fragments, such as [main]", FRAGMENT, FRAGMENTS_MAX, everything=ANY
 )
+READS = ListRule(
+    "write a list of streams of third participants, such as [gamma/sums]", ORIGIN_STREAM, READS_MAX
+)
 CAUSES = ListRule("write a list of causes, such as [normal, tentative]", word_of(Cause), len(Cause))
 BOXES = ListRule(
     "write a list of kinds of boxes, such as [filter, map]", word_of(BoxKind), len(BoxKind)
@@ -200,9 +208,10 @@ class Movement:
     """The payer may hand load to the provider, at a price within the range, up to `load_max`.
 
     `fragments` names what may move, as FRAGMENT or NETWORK.FRAGMENT (None: any of the payer's).
-    `billed` are the causes of steps
-    that are paid for. `penalty` is due for each violation of the availability. A hold that either
-    places at the other lasts `hold_ms_max` at most.
+    `reads` are streams of third participants that the provider reads for them, each under its own
+    grant there (None: none). `billed` are the causes of steps that are paid for. `penalty` is due
+    for each violation of the availability. A hold that either places at the other lasts
+    `hold_ms_max` at most.
     """
 
     price: PriceRange
@@ -213,11 +222,13 @@ class Movement:
     penalty: Decimal
     hold_ms_max: int
     load_unit: LoadUnit = LoadUnit.CORE
+    reads: frozenset[OriginStream] | None = None
 
     def __post_init__(self) -> None:
         require(
             AMOUNT.finding(("load_max",), self.load_max),
             FRAGMENTS.finding(("moves",), self.fragments),
+            None if self.reads is None else READS.finding(("reads",), self.reads),
             CAUSES.finding(("billed",), self.billed),
             *_promise_findings(self),
         )
@@ -307,6 +318,8 @@ class Terms:
             NOTICE.finding(("notice",), self.notice_ms),
         )
         instead = self.subject.instead if isinstance(self.subject, Suggested) else None
+        reads = self.subject.reads if isinstance(self.subject, Movement) else None
+        of_parties = [one for one in sorted(reads or ()) if one.partition("/")[0] in self.parties]
         require(
             unless(
                 (self.number == 1) == (self.supersedes is None),
@@ -328,6 +341,12 @@ class Terms:
                 instead not in self.parties,
                 ("instead",),
                 f"is {instead}, a party of the contract: name a third participant",
+            ),
+            unless(
+                not of_parties,
+                ("reads",),
+                f"names {', '.join(of_parties)} of a party of the contract: name streams of third "
+                "participants",
             ),
         )
 
@@ -360,6 +379,11 @@ def checked_fragment(text: object) -> FragmentName:
     if FRAGMENT.holds(text):
         return FragmentName(str(text))
     raise Refused(f"fragment {shown(text)} is not valid: {FRAGMENT.write}")
+
+
+def origin_stream(participant: Participant, stream: StreamName) -> OriginStream:
+    """How other homes name a participant's stream."""
+    return OriginStream(f"{participant}/{stream}")
 
 
 def checked_revision(text: object) -> Revision:

@@ -7,8 +7,8 @@ from decimal import Decimal
 from typing import Protocol
 
 from medusa_core.market.moves import MoveState
-from medusa_core.market.terms import ContractName
-from medusa_core.names import FragmentName, Participant
+from medusa_core.market.terms import ContractName, OriginStream
+from medusa_core.names import FragmentName, Participant, StreamName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,9 @@ class OpenMove:
     `move_ms` at most. `is_recalled`: something that the fragment reads or writes was recalled or
     revised since the move began. `earlier` are the numbers of the payer's other moves of the
     fragment, of one that is taken and has not started. `waits`: what makes room for it here has not
-    left yet; `lacks_room`: it will not leave.
+    left yet; `lacks_room`: it will not leave. `reads` are the streams of third participants that
+    the contract in force lets a provider read, `readable` those of this home that the payer of one
+    that is taken may read.
     """
 
     id: int
@@ -40,6 +42,8 @@ class OpenMove:
     earlier: frozenset[int]
     waits: bool
     lacks_room: bool
+    reads: frozenset[OriginStream] = frozenset()
+    readable: frozenset[StreamName] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

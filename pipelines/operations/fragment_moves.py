@@ -17,7 +17,7 @@ from pipelines.catalog.postgres.agreements import PostgresAgreements
 from pipelines.catalog.postgres.moves import PostgresMoves, open_moves_of
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.homes.home import chosen_participant, home_server
-from pipelines.market.moves.move_order import document_of_order
+from pipelines.market.moves.move_order import MoveOrder, document_of_order
 from pipelines.market.moves.moved_deployments import order_of
 
 BY_HAND = "by hand"
@@ -74,7 +74,7 @@ def begin_move(settings: Settings, request: MoveRequest) -> MoveBegun:
             order = order_of(catalog, fragment, number)
         with closing(PostgresAgreements(url, here)) as agreements:
             agreed = agreements.agreed().values()
-        contract = _contract(agreed, here, Participant(request.to), fragment)
+        contract = _contract(agreed, here, Participant(request.to), order)
         moves.begin(contract, number, fragment, document_of_order(order), BY_HAND)
     return MoveBegun(
         fragment=fragment, provider=Participant(request.to), contract=contract, number=number
@@ -120,15 +120,26 @@ def _fragment(text: str, here: Participant, known: set[str], what: str = "fragme
     raise Refused(f"{here} has no {what} {text!r}: {hint}")
 
 
-def _contract(agreed: Iterable[Terms], here: Participant, to: Participant, fragment: str) -> str:
-    """The first agreed contract under which the fragment may move."""
+def _contract(agreed: Iterable[Terms], here: Participant, to: Participant, order: MoveOrder) -> str:
+    """The first agreed contract under which the fragment may move, with all that it reads."""
+    fragment = order.fragment
     network, _, name = fragment.partition("/")
+    foreign = {one.origin for one in order.inputs_from_others(to)}
+    lacking: str | None = None
     for terms in agreed:
         subject = terms.subject
         if not isinstance(subject, Movement) or (terms.payer, terms.provider) != (here, to):
             continue
         if subject.fragments is None or {name, f"{network}.{name}"} & set(subject.fragments):
-            return str(terms.contract)
+            others = foreign - (subject.reads or frozenset())
+            if not others:
+                return str(terms.contract)
+            lacking = lacking or (
+                f"contract {terms.contract} does not let {to} read {', '.join(sorted(others))}, "
+                f"which {fragment} reads: agree on it under reads"
+            )
+    if lacking is not None:
+        raise Refused(lacking)
     raise Refused(
         f"no movement contract lets {here} hand {fragment} over to {to}: agree on one first "
         "(medusa contract check)"

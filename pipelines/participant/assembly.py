@@ -240,7 +240,12 @@ def market_of(home_session: HomeSession, observer: LoopObserver) -> MarketDoor:
         links = FaultInjectedLinks(home.directory, home.participant, observer.error)
         transport = NonBlockingTransport(FaultInjectedExchange(home_session.exchange, links))
         return market_worker(
-            home.directory, home.participant, home_session.url, transport, observer.error
+            home.directory,
+            home.participant,
+            home_session.url,
+            transport,
+            observer.error,
+            home_session.exchange.line_marks,
         )
 
     return MarketDoor(home_session.home.catalog, opens)

@@ -54,7 +54,7 @@ GRANT SELECT ON medusa_market.access_token, medusa_market.agreed_move, medusa_ma
 GRANT EXECUTE ON FUNCTION medusa_market.agreed_revision, medusa_market.at_ms,
     medusa_market.audit_hash, medusa_market.check_amount, medusa_market.check_fragments,
     medusa_market.check_length, medusa_market.check_names, medusa_market.check_points,
-    medusa_market.check_proposal, medusa_market.check_terms, medusa_market.check_word,
+    medusa_market.check_proposal, medusa_market.check_reads, medusa_market.check_terms, medusa_market.check_word,
     medusa_market.contract_document, medusa_market.edited_terms, medusa_market.ends_at,
     medusa_market.give_notice, medusa_market.here, medusa_market.hex_key, medusa_market.is_current_key, medusa_market.is_fragment,
     medusa_market.is_fragment_of, medusa_market.is_name, medusa_market.is_number,

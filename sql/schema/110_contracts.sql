@@ -86,6 +86,7 @@ CREATE TABLE medusa_market.contract_revision (
     instead       text COLLATE "C",
     known_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
     boxes         text[] COLLATE "C",
+    reads         text[] COLLATE "C",
     UNIQUE (contract, number, revision),
     CONSTRAINT revision_is_the_hash CHECK (revision = encode(sha256(document), 'hex')),
     CONSTRAINT document_is_short CHECK (octet_length(document) <= 65536),
@@ -102,11 +103,13 @@ CREATE TABLE medusa_market.contract_revision (
             AND num_nonnulls(stream, price, per, instead, boxes) = 0
         WHEN 'content' THEN num_nonnulls(stream, price, per, recovery, method, replicas, penalty,
             hold_ms_max) = 8
-            AND num_nonnulls(price_low, price_high, price_step, fragments, billed, instead) = 0
+            AND num_nonnulls(price_low, price_high, price_step, fragments, billed, instead,
+                reads) = 0
             AND num_nonnulls(boxes, load_max) IN (0, 2)
         WHEN 'suggested' THEN num_nonnulls(stream, instead) = 2
             AND num_nonnulls(price_low, price_high, price_step, fragments, load_max, billed,
-                recovery, method, replicas, bound_ms, penalty, hold_ms_max, price, per, boxes) = 0
+                recovery, method, replicas, bound_ms, penalty, hold_ms_max, price, per, boxes,
+                reads) = 0
         ELSE false END),
     CONSTRAINT prices_are_a_range CHECK (price_low > 0 AND price_low <= price_high
         AND price_step > 0 AND (price_high - price_low) % price_step = 0
@@ -135,6 +138,8 @@ COMMENT ON COLUMN medusa_market.contract_revision.billed IS
 COMMENT ON COLUMN medusa_market.contract_revision.bound_ms IS 'The bound promised; NULL: none is.';
 COMMENT ON COLUMN medusa_market.contract_revision.boxes IS
     'The kinds of boxes that the payer may define over the stream; NULL: none.';
+COMMENT ON COLUMN medusa_market.contract_revision.reads IS
+    'The streams of third participants that the provider reads for the fragments; NULL: none.';
 COMMENT ON COLUMN medusa_market.contract_revision.instead IS
     'The participant from which to buy the stream.';
 

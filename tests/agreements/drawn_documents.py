@@ -25,6 +25,8 @@ WORDS = ("movement", "content", "suggested", "gap", "rollback", "precise", "amne
 LISTS = (None, [], ["main"], ["a", "b"], ["b", "a"], ["a", "a"], ["a.b"], ["a.b.c"], [1], [None],
          [["a"]], "any", {}, ["normal"], ["import", "landing"], ["normal", "other"],
          ["filter"], ["aggregate", "filter", "map"], ["map", "filter"], ["filter", "function"],
+         ["gamma/sums"], ["gamma/b", "gamma/a"], ["alpha/sums"], ["beta/sums"], ["gamma/a/b"],
+         ["gamma/a", "gamma/b"], ["gamma/"], [f"gamma/s{number}" for number in range(1_001)],
          [f"f{number:04}" for number in range(1_000)],
          [f"f{number:04}" for number in range(1_001)])  # fmt: skip
 POOLS: Mapping[str, tuple[object, ...]] = {
@@ -35,7 +37,7 @@ POOLS: Mapping[str, tuple[object, ...]] = {
     **dict.fromkeys(("settlement_ms", "notice_ms", "hold_ms_max", "bound_ms"), LENGTHS),
     **dict.fromkeys(("valid_from_ms", "valid_until_ms"), TIMES),
     **dict.fromkeys(("kind", "recovery", "method", "per"), WORDS),
-    **dict.fromkeys(("fragments", "billed", "boxes"), LISTS),
+    **dict.fromkeys(("fragments", "billed", "boxes", "reads"), LISTS),
     "currency": ("EUR", "XXX", "eur", "E1R", "ÉUR", "EURO", "EUR\n", "", 3, None),
     "number": (1, 2, 0, -1, 2**53 - 1, 2**53, 2**63, 1.0, "1", None, True),
     "supersedes": (None, "a" * 64, "A" * 64, "a" * 63, 'a","b":"c', "", 1),
@@ -59,6 +61,10 @@ SUBJECTS: Mapping[str, dict[str, Any]] = {
         "billed": ["normal", "tentative"], "fragments": None, "load_max": "2", "price_low": "1",
         "price_high": "1.2", "price_step": "0.1",
     },
+    "reads": _PROMISE | {
+        "billed": ["normal"], "fragments": ["main"], "load_max": "2", "price_low": "1",
+        "price_high": "1", "price_step": "1", "reads": ["gamma/a", "gamma/b"],
+    },
     "content": _PROMISE | {"per": "record", "price": "0.001", "stream": "sums"},
     "boxes": _PROMISE | {
         "boxes": ["filter", "map"], "load_max": "0.5", "per": "period", "price": "2",
@@ -77,7 +83,7 @@ REMOVED = object()
 def a_document(kind: str, *edits: Edit) -> bytes:
     """The document of a valid contract of that kind, and of the edits."""
     subject = dict(SUBJECTS[kind])
-    kind = "content" if kind == "boxes" else kind
+    kind = {"boxes": "content", "reads": "movement"}.get(kind, kind)
     fields: dict[str, Any] = {
         "contract": "spare", "currency": "EUR", "format": "medusa.contract/1", "kind": kind,
         "notice_ms": DAY_MS, "number": 1, "payer": "alpha", "provider": "beta",

@@ -23,6 +23,7 @@ from medusa_core.market.terms import (
     ContractName,
     Method,
     Movement,
+    OriginStream,
     PriceRange,
     Recovery,
     Revision,
@@ -45,6 +46,7 @@ from tests.sweeps import examples, long_but
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,20}", fullmatch=True)
 FRAGMENTS = st.from_regex(r"[a-z][a-z0-9_]{0,20}([.][a-z][a-z0-9_]{0,9})?", fullmatch=True)
 MONEY = st.decimals(Decimal("0.000001"), Decimal(10) ** 12, places=6, allow_nan=False)
+READS = NAMES.map("yota/{}".format).map(OriginStream)
 LENGTHS = st.integers(1, 366 * DAY_MS)
 
 
@@ -84,6 +86,7 @@ SUBJECTS: st.SearchStrategy[Subject] = st.one_of(
         availability=AVAILABILITIES,
         penalty=MONEY | st.just(Decimal(0)),
         hold_ms_max=LENGTHS,
+        reads=st.none() | st.frozensets(READS, min_size=1, max_size=3),
     ),
     st.builds(
         Content,
@@ -120,7 +123,7 @@ def terms(draw: Callable[..., Any]) -> Terms:
         number=number,
         supersedes=None if number == 1 else Revision(f"{draw(st.integers(0, 2**255)):064x}"),
         payer=Participant("alpha"),
-        provider=Participant(draw(NAMES.filter(lambda n: n not in ("alpha", "zeta")))),
+        provider=Participant(draw(NAMES.filter(lambda n: n not in ("alpha", "yota", "zeta")))),
         currency=draw(st.from_regex("[A-Z]{3}", fullmatch=True)),
         valid_from_ms=begins,
         valid_until_ms=ends,

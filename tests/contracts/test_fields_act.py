@@ -86,6 +86,11 @@ SHOWN: Mapping[str, tuple[tuple[ContractKind, ...], str, str]] = {
         "agreements/test_moves.py",
         "test_a_fragment_moves_only_under_a_contract_that_names_it",
     ),
+    "reads": (
+        (M,),
+        "agreements/test_moves_with_third_inputs.py",
+        "test_a_payer_has_nothing_read_for_it_that_the_contract_does_not_name",
+    ),
     "stream": (
         (C, S),
         "agreements/test_sold_streams.py",

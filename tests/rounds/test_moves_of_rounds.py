@@ -87,7 +87,7 @@ def movers(traders: Traders, tmp_path: Path) -> Mapping[Participant, Mover]:
         sync = MoveSync(moves, trader.catalog, trader.catalog, tmp_path, trader.party.told.append)
         worker = MarketWorker(
             trader.party.a_contract_sync(), trader.party.agreements, trader.rounds,
-            trader.party.told.append, settles=sync.settle, unmovable=sync.unmovable,
+            trader.party.told.append, settles=sync.settle, movable=sync.movable,
         )  # fmt: skip
         found[name] = Mover(trader, moves, sync, worker)
         trader.sql("UPDATE medusa_api.trading SET residence_ms = 0")

@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from medusa_core.errors import Refused
 from medusa_core.market.knowledge import ContractInForce
-from medusa_core.market.terms import ContractName, Revision, Terms
+from medusa_core.market.terms import ContractName, OriginStream, Revision, Terms
 from medusa_core.names import FragmentName, Participant
 from pipelines.market.rounds.fragment_names import naming_of
 from tests.agreements.building import a_movement, some_terms
@@ -48,6 +48,22 @@ def test_a_name_that_two_fragments_have_covers_neither() -> None:
     assert set(naming.names.values()) == {"net.main", "other.main"}
     assert naming.in_words_of_here(bare) == bare
     assert naming.in_words_of_here(whole) == whole
+
+
+def test_a_fragment_is_offered_only_where_the_provider_reads_all_that_it_reads_of_others() -> None:
+    plain, any_of = a_contract("a", "main"), a_contract("b")
+    reads = replace(any_of, reads=frozenset({OriginStream("third/sums")}))
+    naming = naming_of(["net/main", "net/rest", "net/own"], (plain, any_of), HOME).of_movable(
+        {
+            "net/main": frozenset({OriginStream("third/sums"), OriginStream("other/sums")}),
+            "net/own": frozenset(),
+        }
+    )
+    assert set(naming.names.values()) == {"main", "own"}
+    assert naming.in_words_of_here(plain).fragments == frozenset()
+    assert naming.in_words_of_here(any_of).fragments == {"own"}
+    assert naming.in_words_of_here(reads) == reads
+    assert naming.in_words_of_here(replace(plain, reads=reads.reads)).fragments == {"main"}
 
 
 def test_what_partners_may_hand_over_says_nothing_about_own_fragments() -> None:

@@ -128,7 +128,7 @@ def baseline(tmp_path: Path) -> Path:
     edit(folder / "grants/owner.sql", "medusa_api.views, medusa_api.definitions, ", "")
     edit(folder / "grants/analyst.sql", "medusa.stream_view, ", "")
     edit(folder / "grants/analyst.sql", ", medusa_api.views", "")
-    edit(folder / "views/110_contracts.sql", " r.boxes,", "")
+    edit(folder / "views/110_contracts.sql", " r.boxes, r.reads,", "")
     views = folder / "views/020_consumers.sql"
     of_views = views.read_text().partition("CREATE VIEW medusa_api.views")
     views.write_text(of_views[0] + of_views[2].partition("until when.';\n")[2])

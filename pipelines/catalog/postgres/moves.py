@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from medusa_core.market.moves import MoveState
-from medusa_core.market.terms import ContractName
-from medusa_core.names import FragmentName, Participant
+from medusa_core.market.terms import ContractName, OriginStream
+from medusa_core.names import FragmentName, Participant, StreamName
 from pipelines.catalog.move_store import AgreedToGive, Moves, MoveStatus, OpenMove
 from pipelines.catalog.postgres.statements import NamedStatements, engine_with_timeouts
 
@@ -74,6 +74,8 @@ class PostgresMoves(NamedStatements, Moves):
                 earlier=frozenset(row["earlier"]),
                 waits=row["waits"],
                 lacks_room=row["lacks_room"],
+                reads=frozenset(map(OriginStream, row["reads"])),
+                readable=frozenset(map(StreamName, row["readable"])),
             )
             for row in self._rows("open_moves")
         )

@@ -10,6 +10,7 @@ from typing import Any
 from medusa_core.errors import Refused
 from medusa_core.fragments import Move, moved_fragment
 from medusa_core.market.moves import ORDER_BYTES_MAX
+from medusa_core.market.terms import OriginStream, origin_stream
 from medusa_core.names import (
     NetworkName,
     Participant,
@@ -33,6 +34,11 @@ class MovedInput:
     stream: StreamRecord
     producer: Producer
 
+    @property
+    def origin(self) -> OriginStream:
+        """The stream as it is named after the home that publishes it."""
+        return origin_stream(self.producer.participant, self.stream.name)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveOrder:
@@ -48,6 +54,17 @@ class MoveOrder:
     def id(self) -> str:
         """The moved fragment."""
         return moved_fragment(self.fragment, self.move)
+
+    @property
+    def payers_inputs(self) -> tuple[StreamName, ...]:
+        """The inputs that the payer itself lands or computes."""
+        payer = self.move.payer
+        return tuple(i.stream.name for i in self.inputs if i.producer.participant == payer)
+
+    def inputs_from_others(self, here: Participant) -> tuple[MovedInput, ...]:
+        """The inputs that neither the payer nor `here` lands or computes."""
+        known = (self.move.payer, here)
+        return tuple(one for one in self.inputs if one.producer.participant not in known)
 
     @property
     def replica(self) -> int:

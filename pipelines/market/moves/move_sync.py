@@ -6,7 +6,8 @@ All state is in the home; a look that was cut short is completed by the next one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -16,14 +17,21 @@ from medusa_core.exchange import IMPORT_PURPOSE, READER_LIMIT_MS
 from medusa_core.fragments import Move
 from medusa_core.grid import Range
 from medusa_core.market.moves import ADOPTION_TIMEOUT_MS, MoveProgress, MoveState, next_step
-from medusa_core.names import Epoch, StreamName
+from medusa_core.market.terms import OriginStream
+from medusa_core.names import Epoch, Participant, StreamName
 from medusa_core.segments import Producer, content_of
 from pipelines.catalog.move_store import AgreedToGive, Moves, OpenMove
 from pipelines.catalog.processing_roles import Deployments, Owners, Readers
 from pipelines.catalog.reading_roles import Lines
 from pipelines.catalog.records import LineStatus, OwnerLine
-from pipelines.market.moves.move_order import MoveOrder, document_of_order, order_in
+from pipelines.market.moves.move_order import (
+    MovedInput,
+    MoveOrder,
+    document_of_order,
+    order_in,
+)
 from pipelines.market.moves.moved_deployments import (
+    check_inputs,
     deployed_fragments,
     needed_by,
     order_of,
@@ -36,6 +44,13 @@ from pipelines.market.rounds.fragment_names import called
 COMPARED_BUCKETS = 64
 """How many of the last buckets that both have are compared."""
 
+GRANTS_KNOWN_MS = 60_000
+"""How old a move is at least when a provider takes what a partner does not publish as refused: what
+it heard of the partner's lines before may be of before the grant."""
+
+LineMarks = Callable[[Participant], Mapping[tuple[StreamName, int], str] | None]
+"""The lines of a partner that this home may read, by stream and replica; None: not known now."""
+
 
 class MovingHome(Deployments, Owners, Lines, Protocol):
     """What is deployed in a home, who owns its buckets, and its lines."""
@@ -44,7 +59,8 @@ class MovingHome(Deployments, Owners, Lines, Protocol):
 class MoveSync:
     """Carries the moves of a home out.
 
-    `readers` keeps inputs for partners; `on_error` receives what was refused.
+    `readers` keeps inputs for partners; `on_error` receives what was refused; `line_marks` returns
+    the lines of a partner that this home may read.
     """
 
     def __init__(
@@ -54,8 +70,10 @@ class MoveSync:
         readers: Readers,
         directory: Path,
         on_error: Callable[[Exception], None] = lambda error: None,
+        line_marks: LineMarks = lambda partner: None,
     ) -> None:
         self._moves = moves
+        self._line_marks = line_marks
         self._catalog = catalog
         self._readers = readers
         self._directory = directory
@@ -83,18 +101,17 @@ class MoveSync:
                 changed += self._moves.settle(move.id, state, str(error)[:500])
         return changed
 
-    def unmovable(self, fragments: Iterable[str]) -> frozenset[str]:
-        """Those of this home's fragments that cannot be handed over as they are now."""
-        deployed = deployed_fragments(self._catalog)
-
-        def is_movable(fragment: str) -> bool:
-            try:
-                document_of_order(deployed.order_of(fragment, 1))
-            except (Refused, Conflict):
-                return False
-            return True
-
-        return frozenset(name for name in fragments if not is_movable(name))
+    def movable(self, fragments: Iterable[str]) -> Mapping[str, frozenset[OriginStream]]:
+        """Those of this home's fragments that can be handed over as they are now, each with the
+        streams of other participants that it reads."""
+        deployed, here = deployed_fragments(self._catalog), self._catalog.participant
+        found: dict[str, frozenset[OriginStream]] = {}
+        for fragment in fragments:
+            with contextlib.suppress(Refused, Conflict):
+                order = deployed.order_of(fragment, 1)
+                document_of_order(order)
+                found[fragment] = frozenset(i.origin for i in order.inputs_from_others(here))
+        return found
 
     def _begin(self, agreed: AgreedToGive) -> bool:
         """Hand over what a partner has accepted; what does not move any more is not given."""
@@ -132,11 +149,16 @@ class MoveSync:
         if not move.is_in_force:
             reason = f"contract {move.contract} is not in force any more"
             return self._moves.settle(move.id, MoveState.ENDED, reason)
+        if move.state is MoveState.STARTED:
+            check_inputs(order, self._catalog, move.reads, move.readable)
+            if move.age_ms > GRANTS_KNOWN_MS:
+                self._check_published(order.inputs_from_others(self._catalog.participant))
         if move.state is not MoveState.ACCEPTED or move.waits:
             return False
         if move.lacks_room:
             reason = "what was to make room for it has not left"
             return self._moves.settle(move.id, MoveState.ENDED, reason)
+        check_inputs(order, self._catalog, move.reads, move.readable)
         for deployment in provider_deployments(self._catalog, order, self._directory, move.earlier):
             self._catalog.deploy(deployment)
         reason = f"{self._catalog.participant} computes it from {order.starts_us} on"
@@ -145,6 +167,8 @@ class MoveSync:
     # ------------------------------------------------------------ the payer
 
     def _pay(self, move: OpenMove, order: MoveOrder) -> bool:
+        if move.state is not MoveState.RETURNING:
+            self._check_published(order.inputs_from_others(self._catalog.participant))
         if move.state is MoveState.ACCEPTED:
             self._place_holds(move, order)
         if move.state is MoveState.STARTED and not move.is_deployed:
@@ -185,7 +209,9 @@ class MoveSync:
 
     def _place_holds(self, move: OpenMove, order: MoveOrder) -> None:
         """Until the provider acknowledges, this home keeps the inputs that it is to read."""
-        for stream, needed_us in needed_by(order).items():
+        needed = needed_by(order)
+        for stream in order.payers_inputs:
+            needed_us = needed[stream]
             # The partner may read the stream for another reason, and be behind.
             held = (h for h in self._readers.holds(stream) if h.holder == move.partner)
             others = [h.from_us for h in held if h.purpose == IMPORT_PURPOSE]
@@ -199,6 +225,17 @@ class MoveSync:
                     limit_ms=READER_LIMIT_MS,
                 )
             )
+
+    def _check_published(self, inputs: Iterable[MovedInput]) -> None:
+        """Refused if a participant does not publish one of its streams to this home any more."""
+        for one in inputs:
+            by, name = one.producer, one.stream.name
+            marks = self._line_marks(by.participant)
+            if marks is not None and (name, by.replica) not in marks:
+                raise Refused(
+                    f"{by.participant} does not let {self._catalog.participant} read {name}: ask "
+                    "its operator to grant it"
+                )
 
     def _progress(self, move: OpenMove, order: MoveOrder) -> MoveProgress:
         own = self._lines(order, Producer(self._catalog.participant))

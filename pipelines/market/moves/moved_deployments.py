@@ -8,7 +8,7 @@ engine must be the payer's.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
@@ -24,7 +24,13 @@ from medusa_core.segments import Producer
 from pipelines.base.foreign_documents import foreign_form
 from pipelines.catalog.processing_roles import Deployments
 from pipelines.catalog.reading_roles import Lines
-from pipelines.catalog.records import Assignment, Deployment, LineStatus, PlanRecord
+from pipelines.catalog.records import (
+    Assignment,
+    Deployment,
+    LineStatus,
+    PlanRecord,
+    StreamRecord,
+)
 from pipelines.homes.deployed_fragments import plan_in
 from pipelines.homes.network_files import network_of_plan
 from pipelines.language.check import CheckedNetwork, check_network, fragments_for
@@ -51,6 +57,7 @@ class DeployedFragments:
     assignments: Sequence[Assignment]
     plans: Mapping[PlanId, PlanRecord]
     lines: Mapping[StreamName, LineStatus]
+    imported: Mapping[StreamName, LineStatus]
 
     def order_of(self, fragment: str, number: int) -> MoveOrder:
         """See `order_of`."""
@@ -81,7 +88,8 @@ class DeployedFragments:
             raise Refused(
                 f"fragment {fragment} has computed nothing yet: move it once it has begun"
             )
-        inputs = (_input_of(of_plan, name, self.lines.get(name)) for name in of_plan.input_streams)
+        read = {**self.imported, **self.lines}
+        inputs = (_input_of(of_plan, name, read.get(name)) for name in of_plan.input_streams)
         return MoveOrder(
             move=Move(here, number),
             fragment=fragment,
@@ -93,32 +101,45 @@ class DeployedFragments:
 
 def deployed_fragments(home: DeployedHome) -> DeployedFragments:
     """What a home computes now."""
-    here = home.participant
+    here, lines = home.participant, home.lines()
     return DeployedFragments(
         here=here,
         assignments=home.assignments(),
         plans={record.id: record for record in home.plans()},
-        lines={
-            line.stream.name: line for line in home.lines() if line.producer.participant == here
-        },
+        lines={line.stream.name: line for line in lines if line.producer == Producer(here)},
+        imported=_imported(here, lines),
     )
+
+
+def _imported(here: Participant, lines: Sequence[LineStatus]) -> Mapping[StreamName, LineStatus]:
+    """The partners' lines of streams that have one producer; of others, one is chosen bucket by
+    bucket, which is not the provider's choice."""
+    of_stream: dict[StreamName, list[LineStatus]] = {}
+    for line in lines:
+        if line.producer.participant != here or line.producer.is_import:
+            of_stream.setdefault(line.stream.name, []).append(line)
+    return {
+        name: found[0]
+        for name, found in of_stream.items()
+        if len(found) == 1 and not found[0].producer.replica
+    }
 
 
 def order_of(home: DeployedHome, fragment: str, number: int) -> MoveOrder:
     """The order of a move of a fragment that a home computes, from the frontier on.
 
     Raises Refused for a fragment that is not computed here, has not begun, has ended, calls
-    functions, or reads a stream that another participant computes; Conflict if what is deployed
+    functions, or reads a stream that several producers compute; Conflict if what is deployed
     changes meanwhile.
     """
     return deployed_fragments(home).order_of(fragment, number)
 
 
 def _input_of(fragment: Fragment, name: StreamName, line: LineStatus | None) -> MovedInput:
-    if line is None or line.producer.is_import:
+    if line is None:
         raise Refused(
-            f"fragment {fragment.home_id} reads {name}, which another participant computes: move a "
-            "fragment that reads only what its own participant lands or computes"
+            f"fragment {fragment.home_id} reads {name}, which several producers compute: move a "
+            "fragment each of whose inputs has one"
         )
     return MovedInput(stream=line.stream, producer=line.producer)
 
@@ -142,8 +163,9 @@ def provider_deployments(
     """What the provider deploys, in this order: imports of inputs that it lacks, and the fragment.
 
     `earlier` are the numbers of other moves of the same fragment by the same payer. Raises Refused
-    if this home's engine gives another plan, for an input that is not the payer's or not the
-    plan's, and for a stream or network whose name this home has for something else.
+    if this home's engine gives another plan, for an input that is not the plan's, and for a stream
+    or network whose name this home has for something else. Whether the payer may have the inputs
+    read is `check_inputs`.
     """
     with foreign_form(WHAT, TO_DO):
         return _provider_deployments(home, order, directory, earlier)
@@ -169,7 +191,7 @@ def _provider_deployments(
         )
     records = {record.name: record for record in streams_of(checked, fragments, plan.widths_us)}
     known = home.lines()
-    _check_inputs(order, network, checked, plan)
+    _check_shapes(order, network, checked, plan)
     _check_names(home, order, fragment, known, earlier)
     return (
         *_imports(home, order.inputs, known, directory),
@@ -178,7 +200,7 @@ def _provider_deployments(
             document=plan.document,
             plan=plan.id,
             plan_document=plan.document,
-            streams=(*(i.stream for i in order.inputs), *(records[o] for o in fragment.outputs)),
+            streams=(*_input_records(order, known), *(records[o] for o in fragment.outputs)),
             fragments={order.id: (fragment.input_streams, tuple(fragment.outputs))},
             assignments=(_assigned(order.id, Producer(here, order.replica), plan),),
             starts_us={order.id: order.starts_us},
@@ -187,14 +209,54 @@ def _provider_deployments(
     )
 
 
-def _check_inputs(order: MoveOrder, network: Network, checked: CheckedNetwork, plan: Plan) -> None:
-    """Refused unless every input is a line of the payer's, as the plan reads it."""
+def check_inputs(
+    order: MoveOrder, home: DeployedHome, reads: Collection[str], readable: Collection[str]
+) -> None:
+    """Refused for an input that the payer may not have this home read.
+
+    These are its own, those of the provider that it may read (`readable`), and those of third
+    participants that the contract in force names (`reads`): the provider's own rights are not
+    lent to a payer beyond that.
+    """
+    here, payer = home.participant, order.move.payer
+    own: set[StreamName] = set()
+    if any(one.producer.participant == here for one in order.inputs):
+        own = {line.stream.name for line in home.lines() if line.producer == Producer(here)}
+    for one in order.inputs:
+        if one.producer.replica:
+            raise Refused(f"{WHAT} has an input that a replica computes: {TO_DO}")
+        if one.producer.participant == payer:
+            continue
+        if one.producer.participant == here:
+            # The same sentence whether or not the stream exists.
+            if one.stream.name not in own or one.stream.name not in readable:
+                raise Refused(
+                    f"{payer} may not read stream {one.stream.name} of {here}, which the fragment "
+                    f"reads: ask {here} to grant it"
+                )
+        elif one.origin not in reads:
+            raise Refused(
+                f"the contract does not let {here} read {one.origin} for {payer}: agree on it "
+                "under reads, or move another fragment"
+            )
+
+
+def _input_records(order: MoveOrder, known: Sequence[LineStatus]) -> Iterator[StreamRecord]:
+    """The inputs as they are in this home, where they are; Refused if they have another shape."""
+    here = {line.stream.name: line.stream for line in known}
+    for one in order.inputs:
+        record = here.get(one.stream.name, one.stream)
+        if replace(record, kind=one.stream.kind) != one.stream:
+            raise Refused(f"{WHAT} has an input of another shape than this home has: {TO_DO}")
+        yield record
+
+
+def _check_shapes(order: MoveOrder, network: Network, checked: CheckedNetwork, plan: Plan) -> None:
+    """Refused unless every input is as the plan reads it."""
     sources = {source.stream_name: Port(source.name) for source in network.sources}
     records = {r.name: r for r in streams_of(checked, fragments_for(checked), plan.widths_us)}
     for one in order.inputs:
         name = one.stream.name
-        if one.producer != Producer(order.move.payer):
-            raise Refused(f"{WHAT} has an input that its payer does not compute: {TO_DO}")
         columns = (
             {c.name: c.type for c in checked.columns[sources[name]]}
             if name in sources
@@ -220,11 +282,16 @@ def _check_names(
     own_plans = {a.plan for a in assignments if not a.fragment.startswith(MOVED_PREFIX)}
     networks = {record.network for record in home.plans() if record.id in own_plans}
     is_deployed = order.id in {a.fragment for a in assignments}
-    allowed = {Producer(here, number) for number in earlier} | {Producer(payer)}
+    by_moves = {Producer(here, number) for number in earlier}
     if is_deployed:
-        allowed.add(Producer(here, order.replica))
-    names = {*fragment.outputs, *fragment.input_streams}
-    others = {line.producer for line in known if line.stream.name in names} - allowed
+        by_moves.add(Producer(here, order.replica))
+    allowed = dict.fromkeys(fragment.outputs, by_moves | {Producer(payer)})
+    allowed |= {one.stream.name: by_moves | {one.producer} for one in order.inputs}
+    others = [
+        line.producer
+        for line in known
+        if line.stream.name in allowed and line.producer not in allowed[line.stream.name]
+    ]
     if order.plan.network in networks or others:
         raise Refused(
             f"{here} has a network or stream of a name that fragment {order.fragment} uses: "
@@ -233,12 +300,14 @@ def _check_names(
 
 
 def payer_deployment(home: DeployedHome, order: MoveOrder, provider: Participant) -> Deployment:
-    """What the payer deploys to import the lines that the provider computes."""
+    """What the payer deploys to import the lines that the provider computes.
+
+    The provider may read the inputs of this fragment here: those of others are not published here.
+    """
     here = home.participant
     outputs = tuple(_fragment_of(order.plan, order.fragment).outputs)
     records = {line.stream.name: line.stream for line in home.lines()}
     imports = [import_fragment(output) for output in outputs]
-    inputs = tuple(one.stream.name for one in order.inputs)
     lines = {order.id: Producer(provider, order.replica)} | dict.fromkeys(imports, Producer(here))
     return Deployment(
         network=order.plan.network,
@@ -246,7 +315,7 @@ def payer_deployment(home: DeployedHome, order: MoveOrder, provider: Participant
         plan=order.plan.id,
         plan_document=order.plan.document,
         streams=tuple(records[output] for output in outputs),
-        fragments={order.id: (inputs, outputs), **dict.fromkeys(imports, ((), ()))},
+        fragments={order.id: (order.payers_inputs, outputs), **dict.fromkeys(imports, ((), ()))},
         assignments=tuple(
             Assignment(fragment=name, producer=by, epoch=FIRST_EPOCH, plan=order.plan.id)
             for name, by in lines.items()
@@ -270,7 +339,7 @@ def _imports(
     known: Sequence[LineStatus],
     directory: Path,
 ) -> Iterator[Deployment]:
-    """Each brings the payer's line of an input into this home, unless it is imported already.
+    """Each brings the origin's line of an input into this home, unless it is imported already.
 
     Of a line that an earlier move has brought, the import was stopped with that move.
     """

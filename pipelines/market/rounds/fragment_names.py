@@ -8,11 +8,12 @@ otherwise means it all the same, as long as the name can mean no other.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from medusa_core.errors import Refused
 from medusa_core.market.knowledge import ContractInForce
+from medusa_core.market.terms import OriginStream
 from medusa_core.names import FragmentName, Participant, check_name
 
 
@@ -21,14 +22,29 @@ class Naming:
     """Names by fragment, as load is metered (NETWORK/FRAGMENT); what moves with nobody has none."""
 
     names: Mapping[str, FragmentName]
+    reads: Mapping[str, frozenset[OriginStream]] = field(default_factory=dict)
+    """The streams of other participants that fragments read; none of those that are not here."""
 
-    def without(self, fragments: Collection[str]) -> Naming:
-        """The same names, of all fragments but these."""
-        return Naming({of: name for of, name in self.names.items() if of not in fragments})
+    def of_movable(self, reads: Mapping[str, frozenset[OriginStream]]) -> Naming:
+        """The same names, of these fragments alone, with what they read of other participants."""
+        return Naming({of: name for of, name in self.names.items() if of in reads}, reads)
 
     def in_words_of_here(self, contract: ContractInForce) -> ContractInForce:
         """A contract of which this participant is the payer, with the names that are used here of
-        all that it lets move."""
+        all that it lets move; without fragments that read what its provider would not read."""
+        named = self._with_names(contract)
+        kept = {name for of, name in self.names.items() if self._is_readable(of, contract)}
+        if len(kept) == len(self.names):
+            return named
+        fragments = kept if named.fragments is None else named.fragments & kept
+        return replace(named, fragments=frozenset(fragments))
+
+    def _is_readable(self, of: str, contract: ContractInForce) -> bool:
+        """Whether the provider reads all that a fragment reads of other participants."""
+        foreign = (one for one in self.reads.get(of, ()) if one not in contract.reads)
+        return all(one.partition("/")[0] == contract.provider for one in foreign)
+
+    def _with_names(self, contract: ContractInForce) -> ContractInForce:
         if contract.fragments is None:
             return contract
         networks = Counter(map(_without_network, self.names.values()))

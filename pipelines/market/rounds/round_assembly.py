@@ -20,7 +20,7 @@ from pipelines.catalog.postgres.rounds import open_postgres_rounds
 from pipelines.catalog.postgres.settlements import open_settlements
 from pipelines.exchange.exchange_port import Transport
 from pipelines.market.definitions.definition_sync import DefinitionSync
-from pipelines.market.moves.move_sync import MoveSync
+from pipelines.market.moves.move_sync import LineMarks, MoveSync
 from pipelines.market.rounds.round_tick import MarketWorker
 from pipelines.market.settlement.settlement_sync import SettlementSync
 from pipelines.market.sync.background_worker import BackgroundWorker
@@ -36,8 +36,10 @@ def open_market_worker(
     on_error: Callable[[Exception], None],
     *,
     to_all: bool = False,
+    line_marks: LineMarks = lambda partner: None,
 ) -> Iterator[MarketWorker]:
-    """A market worker that signs with the participant's key; see `open_contract_sync`."""
+    """A market worker that signs with the participant's key; see `open_contract_sync` and
+    `MoveSync`."""
     with (
         open_contract_sync(
             directory, participant, url, transport, on_error, to_all=to_all
@@ -50,7 +52,7 @@ def open_market_worker(
     ):
         contract_sync, agreements = opened
         definition_sync = DefinitionSync(definitions, catalog, directory, on_error)
-        move_sync = MoveSync(moves, catalog, catalog, directory, on_error)
+        move_sync = MoveSync(moves, catalog, catalog, directory, on_error, line_marks)
         settlement_sync = SettlementSync(settlements, participant, on_error)
 
         def settle() -> int:
@@ -62,7 +64,7 @@ def open_market_worker(
             rounds,
             on_error,
             settles=settle,
-            unmovable=move_sync.unmovable,
+            movable=move_sync.movable,
         )
 
 
@@ -72,6 +74,7 @@ def market_worker(
     url: str,
     transport: Transport,
     on_error: Callable[[Exception], None],
+    line_marks: LineMarks = lambda partner: None,
 ) -> BackgroundWorker | None:
     """The background worker of a loop for the market.
 
@@ -79,7 +82,9 @@ def market_worker(
     is reported and not used.
     """
     heard: deque[Exception] = deque(maxlen=1_000)
-    opened = open_market_worker(directory, participant, url, transport, heard.append)
+    opened = open_market_worker(
+        directory, participant, url, transport, heard.append, line_marks=line_marks
+    )
     try:
         worker = opened.__enter__()
     except Unavailable:

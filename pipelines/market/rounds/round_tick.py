@@ -21,7 +21,7 @@ nothing else.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -33,6 +33,7 @@ from medusa_core.market.knowledge import MarketKnowledge
 from medusa_core.market.messages import Answer, Item, Nonce, answer_from, offer_from
 from medusa_core.market.relaying import offers_on
 from medusa_core.market.shedding import handed_over
+from medusa_core.market.terms import OriginStream
 from pipelines.base.failpoints import reached
 from pipelines.catalog.agreement_store import Received, RoundEnvelopes
 from pipelines.catalog.round_store import MarketFacts, Rounds
@@ -77,6 +78,10 @@ class MarketTick:
         return self.agreements.waiting
 
 
+Movable = Callable[[Iterable[str]], Mapping[str, frozenset[OriginStream]]]
+"""Fragment -> the streams of other participants that it reads."""
+
+
 class ContractSyncPort(Protocol):
     """Takes partners' messages about contracts, and delivers this home's: `ContractSync`."""
 
@@ -86,8 +91,10 @@ class ContractSyncPort(Protocol):
 class MarketWorker:
     """Trades for a participant; `on_error` receives refusals.
 
-    `settles` definitions of buyers, moves and bills, and returns how many changed. `unmovable`
-    returns those of some fragments that cannot be handed over: they are not offered.
+    `settles` definitions of buyers, moves and bills, and returns how many changed. `movable`
+    returns those of some fragments that can be handed over, and what they read of other
+    participants: others are not offered, nor are they under a contract that does not let that be
+    read.
     """
 
     def __init__(
@@ -99,7 +106,7 @@ class MarketWorker:
         *,
         draw_nonce: Callable[[], str] = lambda: secrets.token_hex(16),
         settles: Callable[[], int] = lambda: 0,
-        unmovable: Callable[[Iterable[str]], frozenset[str]] = lambda fragments: frozenset(),
+        movable: Movable = lambda fragments: dict.fromkeys(fragments, frozenset()),
     ) -> None:
         self._contract_sync = contract_sync
         self._settles = settles
@@ -107,7 +114,7 @@ class MarketWorker:
         self._rounds = rounds
         self._on_error = on_error
         self._draw_nonce = draw_nonce
-        self._unmovable = unmovable
+        self._movable = movable
         self._naming: tuple[object, Naming] | None = None
         self._kept: tuple[int, int] | None = None
 
@@ -319,7 +326,7 @@ class MarketWorker:
         known = facts.round, parts, facts.contracts
         if self._naming is None or self._naming[0] != known:
             naming = naming_of(parts, facts.contracts, facts.participant)
-            self._naming = known, naming.without(self._unmovable(naming.names))
+            self._naming = known, naming.of_movable(self._movable(naming.names))
         return self._naming[1]
 
 

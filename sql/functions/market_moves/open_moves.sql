@@ -2,9 +2,16 @@ CREATE OR REPLACE FUNCTION medusa_market.open_moves() RETURNS TABLE (
     move_id bigint, is_given boolean, partner text, contract text, number bigint, fragment text,
     state text, order_document text, age_ms bigint, is_in_force boolean, bound_ms bigint,
     move_ms bigint, is_deployed boolean, is_recalled boolean,
-    earlier bigint[], waits boolean, lacks_room boolean
+    earlier bigint[], waits boolean, lacks_room boolean, reads text[], readable text[]
 )
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    WITH readable AS MATERIALIZED (
+        SELECT p.partner, array_agg(g.stream) AS streams
+        FROM (SELECT DISTINCT o.partner FROM medusa_market.move AS o
+            WHERE NOT o.is_given AND o.state <> 'ended') AS p
+        CROSS JOIN LATERAL medusa_api.granted_streams(p.partner) AS g
+        GROUP BY p.partner
+    )
     SELECT m.move_id, m.is_given, m.partner, m.contract, m.number, m.fragment, m.state,
         m.order_document, medusa.to_ms(clock_timestamp()) - medusa.to_ms(m.changed_at),
         r.revision IS NOT NULL AND medusa_market.may_move(r, replace(m.fragment, '/', '.'))
@@ -26,7 +33,10 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
             WHERE a.makes_room_for = m.agreed_id AND a.state = 'lapsed'
                 AND NOT EXISTS (SELECT FROM medusa_market.move AS o
                     JOIN medusa_market.move_state AS s USING (move_id)
-                    WHERE o.agreed_id = a.move_id AND s.state = 'released'))
+                    WHERE o.agreed_id = a.move_id AND s.state = 'released')),
+        coalesce(r.reads, '{}'),
+        coalesce((SELECT g.streams FROM readable AS g WHERE NOT m.is_given
+            AND g.partner = m.partner), '{}')
     FROM medusa_market.move AS m
     CROSS JOIN medusa_market.market AS t
     CROSS JOIN medusa_market.here() AS h
@@ -44,4 +54,5 @@ $$;
 COMMENT ON FUNCTION medusa_market.open_moves() IS
     'The moves that have not ended or are still deployed here, and whether their contracts are in force; '
     'recalled: something that the fragment reads or writes was recalled or revised since; waits: '
-    'what makes room for it has not left yet; lacks_room: it will not leave.';
+    'what makes room for it has not left yet; lacks_room: it will not leave; readable: the streams '
+    'of this home that the payer of a fragment that is taken may read.';

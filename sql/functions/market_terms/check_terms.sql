@@ -56,12 +56,12 @@ BEGIN
         WHEN 'movement' THEN CASE WHEN num_nonnulls(terms.stream, terms.price, terms.per,
             terms.instead, terms.boxes) > 0 THEN 'stream, price, per, instead and boxes' END
         WHEN 'content' THEN CASE WHEN num_nonnulls(terms.price_low, terms.price_high,
-            terms.price_step, terms.fragments, terms.billed, terms.instead) > 0
-            THEN 'price_low, price_high, price_step, fragments, billed and instead' END
+            terms.price_step, terms.fragments, terms.billed, terms.instead, terms.reads) > 0
+            THEN 'price_low, price_high, price_step, fragments, reads, billed and instead' END
         ELSE CASE WHEN num_nonnulls(terms.price_low, terms.price_high, terms.price_step,
             terms.fragments, terms.load_max, terms.billed, terms.recovery, terms.method,
             terms.replicas, terms.bound_ms, terms.penalty, terms.hold_ms_max, terms.price,
-            terms.per, terms.boxes) > 0 THEN 'all but stream and instead' END
+            terms.per, terms.boxes, terms.reads) > 0 THEN 'all but stream and instead' END
         END;
     IF strange IS NOT NULL THEN
         RAISE EXCEPTION 'contract % is one of kind %: leave % out', terms.contract, terms.kind,
@@ -150,6 +150,9 @@ BEGIN
                 terms.contract, cardinality(terms.fragments) USING ERRCODE = 'MD001';
         END IF;
         PERFORM medusa_market.check_fragments(terms.fragments);
+    END IF;
+    IF terms.reads IS NOT NULL THEN
+        PERFORM medusa_market.check_reads(terms);
     END IF;
     IF (cardinality(terms.billed) > 0) IS NOT TRUE OR NOT terms.billed <@ ARRAY(
         SELECT c::text FROM unnest(enum_range(NULL::medusa.cause)) AS c)

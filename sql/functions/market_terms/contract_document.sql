@@ -21,6 +21,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
                 || '","price_high":"' || trim_scale(terms.price_high)
                 || '","price_low":"' || trim_scale(terms.price_low)
                 || '","price_step":"' || trim_scale(terms.price_step) || '"'
+                || CASE WHEN terms.reads IS NULL THEN '' ELSE
+                    ',"reads":' || medusa_market.json_list(terms.reads) END
             ELSE
                 CASE WHEN terms.boxes IS NULL THEN '' ELSE
                     '"boxes":' || medusa_market.json_list(terms.boxes) || ',' END

@@ -14,6 +14,10 @@ BEGIN
         terms.boxes := ARRAY(
             SELECT DISTINCT b COLLATE "C" FROM unnest(terms.boxes) AS b ORDER BY 1);
     END IF;
+    IF terms.reads IS NOT NULL THEN
+        terms.reads := ARRAY(
+            SELECT DISTINCT r COLLATE "C" FROM unnest(terms.reads) AS r ORDER BY 1);
+    END IF;
     terms.price_low := trim_scale(terms.price_low);
     terms.price_high := trim_scale(terms.price_high);
     terms.price_step := trim_scale(terms.price_step);
