@@ -16,30 +16,42 @@ from pipelines.base import clock
 from pipelines.base.time_text import parse_time_us
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.operations.fragment_moves import MoveRequest, begin_move, end_move
-from pipelines.operations.partner_management import export_partner
 from pipelines.platform.drills.link_faults import NOTHING, Lost, write_faults
+from tests.federation.counting_pair import agree, counting_pair
 from tests.federation.test_definitions_of_partners import running
-from tests.federation.test_moves import ALPHA, COUNTS, LIVE
 from tests.federation.test_moves_by_contract import CONTRACT, IN_FORCE, WINDOW_US, rows, steps_of
-from tests.federation.test_partner_streams import apply, join, write
-from tests.partners.offices import Office, office
+from tests.partners.offices import Office
 from tests.waiting import until
 
 SECONDS_MAX = 300
 LASTS_S = 4.0
 STATE = """SELECT state FROM medusa_market.move WHERE is_given = :is_given
     ORDER BY number DESC LIMIT 1"""
+REASONS = "SELECT number, state, reason FROM medusa_market.move ORDER BY number DESC LIMIT 1"
 
 
 @dataclass
 class Participants:
-    """Alpha, which pays, and beta; what was killed is started again."""
+    """Who pays, who provides, and who lands what the fragment reads; what was killed is started
+    again."""
 
     payer: Office
     provider: Office
     folder: Path
+    origins: tuple[Office, ...] = ()
+    fragment: str = "counts/main"
     runs: dict[str, ExitStack] = field(default_factory=dict)
     processes: dict[str, subprocess.Popen[str]] = field(default_factory=dict)
+
+    @property
+    def offices(self) -> tuple[Office, ...]:
+        """All of them."""
+        return (self.payer, self.provider, *self.origins)
+
+    @property
+    def steps(self) -> list[str]:
+        """What the payer did for the fragment."""
+        return steps_of(self.payer, self.fragment)
 
     def start(self, office: Office) -> None:
         stack = self.runs[office.participant] = ExitStack()
@@ -55,13 +67,19 @@ class Participants:
         return MoveState(found[0][0]) if found else None
 
     def until_state(self, *states: MoveState, is_given: bool = True) -> None:
-        until(lambda: self.state(is_given=is_given) in states, f"it is one of {states}",
-              SECONDS_MAX)  # fmt: skip
+        def is_there() -> bool:
+            state = self.state(is_given=is_given)
+            has_ended = is_given and state is MoveState.ENDED and state not in states
+            assert not has_ended, self.payer.sql(REASONS)
+            return state in states
+
+        until(is_there, f"it is one of {states}", SECONDS_MAX)
 
     def suffer(self, fault: str) -> None:
-        """The fault happens and is over."""
+        """The fault happens and is over. Payer, provider, or an origin by its name."""
         words = fault.split()
-        office = self.payer if "payer" in fault else self.provider
+        office = next((one for one in self.origins if one.participant in words), self.provider)
+        office = self.payer if "payer" in words else office
         process = self.processes[office.participant]
         match words[0]:
             case "kill":
@@ -74,15 +92,19 @@ class Participants:
                 self._wait()
                 process.send_signal(signal.SIGCONT)
             case _:
-                ends = self.payer.participant, self.provider.participant
-                lost = [Lost(*ends), Lost(ends[1], ends[0])]
-                if words[-1] == "sends":
-                    lost = [row for row in lost if row.sender == office.participant]
-                for each in (self.payer, self.provider):
+                lost = self._lost_rows(office, only_sent=words[-1] == "sends")
+                for each in self.offices:
                     write_faults(each.settings.directory, NOTHING.with_lost(*lost))
                 self._wait()
-                for each in (self.payer, self.provider):
+                for each in self.offices:
                     write_faults(each.settings.directory, NOTHING)
+
+    def _lost_rows(self, office: Office, *, only_sent: bool) -> list[Lost]:
+        """What is lost where an office is cut off from the parties of the move."""
+        others = [one for one in (self.payer, self.provider) if one != office]
+        ends = [(office.participant, other.participant) for other in others]
+        back = [] if only_sent else [(receiver, sender) for sender, receiver in ends]
+        return [Lost(*each) for each in (*ends, *back)]
 
     @staticmethod
     def _wait() -> None:
@@ -92,28 +114,25 @@ class Participants:
 
 @contextmanager
 def participants(server: EmbeddedServer, folder: Path) -> Iterator[Participants]:
-    with ExitStack() as stack:
-        alpha, beta = (
-            stack.enter_context(office(server, folder / name, name)) for name in ("alpha", "beta")
-        )
-        write(alpha, "participants/alpha.yaml", ALPHA)
-        write(alpha, "networks/counts.py", COUNTS)
-        write(alpha, "streams/connections.yaml", LIVE)
-        for one in (alpha, beta):
-            apply(one)
-        join(alpha, beta)
-        export_partner(alpha.settings, None, "beta", alpha.contracts)
-        for one in (alpha, beta):
-            write(one, "bilateral/load_of_alpha.yaml", CONTRACT)
-            apply(one)
-        (folder / "logs").mkdir()
-        both = Participants(alpha, beta, folder / "logs")
-        stack.callback(both.close)
-        for one in (alpha, beta):
-            both.start(one)
-        wait_for("it is in force", lambda: all(one.sql(IN_FORCE) for one in (alpha, beta)))
-        wait_for("alpha computes", lambda: len(steps_of(alpha)) > 2)
-        yield both
+    with counting_pair(server, folder) as (alpha, beta):
+        agree(alpha, beta, "load_of_alpha", CONTRACT)
+        with running_offices(Participants(alpha, beta, folder / "logs")) as both:
+            yield both
+
+
+@contextmanager
+def running_offices(all_: Participants) -> Iterator[Participants]:
+    """They run, their contract is in force, and the payer computes."""
+    all_.folder.mkdir()
+    try:
+        for one in all_.offices:
+            all_.start(one)
+        parties = (all_.payer, all_.provider)
+        wait_for("it is in force", lambda: all(one.sql(IN_FORCE) for one in parties))
+        wait_for("the payer computes", lambda: len(all_.steps) > 2)
+        yield all_
+    finally:
+        all_.close()
 
 
 def wait_for(what: str, is_done: Callable[[], bool]) -> None:
@@ -122,8 +141,10 @@ def wait_for(what: str, is_done: Callable[[], bool]) -> None:
 
 def a_move(both: Participants, state: MoveState, suffer: Callable[[], None]) -> None:
     """The fragment moves, if it can, and comes back; the fault comes in this state."""
-    payer = both.payer.settings
-    begin_move(payer, MoveRequest(participant="alpha", fragment="main", to="beta"))
+    settings, payer = both.payer.settings, both.payer.participant
+    name = both.fragment.partition("/")[2]
+    request = MoveRequest(participant=payer, fragment=name, to=both.provider.participant)
+    begin_move(settings, request)
     if state in (MoveState.ACCEPTED, MoveState.STARTED):
         both.until_state(state, MoveState.RELEASED, MoveState.ENDED)
         suffer()
@@ -131,7 +152,7 @@ def a_move(both: Participants, state: MoveState, suffer: Callable[[], None]) -> 
     if state is MoveState.RELEASED:
         suffer()
     try:
-        end_move(payer, "alpha", "main")
+        end_move(settings, payer, name)
     except Refused:
         assert both.state() is MoveState.ENDED
     if state is MoveState.RETURNING:

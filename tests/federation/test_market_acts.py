@@ -19,11 +19,10 @@ from medusa_core.market.moves import MoveState
 from pipelines.catalog.postgres.rounds import PostgresRounds, open_postgres_rounds
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.homes.home import home_server
-from pipelines.operations.partner_management import export_partner
+from tests.federation.counting_pair import ALPHA, COUNTS, LIVE, join_each_other
 from tests.federation.moving_offices import Participants, check, wait_for
-from tests.federation.test_moves import ALPHA, COUNTS, LIVE
 from tests.federation.test_moves_by_contract import CONTRACT, IN_FORCE, steps_of
-from tests.federation.test_partner_streams import apply, join, write
+from tests.federation.test_partner_streams import apply, write
 from tests.partners.offices import Office, office
 
 LOUD = LIVE.replace("connections", "noise")
@@ -86,8 +85,7 @@ def test_an_overload_moves_a_fragment_within_three_rounds_and_its_end_brings_it_
         write(alpha, "streams/connections.yaml", LIVE)
         write_loud(alpha, RATE)
         apply(beta)
-        join(alpha, beta)
-        export_partner(alpha.settings, None, "beta", alpha.contracts)
+        join_each_other(alpha, beta)
         contract = CONTRACT.replace("[main]", "[counts.main]").replace("high: 1.30", "high: 1.00")
         # On a busy machine the provider is late, and not lost.
         contract = contract.replace("bound: 5s", "bound: 60s")

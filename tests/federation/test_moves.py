@@ -25,11 +25,11 @@ from pipelines.market.moves.moved_deployments import (
     payer_deployment,
     provider_deployments,
 )
-from pipelines.operations.partner_management import export_partner
 from pipelines.storage.csv_export import export_stream
 from tests.federation.building import Running, rounds_until, seated
-from tests.federation.test_partner_streams import apply, grant, join, write
-from tests.partners.offices import Office, office
+from tests.federation.counting_pair import counting_pair
+from tests.federation.test_partner_streams import apply, grant
+from tests.partners.offices import Office
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,48 +41,15 @@ pytestmark = pytest.mark.usefixtures("interpreted")
 SECOND_US = 1_000_000
 COUNTED, CONNECTIONS = StreamName("counted"), StreamName("connections")
 FRAGMENT = "counts/main"
-COUNTS = """
-from medusa_core.network import Aggregate, Network, Output, Source
-
-network = Network(
-    name="counts",
-    sources=(Source(name="connections", columns={"ts_us": "bigint", "orig_h": "string"},
-                    time="ts_us"),),
-    boxes=(Aggregate(name="per_host", input="connections", size="2s", group_by=("orig_h",),
-                     columns={"n": "count(*)"}),),
-    outputs=(Output(name="counted", input="per_host"),),
-    bucket="2s",
-)
-"""
-ALPHA = """
-participant: alpha
-runs:
-  - {network: networks/counts.py, sources: [connections], fragments: [main]}
-"""
-LIVE = """
-stream: connections
-source: {kind: generate, seed: 7, rate_per_s: 40, sources: 8}
-"""
 
 
 @pytest.fixture(scope="module")
 def offices(
     postgres_server: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Office, Office]]:
-    """Alpha lands a live source and counts its records; beta is a partner that runs nothing."""
-    folder = tmp_path_factory.mktemp("moves")
-    with (
-        office(postgres_server, folder / "a", "alpha") as alpha,
-        office(postgres_server, folder / "b", "beta") as beta,
-    ):
-        write(alpha, "participants/alpha.yaml", ALPHA)
-        write(alpha, "networks/counts.py", COUNTS)
-        write(alpha, "streams/connections.yaml", LIVE)
-        for one in (alpha, beta):
-            apply(one)
-        join(alpha, beta)
-        export_partner(alpha.settings, None, "beta", alpha.contracts)
-        yield alpha, beta
+    """See `counting_pair`."""
+    with counting_pair(postgres_server, tmp_path_factory.mktemp("moves")) as pair:
+        yield pair
 
 
 @dataclass

@@ -13,11 +13,9 @@ import pytest
 
 from pipelines.base.time_text import parse_time_us
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.operations.partner_management import export_partner
+from tests.federation.counting_pair import agree, counting_pair
 from tests.federation.test_definitions_of_partners import done, running
-from tests.federation.test_moves import ALPHA, COUNTS, LIVE
-from tests.federation.test_partner_streams import apply, join, write
-from tests.partners.offices import Office, office
+from tests.partners.offices import Office
 from tests.waiting import until
 
 SECONDS_MAX = 300
@@ -47,14 +45,14 @@ def states(office: Office) -> dict[int, str]:
     return {one["number"]: one["state"] for one in found}
 
 
-def steps_of(office: Office) -> list[str]:
-    """What the loop of an office did for fragment counts/main, in order."""
+def steps_of(office: Office, fragment: str = "counts/main") -> list[str]:
+    """What the loop of an office did for a fragment, in order."""
     log = office.settings.directory / "logs" / f"{office.participant}.jsonl"
     lines = map(json.loads, log.read_text().splitlines()) if log.exists() else ()
     return [
         line["event"]
         for line in lines
-        if line.get("fragment") == "counts/main" and line["event"] in ("compute", "adopt")
+        if line.get("fragment") == fragment and line["event"] in ("compute", "adopt")
     ]
 
 
@@ -73,20 +71,8 @@ def test_a_fragment_goes_to_a_partner_and_comes_back_by_command(
     postgres_server: EmbeddedServer, tmp_path: Path
 ) -> None:
     with ExitStack() as stack:
-        alpha, beta = (
-            stack.enter_context(office(postgres_server, tmp_path / name, name))
-            for name in ("alpha", "beta")
-        )
-        write(alpha, "participants/alpha.yaml", ALPHA)
-        write(alpha, "networks/counts.py", COUNTS)
-        write(alpha, "streams/connections.yaml", LIVE)
-        for one in (alpha, beta):
-            apply(one)
-        join(alpha, beta)
-        export_partner(alpha.settings, None, "beta", alpha.contracts)
-        for one in (alpha, beta):
-            write(one, "bilateral/load_of_alpha.yaml", CONTRACT)
-            apply(one)
+        alpha, beta = stack.enter_context(counting_pair(postgres_server, tmp_path))
+        agree(alpha, beta, "load_of_alpha", CONTRACT)
         for one in (alpha, beta):
             stack.enter_context(running(one, tmp_path / f"{one.participant}.log"))
         wait_for("it is in force", lambda: all(one.sql(IN_FORCE) for one in (alpha, beta)))

@@ -114,7 +114,7 @@ def apply(office: Office, *, explain: bool = False) -> ApplyResult:
 
 def join(alpha: Office, beta: Office) -> None:
     made: list[InvitationMade] = []
-    request = InviteRequest(partner="beta", contracts=alpha.contracts, is_waiting=False)
+    request = InviteRequest(partner=beta.participant, contracts=alpha.contracts, is_waiting=False)
     invite_partner(alpha.settings, request, made.append)
     accept_invitation(beta.settings, AcceptRequest(code=made[0].code, contracts=beta.contracts))
 

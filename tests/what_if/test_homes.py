@@ -13,6 +13,7 @@ from medusa_core.market.knowledge import contract_in_force
 from medusa_core.market.what_if import Partners, Replay
 from pipelines.catalog.postgres.what_if import PostgresWhatIf
 from pipelines.market.rounds.fragment_names import naming_of
+from pipelines.market.what_if.edits import COLUMNS
 from pipelines.market.what_if.recorded_rounds import recorded_rounds
 from tests.agreements.building import SqlRefused
 from tests.rounds.building import a_price, agree_on
@@ -56,6 +57,15 @@ def test_without_load_or_a_declared_cost_it_says_what_is_missing(pair: Pair) -> 
     records(alpha, [BUSY] * 2)
     with pytest.raises(Refused, match="ask for a span of 100,000 at most, 27 h here"):
         ask(alpha, "contract spare SET price_high = 9", over_ms=48 * HOUR_MS)
+
+
+def test_an_edit_may_name_every_column_that_an_owner_may_edit(pair: Pair) -> None:
+    alpha, _ = pair
+    columns = alpha.sql(
+        "SELECT attname FROM pg_attribute WHERE attrelid = 'medusa_api.contract'::regclass"
+        " AND attnum > 0"
+    )
+    assert {name for (name,) in columns} - {"expires_at"} == set(COLUMNS)
 
 
 SPARE_ONLY = "UPDATE medusa_api.contract SET {} WHERE contract = 'spare'"

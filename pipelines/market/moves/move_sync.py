@@ -6,7 +6,6 @@ All state is in the home; a look that was cut short is completed by the next one
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
@@ -44,7 +43,7 @@ from pipelines.market.rounds.fragment_names import called
 COMPARED_BUCKETS = 64
 """How many of the last buckets that both have are compared."""
 
-GRANTS_KNOWN_MS = 60_000
+GRANTS_KNOWN_MS = 30_000
 """How old a move is at least when a provider takes what a partner does not publish as refused: what
 it heard of the partner's lines before may be of before the grant."""
 
@@ -104,14 +103,7 @@ class MoveSync:
     def movable(self, fragments: Iterable[str]) -> Mapping[str, frozenset[OriginStream]]:
         """Those of this home's fragments that can be handed over as they are now, each with the
         streams of other participants that it reads."""
-        deployed, here = deployed_fragments(self._catalog), self._catalog.participant
-        found: dict[str, frozenset[OriginStream]] = {}
-        for fragment in fragments:
-            with contextlib.suppress(Refused, Conflict):
-                order = deployed.order_of(fragment, 1)
-                document_of_order(order)
-                found[fragment] = frozenset(i.origin for i in order.inputs_from_others(here))
-        return found
+        return deployed_fragments(self._catalog).movable(fragments)
 
     def _begin(self, agreed: AgreedToGive) -> bool:
         """Hand over what a partner has accepted; what does not move any more is not given."""

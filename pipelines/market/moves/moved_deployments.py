@@ -7,7 +7,8 @@ engine must be the payer's.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +18,7 @@ from medusa_core.errors import Conflict, Refused
 from medusa_core.exchange import IMPORT_PREFIX, import_fragment
 from medusa_core.fragments import LANDING_PREFIX, MOVED_PREFIX, Fragment, Move
 from medusa_core.grid import BEGINNING_US, Range
+from medusa_core.market.terms import OriginStream
 from medusa_core.names import FIRST_EPOCH, NetworkName, Participant, PlanId, StreamName
 from medusa_core.network import Network, Port, Source, functions_in
 from medusa_core.plans import Plan
@@ -34,7 +36,7 @@ from pipelines.catalog.records import (
 from pipelines.homes.deployed_fragments import plan_in
 from pipelines.homes.network_files import network_of_plan
 from pipelines.language.check import CheckedNetwork, check_network, fragments_for
-from pipelines.market.moves.move_order import TO_DO, WHAT, MovedInput, MoveOrder
+from pipelines.market.moves.move_order import TO_DO, WHAT, MovedInput, MoveOrder, document_of_order
 from pipelines.spark.deployment import plan_of_widths, streams_of
 
 KEPT_MS = 3_600_000
@@ -97,6 +99,17 @@ class DeployedFragments:
             inputs=tuple(inputs),
             starts_us=min(line.boundary_us for line in outputs),
         )
+
+    def movable(self, fragments: Iterable[str]) -> Mapping[str, frozenset[OriginStream]]:
+        """Those of some fragments that can be handed over as they are now, each with the streams of
+        other participants that it reads."""
+        found: dict[str, frozenset[OriginStream]] = {}
+        for fragment in fragments:
+            with contextlib.suppress(Refused, Conflict):
+                order = self.order_of(fragment, 1)
+                document_of_order(order)
+                found[fragment] = frozenset(i.origin for i in order.inputs_from_others(self.here))
+        return found
 
 
 def deployed_fragments(home: DeployedHome) -> DeployedFragments:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from medusa_core.errors import Refused
 from medusa_core.loads import WINDOW_MS
@@ -18,9 +18,11 @@ from medusa_core.names import Participant
 from medusa_core.suggest import did_you_mean
 from pipelines.base.time_text import duration
 from pipelines.catalog.postgres.books import open_books
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.postgres.rounds import open_postgres_rounds
 from pipelines.catalog.postgres.what_if import PostgresWhatIf
 from pipelines.catalog.round_store import MarketFacts
+from pipelines.market.moves.moved_deployments import DeployedFragments, deployed_fragments
 from pipelines.market.rounds.fragment_names import Naming, naming_of
 from pipelines.market.what_if.edits import Edit, Value
 from pipelines.market.what_if.recorded_rounds import check_rounds, recorded_rounds
@@ -83,8 +85,9 @@ def ask_what_if(
         if _kind_of(changed) is ContractKind.CONTENT:
             with closing(open_books(url)) as books:
                 return repriced_bills(books, participant, known, changed)
-        facts = rounds.read()
-        return _replayed(home, facts, agreed, changed, over_ms)
+        with closing(PostgresCatalog(url, participant)) as catalog:
+            deployed = deployed_fragments(catalog)
+        return _replayed(home, rounds.read(), deployed, agreed, changed, over_ms)
     finally:
         rounds.close()
         home.close()
@@ -148,6 +151,7 @@ def _movements(agreed: Mapping[ContractName, Terms]) -> dict[ContractName, Terms
 def _replayed(
     home: PostgresWhatIf,
     facts: MarketFacts,
+    deployed: DeployedFragments,
     agreed: Mapping[ContractName, Terms],
     changed: Mapping[ContractName, Terms],
     over_ms: int,
@@ -187,7 +191,10 @@ def _replayed(
     here = facts.participant
     as_agreed, as_changed = _in_force(agreed, currency), _in_force(traded, currency)
     parts = {key.fragment for sample in samples for key in sample.shares.by_key}
-    naming = naming_of(parts, (*as_agreed, *as_changed), here)
+    # What fragments read is known of those that are deployed now.
+    naming = replace(
+        naming_of(parts, (*as_agreed, *as_changed), here), reads=deployed.movable(parts)
+    )
     before, after = replay_both(
         recorded_rounds(facts, samples, from_ms, until_ms, naming),
         _in_words_of(naming, here, as_agreed),

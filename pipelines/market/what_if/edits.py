@@ -50,7 +50,7 @@ COLUMNS: Mapping[str, Column] = {
          "instead", "state", "revision", "active_revision", "partner_proposes", "ends_at"),
         Column.TEXT,
     ),
-    **dict.fromkeys(("fragments", "billed"), Column.NAMES),
+    **dict.fromkeys(("fragments", "reads", "billed", "boxes"), Column.NAMES),
     "validity": Column.VALIDITY,
 }  # fmt: skip
 
