@@ -16,6 +16,7 @@ from medusa_core.market.bill_comparison import StatementComparison
 from medusa_core.market.bill_statements import Charge, ChargeKind, Statement, repriced
 from medusa_core.market.documents import revision_of
 from medusa_core.market.settlement_periods import ActiveRevision, SettlementPeriod, is_acceptable
+from medusa_core.market.terms import Content
 
 Digests = Mapping[int, str]
 """Where a range begins -> the digest of its rows; a range that is not there has none."""
@@ -31,6 +32,9 @@ def own_under_claimed_revision(
         return own
     terms = {revision_of(one.terms): one.terms for one in revisions}
     named, ours = terms.get(claimed.revision), terms[own.revision]
+    if not isinstance(ours.subject, Content):
+        # What moves cost is agreed with each of them.
+        return own
     if named is None or not is_acceptable(revisions, named, ours, own.from_ms):
         return own
     period = SettlementPeriod(number=own.period, from_ms=own.from_ms, to_ms=own.to_ms, terms=named)

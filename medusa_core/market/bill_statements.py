@@ -3,13 +3,15 @@
 Each party makes the statement alone, from rows that both hold. The same rows and terms give the
 same bytes, and the SHA-256 of the bytes identifies the statement. A statement consists of charges:
 a quantity of something over a range of event time, at a price. What is billed by records has a
-charge for each range that has records; load that moves has one for each range too, with another
-kind and a quantity in units of load. Rows of gaps are not records, and are not billed.
+charge for each range that has records; load that moves (`load_statements.py`) has one for each
+range too. Rows of gaps are not records, and are not billed; where the provider has promised that
+nothing is lost, each range with a gap costs the penalty.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -21,12 +23,13 @@ from medusa_core.digest import Digest
 from medusa_core.errors import WRONG_FORM, Refused
 from medusa_core.grid import Range
 from medusa_core.market.documents import revision_of
-from medusa_core.market.money import amount_of, share_of, total_of
+from medusa_core.market.money import amount_of, load_amount, share_of, total_of
 from medusa_core.market.settlement_periods import SettlementPeriod
 from medusa_core.market.terms import (
     BillingUnit,
     Content,
     ContractName,
+    Recovery,
     Revision,
     checked_revision,
     plain,
@@ -41,7 +44,7 @@ CORRECTIONS_MAX = 48
 StatementId = NewType("StatementId", str)
 """The SHA-256 of a statement's document, 64 hexadecimal digits."""
 
-_DIGEST_LENGTH = 32
+DIGEST_LENGTH = 32
 _FIELDS = (
     "format", "contract", "revision", "period", "from_ms", "to_ms", "payer", "provider",
     "currency", "charges", "total",
@@ -49,7 +52,8 @@ _FIELDS = (
 
 
 class ChargeKind(Enum):
-    """What is charged: final records, a period, load, a change of what was settled, a penalty."""
+    """What is charged: final records, a period, load (seconds of CPU, at a price an hour), a change
+    of what was settled, a penalty (below zero)."""
 
     RECORDS = "records"
     PERIOD = "period"
@@ -60,10 +64,16 @@ class ChargeKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BilledRange:
-    """The final records of a stream in a range of event time."""
+    """The final records of a stream in a range of event time, and how much of it is lost.
+
+    `subject` is empty of the stream that a contract sells, MOVE/STREAM of what a moved fragment
+    reads or writes.
+    """
 
     range: Range
     digest: Digest
+    subject: str = ""
+    gap_us: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,21 +143,30 @@ def content_statement(
 
     A period that the end of the contract cuts short costs its part of the price.
     """
-    terms, content = period.terms, period.terms.subject
+    content = period.terms.subject
     if not isinstance(content, Content):
-        raise ValueError(f"contract {terms.contract} sells no stream")
+        raise ValueError(f"contract {period.terms.contract} sells no stream")
     charges: list[Charge] = []
     if content.per is BillingUnit.PERIOD:
         charges.append(_period_charge(period, content))
     for one in ranges:
         if one.digest.rows:
             price = content.price if content.per is BillingUnit.RECORD else Decimal(0)
-            charges.append(_charge(
+            charges.append(charge_of(
                 ChargeKind.RECORDS, content.stream, period.number, _within(one.range, period),
                 Decimal(one.digest.rows), price, digest_text(one.digest),
             ))  # fmt: skip
+        if one.gap_us and content.availability.recovery is not Recovery.GAP:
+            part = _within(one.range, period)
+            charges += penalty_charge(period.number, content.stream, part, content.penalty)
     if content.per is BillingUnit.RECORD:
         charges += [_correction(content, change) for change in changes]
+    return statement_of(period, charges)
+
+
+def statement_of(period: SettlementPeriod, charges: Iterable[Charge]) -> Statement:
+    """The statement of a period with these charges."""
+    terms = period.terms
     return Statement(
         contract=terms.contract,
         revision=revision_of(terms),
@@ -161,6 +180,13 @@ def content_statement(
     )
 
 
+def penalty_charge(period: int, subject: str, of: Range, penalty: Decimal) -> tuple[Charge, ...]:
+    """What the provider owes for a violation of what it promised; none where it costs nothing."""
+    if not penalty:
+        return ()
+    return (charge_of(ChargeKind.PENALTY, subject, period, of, Decimal(-1), penalty, ""),)
+
+
 def repriced(own: Statement, period: SettlementPeriod) -> Statement:
     """The statement of the same rows under the terms of `period`, another revision's."""
     content = period.terms.subject
@@ -168,7 +194,7 @@ def repriced(own: Statement, period: SettlementPeriod) -> Statement:
         raise ValueError(f"contract {own.contract} sells no stream")
     per_record = content.price if content.per is BillingUnit.RECORD else Decimal(0)
     charges = [
-        _charge(
+        charge_of(
             charge.kind, charge.subject, charge.period, Range(charge.from_us, charge.to_us),
             charge.quantity, per_record, charge.digest,
         )
@@ -197,7 +223,7 @@ def digest_text(digest: Digest) -> str:
     if not digest.rows:
         return ""
     text = f"{digest.rows} {digest.sum_a} {digest.sum_b}"
-    return sha256(text.encode()).hexdigest()[:_DIGEST_LENGTH]
+    return sha256(text.encode()).hexdigest()[:DIGEST_LENGTH]
 
 
 def statement_document(statement: Statement) -> bytes:
@@ -262,8 +288,8 @@ def _statement(given: Mapping[str, Any]) -> Statement:
 
 def _charge_from(given: Sequence[Any]) -> Charge:
     kind, subject, period, from_us, to_us, quantity, price, _, digest = given
-    return _charge(
-        ChargeKind(kind), check_name("stream", subject), _whole(period),
+    return charge_of(
+        ChargeKind(kind), _subject(subject), _whole(period),
         Range(_whole(from_us), _whole(to_us)), _decimal(quantity), _decimal(price), str(digest),
     )  # fmt: skip
 
@@ -280,29 +306,42 @@ def _charge_fields(charge: Charge) -> list[str | int]:
     ]  # fmt: skip
 
 
-def _charge(
+def charge_of(
     kind: ChargeKind, subject: str, period: int, of: Range, quantity: Decimal, price: Decimal,
     digest: str,
 ) -> Charge:  # fmt: skip
+    """A charge with its amount."""
+    amount = (load_amount if kind is ChargeKind.LOAD else amount_of)(quantity, price)
     return Charge(
         period=period, from_us=of.from_us, to_us=of.to_us, kind=kind, subject=subject,
-        quantity=quantity, price=price, amount=amount_of(quantity, price), digest=digest,
+        quantity=quantity, price=price, amount=amount, digest=digest,
     )  # fmt: skip
 
 
 def _period_charge(period: SettlementPeriod, content: Content) -> Charge:
     quantity = share_of(period.to_ms - period.from_ms, period.terms.settlement_ms)
-    return _charge(
+    return charge_of(
         ChargeKind.PERIOD, content.stream, period.number, period.range, quantity, content.price, ""
     )
 
 
 def _correction(content: Content, change: RangeChange) -> Charge:
     quantity = Decimal(change.digest.rows - change.stated.rows)
-    return _charge(
+    return charge_of(
         ChargeKind.CORRECTION, content.stream, change.period, change.range, quantity,
         change.price, digest_text(change.digest),
     )  # fmt: skip
+
+
+def _subject(given: object) -> str:
+    """A stream, or a move and its fragment."""
+    text = str(given)
+    number, *names = text.split("/") if "/" in text else ("1", text)
+    if not re.fullmatch("[1-9][0-9]{0,9}", number) or len(names) not in (1, 2):
+        raise ValueError("no subject")
+    for name in names:
+        check_name("stream", name)
+    return text
 
 
 def _whole(given: object) -> int:

@@ -32,9 +32,9 @@ from medusa_core.market.term_rules import (
 )
 from medusa_core.market.terms import (
     BOXES,
-    CAUSES,
     FRAGMENTS,
     READS,
+    REFERENCES,
     Availability,
     BillingUnit,
     Content,
@@ -130,7 +130,7 @@ FIELDS: Mapping[ContractKind, Mapping[str, ContractField]] = {
         "reads": ContractField(
             "the streams of third participants that the provider reads", READS, None
         ),
-        "billed": ContractField("the causes of steps that are paid for", CAUSES),
+        "reference": ContractField("what load is billed by", REFERENCES, None),
         **_PROMISE,
     },
     ContractKind.CONTENT: {
@@ -287,7 +287,7 @@ def _subject(kind: ContractKind, reader: _Reader, values: Mapping[str, Any]) -> 
         reads=values["reads"],
         load_unit=values["load_unit"],
         load_max=values["load_max"],
-        billed=values["billed"],
+        reference=values["reference"],
         availability=availability,
         penalty=values["penalty"],
         hold_ms_max=values["hold_max"],

@@ -130,10 +130,10 @@ def _subject_fields(subject: Subject) -> dict[str, Any]:
                 "price_step": plain(subject.price.step),
                 "fragments": fragments,
                 "load_max": plain(subject.load_max),
-                "billed": sorted(cause.value for cause in subject.billed),
                 "availability": _availability_fields(subject.availability),
                 "penalty": plain(subject.penalty),
                 "hold_ms_max": subject.hold_ms_max,
+                **_billing_fields(subject),
                 **({} if subject.reads is None else {"reads": sorted(subject.reads)}),
             }
         case Content():
@@ -148,6 +148,16 @@ def _subject_fields(subject: Subject) -> dict[str, Any]:
             }
         case Suggested():
             return {"stream": subject.stream, "instead": subject.instead}
+
+
+def _billing_fields(subject: Movement) -> dict[str, Any]:
+    """Those that there are: documents of earlier versions keep their revisions."""
+    fields: dict[str, Any] = {}
+    if subject.billed is not None:
+        fields["billed"] = sorted(cause.value for cause in subject.billed)
+    if subject.reference is not None:
+        fields["reference"] = sorted(subject.reference)
+    return fields
 
 
 def _boxes_fields(subject: Content) -> dict[str, Any]:
@@ -172,7 +182,8 @@ def _subject(kind: ContractKind, given: Mapping[str, Any]) -> Subject:
                 ),
                 fragments=None if fragments is None else frozenset(fragments),
                 load_max=_amount(given["load_max"]),
-                billed=frozenset(map(Cause, given["billed"])),
+                reference=_texts(given["reference"]) if "reference" in given else None,
+                billed=frozenset(map(Cause, given["billed"])) if "billed" in given else None,
                 availability=_availability(given["availability"]),
                 penalty=_amount(given["penalty"]),
                 hold_ms_max=_whole(given["hold_ms_max"]),
@@ -225,6 +236,10 @@ def _text(given: object) -> str:
     if isinstance(given, str):
         return given
     raise ValueError(f"{str(given)[:40]!r}, which is no text")
+
+
+def _texts(given: object) -> frozenset[str]:
+    return frozenset(map(_text, given)) if isinstance(given, list) else frozenset()
 
 
 def _amount(given: object) -> Decimal:

@@ -22,6 +22,12 @@ def amount_of(quantity: Decimal, price: Decimal) -> Decimal:
     return _EXACT.quantize(product, Decimal(1).scaleb(-PLACES))
 
 
+def load_amount(cpu_s: Decimal, price: Decimal) -> Decimal:
+    """What seconds of CPU cost, at a price for an hour of one unit of load."""
+    hours = _EXACT.divide(_EXACT.multiply(cpu_s, price), Decimal(3_600))
+    return _EXACT.quantize(hours, Decimal(1).scaleb(-PLACES))
+
+
 def share_of(part: int, whole: int) -> Decimal:
     """A part of a whole as a quantity, rounded half to even to QUANTITY_PLACES places."""
     quotient = _EXACT.divide(Decimal(part), Decimal(whole))

@@ -6,16 +6,26 @@ late or left out, the payer's own line has one owner for each bucket.
     payer      accepted -> started -> released -> returning -> ended
     provider   accepted -> started -> ended
 
+The payer's messages have the first bucket that it adopts, and where that ended: for the buckets
+between, both know that the provider is paid.
+
 Source: CIDR 2003, 4.2 and 5 (movement contracts); VLDB 2003 (box sliding).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import Enum
 
 from medusa_core.errors import Refused
-from medusa_core.market.message_fields import contract_field, message_fields, whole_number
+from medusa_core.market.message_fields import (
+    WHOLE_MAX,
+    contract_field,
+    message_fields,
+    whole_number,
+)
+from medusa_core.market.term_rules import AMOUNT
 from medusa_core.market.terms import ContractName
 from medusa_core.names import check_name
 from medusa_core.suggest import shown
@@ -38,12 +48,22 @@ class MoveState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveEnvelope:
-    """A payer's message: compute a fragment by this order, or no more (`order` None)."""
+    """A payer's message about a move: accepted (compute a fragment by this order, for this price an
+    hour and unit of load), released or ended.
+
+    The provider is paid for the buckets from `from_us` until before `to_us`. `lost_us` is the first
+    bucket for which the payer waited in vain (None: it was not for that that the move ended).
+    """
 
     contract: ContractName
     number: int
     fragment: str
+    state: MoveState
     order: str | None
+    price: Decimal | None
+    from_us: int | None
+    to_us: int | None
+    lost_us: int | None
     reason: str
 
 
@@ -84,12 +104,16 @@ class MoveProgress:
 
 @dataclass(frozen=True, slots=True)
 class MoveStep:
-    """What is next for a payer's move, and why in numbers; from `from_us` on the provider owns the
-    fragment's buckets."""
+    """What is next for a payer's move, and why in numbers.
+
+    From `from_us` on the provider owns the fragment's buckets; `lost_us` is the first bucket for
+    which the payer waits in vain.
+    """
 
     state: MoveState
     from_us: int | None
     reason: str
+    lost_us: int | None = None
 
 
 OTHER_ROWS = "the provider has computed other rows than this home"
@@ -129,8 +153,9 @@ def next_step(known: MoveProgress) -> MoveStep | None:
         case MoveState.RELEASED if known.is_recalled:
             return _returns(RECALLED)
         case MoveState.RELEASED if _is_lost(known):
-            behind_us = known.own_us - (known.provider_us or 0)
-            return _returns(f"the provider is {behind_us} us behind")
+            lost_us = known.provider_us or 0
+            reason = f"the provider is {known.own_us - lost_us} us behind"
+            return MoveStep(MoveState.RETURNING, None, reason, lost_us)
         case MoveState.RETURNING:
             return _ends("this home computes it again")
         case _:
@@ -152,15 +177,26 @@ def _returns(reason: str) -> MoveStep:
 
 def message_of_move(body: bytes) -> MoveEnvelope:
     """The payer's message in a body; ValueError or Refused for anything else."""
-    given = message_fields(body, "contract", "number", "fragment", "order", "reason")
+    given = message_fields(
+        body, "contract", "number", "fragment", "state", "order", "price", "from_us", "to_us",
+        "lost_us", "reason",
+    )  # fmt: skip
+    state = MoveState(given["state"])
     order = None if given["order"] is None else _text(given["order"])
+    if state not in _MESSAGES or (state is MoveState.ACCEPTED) != (order is not None):
+        raise ValueError("no message of a payer")
     if order is not None and len(order.encode()) > ORDER_BYTES_MAX:
         raise Refused(f"the order of a move is longer than {ORDER_BYTES_MAX // 1024} KiB")
     return MoveEnvelope(
         contract=contract_field(given),
         number=_number(given["number"]),
         fragment=checked_fragment(_text(given["fragment"])),
+        state=state,
         order=order,
+        price=_price(given["price"], is_needed=order is not None),
+        from_us=_time(given["from_us"]),
+        to_us=_time(given["to_us"]),
+        lost_us=_time(given["lost_us"]),
         reason=_text(given["reason"])[:REASON_LENGTH_MAX],
     )
 
@@ -187,6 +223,22 @@ def checked_fragment(text: str) -> str:
     check_name("network", network)
     check_name("fragment", name)
     return text
+
+
+_MESSAGES = (MoveState.ACCEPTED, MoveState.RELEASED, MoveState.ENDED)
+
+
+def _price(given: object, *, is_needed: bool) -> Decimal | None:
+    if given is None and not is_needed:
+        return None
+    price = AMOUNT.read(given) if isinstance(given, str) else None
+    if not isinstance(price, Decimal) or not AMOUNT.holds(price):
+        raise ValueError("no price")
+    return price
+
+
+def _time(given: object) -> int | None:
+    return None if given is None else whole_number(given, 1 - WHOLE_MAX)
 
 
 def _number(given: object) -> int:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from medusa_core.grid import Range
-from medusa_core.market.terms import Terms
+from medusa_core.market.terms import Content, Terms
 from medusa_core.names import Participant
 
 SLACK_MS = LAST_ROWS_MS = 3_600_000
@@ -84,15 +84,18 @@ def next_period(
 
 
 def is_over(period: SettlementPeriod, here: Participant, clock_ms: int, stable_us: int) -> bool:
-    """Whether a home states a period: its time has passed, and its stream is final to its end.
+    """Whether a home states a period: its time has passed, and what it bills is final to its end.
 
     The payer waits LAST_ROWS_MS for the last rows of a contract that has ended, which grants it the
-    stream no more: then it states what it holds.
+    stream no more: then it states what it holds. So do both for fragments that moved, of which the
+    other one may be lost.
     """
     late_ms = clock_ms - period.to_ms
     if late_ms < 0 or stable_us >= period.range.to_us:
         return late_ms >= 0
-    return here == period.terms.payer and period.is_last and late_ms >= LAST_ROWS_MS
+    is_owed = not isinstance(period.terms.subject, Content)
+    waits_no_more = here == period.terms.payer and period.is_last
+    return (is_owed or waits_no_more) and late_ms >= LAST_ROWS_MS
 
 
 def is_acceptable(

@@ -178,6 +178,11 @@ ORIGIN_STREAM = _like(
     f"write PARTICIPANT/STREAM: each {_CHARACTERS}characters at most",
     f"{NAME_PATTERN}/{NAME_PATTERN}",
 )
+REFERENCE = _like(
+    "write FRAGMENT/STREAM=MICROSECONDS, such as main/connections=0.8: a number above 0 without "
+    "trailing zeros, with 3 decimal places at most",
+    rf"{NAME_PATTERN}(\.{NAME_PATTERN})?/{NAME_PATTERN}=(?!0$)(0|[1-9][0-9]{{0,5}})(\.[0-9]{{0,2}}[1-9])?",
+)
 CURRENCY = _like("write three capitals, such as EUR", "[A-Z]{3}")
 REVISION = _like("write 64 hexadecimal digits", "[0-9a-f]{64}")
 NUMBER = TermRule(

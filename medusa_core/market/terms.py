@@ -29,6 +29,7 @@ from medusa_core.market.term_rules import (
     NUMBER,
     ORIGIN_STREAM,
     READS_MAX,
+    REFERENCE,
     REPLICAS,
     REVISION,
     TIME,
@@ -197,7 +198,9 @@ FRAGMENTS = ListRule(
 READS = ListRule(
     "write a list of streams of third participants, such as [gamma/sums]", ORIGIN_STREAM, READS_MAX
 )
-CAUSES = ListRule("write a list of causes, such as [normal, tentative]", word_of(Cause), len(Cause))
+REFERENCES = ListRule(
+    "write a list such as [main/connections=0.8, main/counted=2.1]", REFERENCE, FRAGMENTS_MAX
+)
 BOXES = ListRule(
     "write a list of kinds of boxes, such as [filter, map]", word_of(BoxKind), len(BoxKind)
 )
@@ -209,18 +212,21 @@ class Movement:
 
     `fragments` names what may move, as FRAGMENT or NETWORK.FRAGMENT (None: any of the payer's).
     `reads` are streams of third participants that the provider reads for them, each under its own
-    grant there (None: none). `billed` are the causes of steps that are paid for. `penalty` is due
+    grant there (None: none).
+    `reference` is what load is billed by: CPU microseconds for each record that a fragment reads or
+    writes of a stream, as FRAGMENT/STREAM=MICROSECONDS (None: it is not billed). `penalty` is due
     for each violation of the availability. A hold that either places at the other lasts
-    `hold_ms_max` at most.
+    `hold_ms_max` at most. `billed` stands in documents of earlier versions; nothing reads it.
     """
 
     price: PriceRange
     fragments: frozenset[FragmentName] | None
     load_max: Decimal
-    billed: frozenset[Cause]
     availability: Availability
     penalty: Decimal
     hold_ms_max: int
+    reference: frozenset[str] | None = None
+    billed: frozenset[Cause] | None = None
     load_unit: LoadUnit = LoadUnit.CORE
     reads: frozenset[OriginStream] | None = None
 
@@ -229,8 +235,19 @@ class Movement:
             AMOUNT.finding(("load_max",), self.load_max),
             FRAGMENTS.finding(("moves",), self.fragments),
             None if self.reads is None else READS.finding(("reads",), self.reads),
-            CAUSES.finding(("billed",), self.billed),
+            None if self.reference is None else REFERENCES.finding(("reference",), self.reference),
             *_promise_findings(self),
+        )
+        named = [text.partition("=")[0] for text in self.reference or ()]
+        require(
+            *(
+                unless(
+                    named.count(name) == 1,
+                    ("reference",),
+                    f"has two numbers for {name}: keep one",
+                )
+                for name in sorted(set(named))
+            )
         )
 
 

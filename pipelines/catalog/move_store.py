@@ -96,8 +96,11 @@ class Moves(Protocol):
     def end(self, fragment: str, reason: str) -> bool:
         """Take a fragment back; False if it has not moved."""
 
-    def settle(self, move: int, state: MoveState, reason: str) -> bool:
-        """The next state of a move, and the message about it; False if it was known."""
+    def settle(self, move: int, state: MoveState, reason: str, lost_us: int | None = None) -> bool:
+        """The next state of a move, and the message about it; False if it was known.
+
+        `lost_us` is the bucket for which a payer waits in vain.
+        """
 
     def open_moves(self) -> tuple[OpenMove, ...]:
         """Those for which something is to be done or watched, as they began."""

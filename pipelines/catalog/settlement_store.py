@@ -23,15 +23,16 @@ from medusa_core.market.bill_statements import (
     Statement,
     StatementId,
 )
+from medusa_core.market.load_statements import BilledMove
 from medusa_core.market.settlement_periods import ActiveRevision, SettlementPeriod
 from medusa_core.market.terms import ContractName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BilledContract:
-    """A contract that bills a stream here, and the period that was stated last (None: none was).
+    """A contract that bills something here, and the period that was stated last (None: none was).
 
-    `width_us` is the width of the stream's buckets, `clock_ms` the home's clock.
+    `width_us` is the width of a sold stream's buckets, `clock_ms` the home's clock.
     """
 
     contract: ContractName
@@ -44,11 +45,10 @@ class BilledContract:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedRows:
-    """Up to where the final rows of a sold stream are counted, at a version of its line."""
+    """Up to where all that a contract bills is final, and how often something was counted of it."""
 
     stable_us: int
-    noted_us: int
-    noted_version: int
+    counts: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ class Settlements(Protocol):
     """What is counted, stated, answered and booked in a home."""
 
     def billed_contracts(self) -> tuple[BilledContract, ...]:
-        """The contracts that bill a stream here and have not been stated to their end."""
+        """The contracts that bill something here and have not been stated to their end."""
 
     def count(
         self, contract: ContractName, period: SettlementPeriod, cut_us: int
@@ -108,6 +108,11 @@ class Settlements(Protocol):
         self, contract: ContractName, period: int
     ) -> tuple[Sequence[BilledRange], Sequence[RangeChange]]:
         """What is counted of a period, and what has changed of earlier ones."""
+
+    def billed_moves(
+        self, contract: ContractName, period: SettlementPeriod
+    ) -> tuple[BilledMove, ...]:
+        """The moves under a contract that were released and had not ended before a period."""
 
     def make(
         self, document: bytes, cut_us: int, counted: CountedRows, *, is_last: bool

@@ -17,7 +17,7 @@ from pipelines.market.what_if.analysis import Estimated, WhatIf
 from pipelines.market.what_if.repriced_bills import RepricedBills
 
 COLUMNS = ("", "before", "after", "difference")
-NOT_YET = "an estimate: load that moves is not billed in this version"
+NOT_YET = "an estimate: what is billed is reference load, by contract"
 """The first line, so that nobody takes what would have been paid for a bill."""
 
 NOTHING = ContractOutcome()

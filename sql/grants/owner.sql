@@ -93,9 +93,9 @@ GRANT EXECUTE ON FUNCTION medusa_api.declare_recipients, medusa_api.grant_to_rec
 GRANT UPDATE (dead_band, move_ms, partners_max, residence_ms, round_ms) ON medusa_api.trading TO
     :"role";
 -- The owner reads the books, and writes into them by recording payments alone.
-GRANT SELECT ON medusa_market.bill, medusa_market.bill_answer, medusa_market.billed_range,
-    medusa_market.billing_position, medusa_market.book_entry, medusa_market.book_posting,
-    medusa_market.payment TO :"role";
+GRANT SELECT ON medusa_market.bill, medusa_market.bill_answer, medusa_market.billed_line,
+    medusa_market.billed_range, medusa_market.billing_position, medusa_market.book_entry,
+    medusa_market.book_posting, medusa_market.payment TO :"role";
 GRANT SELECT ON medusa_api.accounts, medusa_api.bill_disputes, medusa_api.bills, medusa_api.books,
     medusa_api.payments TO :"role";
 GRANT EXECUTE ON FUNCTION medusa_api.record_payment TO :"role";

@@ -1,2 +1,2 @@
 -- The next state of a move, and why.
-SELECT medusa_market.settle_move(:move_id, :state, :reason);
+SELECT medusa_market.settle_move(:move_id, :state, :reason, :lost_us);

@@ -87,6 +87,7 @@ CREATE TABLE medusa_market.contract_revision (
     known_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
     boxes         text[] COLLATE "C",
     reads         text[] COLLATE "C",
+    reference     text[] COLLATE "C",
     UNIQUE (contract, number, revision),
     CONSTRAINT revision_is_the_hash CHECK (revision = encode(sha256(document), 'hex')),
     CONSTRAINT document_is_short CHECK (octet_length(document) <= 65536),
@@ -98,18 +99,18 @@ CREATE TABLE medusa_market.contract_revision (
         AND NOT upper_inc(validity) AND isfinite(lower(validity)) AND isfinite(upper(validity))),
     CONSTRAINT periods_are_durations CHECK (settlement_ms > 0 AND notice_ms >= 0),
     CONSTRAINT kind_has_its_terms CHECK (CASE kind
-        WHEN 'movement' THEN num_nonnulls(price_low, price_high, price_step, load_max, billed,
-            recovery, method, replicas, penalty, hold_ms_max) = 10
+        WHEN 'movement' THEN num_nonnulls(price_low, price_high, price_step, load_max, recovery,
+            method, replicas, penalty, hold_ms_max) = 9
             AND num_nonnulls(stream, price, per, instead, boxes) = 0
         WHEN 'content' THEN num_nonnulls(stream, price, per, recovery, method, replicas, penalty,
             hold_ms_max) = 8
-            AND num_nonnulls(price_low, price_high, price_step, fragments, billed, instead,
-                reads) = 0
+            AND num_nonnulls(price_low, price_high, price_step, fragments, billed, reference,
+                instead, reads) = 0
             AND num_nonnulls(boxes, load_max) IN (0, 2)
         WHEN 'suggested' THEN num_nonnulls(stream, instead) = 2
             AND num_nonnulls(price_low, price_high, price_step, fragments, load_max, billed,
-                recovery, method, replicas, bound_ms, penalty, hold_ms_max, price, per, boxes,
-                reads) = 0
+                reference, recovery, method, replicas, bound_ms, penalty, hold_ms_max, price, per,
+                boxes, reads) = 0
         ELSE false END),
     CONSTRAINT prices_are_a_range CHECK (price_low > 0 AND price_low <= price_high
         AND price_step > 0 AND (price_high - price_low) % price_step = 0
@@ -134,7 +135,10 @@ COMMENT ON COLUMN medusa_market.contract_revision.price_low IS
 COMMENT ON COLUMN medusa_market.contract_revision.fragments IS
     'The fragments that may move; NULL: any of the payer''s.';
 COMMENT ON COLUMN medusa_market.contract_revision.billed IS
-    'The causes of steps that are paid for.';
+    'In documents of earlier versions; nothing reads it.';
+COMMENT ON COLUMN medusa_market.contract_revision.reference IS
+    'CPU microseconds a record, as FRAGMENT/STREAM=MICROSECONDS: what load is billed by; NULL: it '
+    'is not billed.';
 COMMENT ON COLUMN medusa_market.contract_revision.bound_ms IS 'The bound promised; NULL: none is.';
 COMMENT ON COLUMN medusa_market.contract_revision.boxes IS
     'The kinds of boxes that the payer may define over the stream; NULL: none.';

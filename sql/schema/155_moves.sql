@@ -14,7 +14,13 @@ CREATE TABLE medusa_market.move (
     began_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
     changed_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
     agreed_id      bigint UNIQUE REFERENCES medusa_market.agreed_move,
+    price          numeric CHECK (price > 0),
+    from_us        bigint,
+    to_us          bigint,
+    lost_us        bigint,
+    is_own_loss    boolean,
     UNIQUE (is_given, partner, number),
+    CONSTRAINT what_is_billed_has_begun CHECK (to_us IS NULL OR from_us <= to_us),
     CONSTRAINT taken_moves_are_not_released CHECK (
         is_given OR state NOT IN ('released', 'returning'))
 );
@@ -26,6 +32,18 @@ COMMENT ON COLUMN medusa_market.move.order_document IS
     'Plan, inputs and first bucket, as pipelines/market/moves/move_order.py writes them.';
 COMMENT ON COLUMN medusa_market.move.agreed_id IS
     'The agreement of a round that it carries out; NULL: there is none.';
+COMMENT ON COLUMN medusa_market.move.price IS
+    'Currency per hour and unit of load: as a round has agreed, else the highest of the contract; '
+    'NULL of moves before load was billed.';
+COMMENT ON COLUMN medusa_market.move.from_us IS
+    'The first bucket that the partner owned and is paid for; NULL: it was not released.';
+COMMENT ON COLUMN medusa_market.move.to_us IS
+    'Before when the buckets lie that it is paid for: final in the payer''s home, and not taken '
+    'back; NULL: it has not ended.';
+COMMENT ON COLUMN medusa_market.move.lost_us IS
+    'The first bucket for which the payer waited in vain when it took the fragment back.';
+COMMENT ON COLUMN medusa_market.move.is_own_loss IS
+    'In the home of the provider: it had not computed that bucket when it heard of it.';
 CREATE UNIQUE INDEX move_of_fragment ON medusa_market.move (fragment)
     WHERE is_given AND state <> 'ended';
 COMMENT ON INDEX medusa_market.move_of_fragment IS 'A fragment moves to one partner at a time.';

@@ -10,12 +10,8 @@ CREATE TABLE medusa_market.billing_position (
     period        bigint NOT NULL DEFAULT 1 CHECK (period > 0),
     from_ms       bigint NOT NULL,
     number        bigint NOT NULL DEFAULT 1 CHECK (number > 0),
-    line_id       integer REFERENCES medusa.stream_producer,
-    noted_us      bigint,
-    noted_version bigint,
     has_ended     boolean NOT NULL DEFAULT false,
-    CONSTRAINT position_is_of_a_line
-        CHECK (num_nonnulls(line_id, noted_us, noted_version) IN (0, 3))
+    counts        bigint NOT NULL DEFAULT 0
 );
 COMMENT ON TABLE medusa_market.billing_position IS
     'How far this home has counted and stated what a contract bills.';
@@ -23,7 +19,23 @@ COMMENT ON COLUMN medusa_market.billing_position.period IS 'The next period that
 COMMENT ON COLUMN medusa_market.billing_position.from_ms IS 'Where that period begins.';
 COMMENT ON COLUMN medusa_market.billing_position.number IS
     'The number of the revision that applied to the period before.';
-COMMENT ON COLUMN medusa_market.billing_position.noted_us IS
+COMMENT ON COLUMN medusa_market.billing_position.counts IS
+    'How often something was counted, so that a statement is made of what is counted now.';
+
+CREATE TABLE medusa_market.billed_line (
+    contract      text COLLATE "C" NOT NULL REFERENCES medusa_market.billing_position,
+    subject       text COLLATE "C" NOT NULL,
+    line_id       integer NOT NULL REFERENCES medusa.stream_producer,
+    noted_us      bigint NOT NULL,
+    noted_version bigint NOT NULL,
+    PRIMARY KEY (contract, subject)
+);
+COMMENT ON TABLE medusa_market.billed_line IS
+    'The lines whose final rows a contract bills, and how far each is counted.';
+COMMENT ON COLUMN medusa_market.billed_line.subject IS
+    'Empty of the stream that a contract sells; NUMBER/STREAM of a stream that a moved fragment '
+    'reads or writes.';
+COMMENT ON COLUMN medusa_market.billed_line.noted_us IS
     'The final rows of all buckets before it are counted, as they were at noted_version of the line.';
 
 CREATE TABLE medusa_market.billed_range (
@@ -38,20 +50,25 @@ CREATE TABLE medusa_market.billed_range (
     stated_a    numeric,
     stated_b    numeric,
     price       numeric,
-    PRIMARY KEY (contract, from_us),
+    subject     text COLLATE "C" NOT NULL DEFAULT '',
+    gap_us      bigint NOT NULL DEFAULT 0 CHECK (gap_us >= 0),
+    PRIMARY KEY (contract, subject, from_us),
     CONSTRAINT billed_range_is_not_empty CHECK (from_us < to_us),
     CONSTRAINT billed_range_is_stated_whole
         CHECK (num_nonnulls(stated_rows, stated_a, stated_b, price) IN (0, 4)),
     CONSTRAINT billed_rows_are_counted CHECK (rows >= 0 AND sum_a >= 0 AND sum_b >= 0)
 );
 COMMENT ON TABLE medusa_market.billed_range IS
-    'The final rows of a sold stream, counted by ranges of a settlement period, so that trimming '
-    'the stream loses nothing that is billed.';
+    'The final rows of a line that is billed, counted by ranges of a settlement period, so that '
+    'trimming the stream loses nothing that is billed.';
 COMMENT ON COLUMN medusa_market.billed_range.sum_a IS
     'With sum_b: the digest of the rows, the sum of those of the buckets.';
 COMMENT ON COLUMN medusa_market.billed_range.stated_rows IS
     'As the last statement had it; NULL: none has. What differs is corrected by the next statement.';
 COMMENT ON COLUMN medusa_market.billed_range.price IS 'The price of a record when it was stated.';
+COMMENT ON COLUMN medusa_market.billed_range.subject IS 'As billed_line has it.';
+COMMENT ON COLUMN medusa_market.billed_range.gap_us IS
+    'How much of it is lost for good, in microseconds of event time.';
 CREATE INDEX billed_range_changed ON medusa_market.billed_range (contract, from_us)
     WHERE (rows, sum_a, sum_b) IS DISTINCT FROM (stated_rows, stated_a, stated_b);
 COMMENT ON INDEX medusa_market.billed_range_changed IS 'What is to be stated or corrected.';

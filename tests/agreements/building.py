@@ -13,7 +13,6 @@ from typing import Any
 import psycopg2
 import psycopg2.extensions
 
-from medusa_core.commits import Cause
 from medusa_core.errors import MedusaError, Unavailable
 from medusa_core.market.envelopes import Envelope
 from medusa_core.market.terms import (
@@ -54,7 +53,7 @@ def a_movement(**changes: Any) -> Movement:
         price=PriceRange(low=Decimal(1), high=Decimal("1.2"), step=Decimal("0.1")),
         fragments=None,
         load_max=Decimal(2),
-        billed=frozenset({Cause.NORMAL, Cause.TENTATIVE}),
+        reference=frozenset({"main/seen=0.5", "main/counted=2"}),
         availability=Availability(recovery=Recovery.ROLLBACK, method=Method.UPSTREAM_BACKUP),
         penalty=Decimal("0.5"),
         hold_ms_max=DAY_MS,
@@ -252,11 +251,11 @@ class Party:
 
 INSERT = """
 INSERT INTO medusa_api.contract (contract, kind, payer, provider, currency, validity, settlement_ms,
-    notice_ms, price_low, price_high, price_step, load_max, billed, recovery, method, replicas,
+    notice_ms, price_low, price_high, price_step, load_max, reference, recovery, method, replicas,
     penalty, hold_ms_max)
 VALUES ('spare_load', 'movement', 'alpha', 'beta', 'EUR', '[2024-01-01 00:00Z,2096-01-01 00:00Z)',
-    86400000, 86400000, 1, 1.20, 0.1, 2, '{tentative,normal}', 'rollback', 'upstream_backup', 1,
-    0.5, 86400000)
+    86400000, 86400000, 1, 1.20, 0.1, 2, '{main/seen=0.5,main/counted=2}', 'rollback',
+    'upstream_backup', 1, 0.5, 86400000)
 """
 """A first contract, as an owner writes it."""
 

@@ -37,7 +37,7 @@ POOLS: Mapping[str, tuple[object, ...]] = {
     **dict.fromkeys(("settlement_ms", "notice_ms", "hold_ms_max", "bound_ms"), LENGTHS),
     **dict.fromkeys(("valid_from_ms", "valid_until_ms"), TIMES),
     **dict.fromkeys(("kind", "recovery", "method", "per"), WORDS),
-    **dict.fromkeys(("fragments", "billed", "boxes", "reads"), LISTS),
+    **dict.fromkeys(("fragments", "reads", "reference", "boxes"), LISTS),
     "currency": ("EUR", "XXX", "eur", "E1R", "ÉUR", "EURO", "EUR\n", "", 3, None),
     "number": (1, 2, 0, -1, 2**53 - 1, 2**53, 2**63, 1.0, "1", None, True),
     "supersedes": (None, "a" * 64, "A" * 64, "a" * 63, 'a","b":"c', "", 1),
@@ -58,11 +58,11 @@ _PROMISE = {
 }  # fmt: skip
 SUBJECTS: Mapping[str, dict[str, Any]] = {
     "movement": _PROMISE | {
-        "billed": ["normal", "tentative"], "fragments": None, "load_max": "2", "price_low": "1",
+        "reference": ["main/seen=0.5"], "fragments": None, "load_max": "2", "price_low": "1",
         "price_high": "1.2", "price_step": "0.1",
     },
     "reads": _PROMISE | {
-        "billed": ["normal"], "fragments": ["main"], "load_max": "2", "price_low": "1",
+        "fragments": ["main"], "load_max": "2", "price_low": "1",
         "price_high": "1", "price_step": "1", "reads": ["gamma/a", "gamma/b"],
     },
     "content": _PROMISE | {"per": "record", "price": "0.001", "stream": "sums"},

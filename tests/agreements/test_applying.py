@@ -153,7 +153,7 @@ notice: 7d
 price: {low: 1.00, high: 1.30, step: 0.10}
 load_max: 1.5
 moves: [second]
-billed: [normal, tentative]
+reference: [main/seen=0.5, main/counted=2]
 availability: {recovery: precise, method: upstream_backup}
 penalty: 5.00
 hold_max: 1d

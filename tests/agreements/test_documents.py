@@ -30,6 +30,7 @@ from medusa_core.market.terms import (
     Subject,
     Suggested,
     Terms,
+    plain,
 )
 from medusa_core.names import FragmentName, Participant, StreamName
 from tests.agreements.building import ALPHA, DAY_MS, Party, SqlRefused, some_terms
@@ -76,13 +77,20 @@ AVAILABILITIES = st.builds(
     replicas=st.integers(1, 999),
     bound_ms=st.none() | LENGTHS,
 )
+REFERENCES = st.dictionaries(
+    st.tuples(FRAGMENTS, NAMES).map("/".join),
+    st.integers(1, 999_999_999).map(lambda n: plain(Decimal(n).scaleb(-3))),
+    min_size=1,
+    max_size=8,
+).map(lambda found: frozenset(f"{name}={cpu_us}" for name, cpu_us in found.items()))
 SUBJECTS: st.SearchStrategy[Subject] = st.one_of(
     st.builds(
         Movement,
         price=price_ranges(),
         fragments=st.none() | st.frozensets(FRAGMENTS.map(FragmentName), min_size=1, max_size=8),
         load_max=MONEY,
-        billed=st.frozensets(st.sampled_from(Cause), min_size=1),
+        reference=st.none() | REFERENCES,
+        billed=st.none() | st.frozensets(st.sampled_from(Cause), min_size=1),
         availability=AVAILABILITIES,
         penalty=MONEY | st.just(Decimal(0)),
         hold_ms_max=LENGTHS,

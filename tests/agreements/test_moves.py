@@ -36,10 +36,10 @@ WIDTH_US = 10_000_000
 FRAGMENT, MOVED = "sums/main", moved_fragment("sums/main", Move(ALPHA, 1))
 LENDS = """
 INSERT INTO medusa_api.contract (contract, kind, payer, provider, currency, validity, settlement_ms,
-    notice_ms, price_low, price_high, price_step, fragments, load_max, billed, recovery, method,
+    notice_ms, price_low, price_high, price_step, fragments, load_max, recovery, method,
     replicas, penalty, hold_ms_max)
 VALUES ('load_of_alpha', 'movement', 'alpha', 'beta', 'EUR',
-    '[2024-01-01 00:00Z,2096-01-01 00:00Z)', 86400000, 1000, 1, 1, 1, {fragments}, 2, '{{normal}}',
+    '[2024-01-01 00:00Z,2096-01-01 00:00Z)', 86400000, 1000, 1, 1, 1, {fragments}, 2,
     'precise', 'upstream_backup', 1, 0, 86400000)
 """
 NETWORK = Network(
@@ -245,8 +245,11 @@ def test_a_fragment_moves_once_at_a_time_and_numbers_count(
 
 def send(alpha: Party, nonce: int, **changes: Any) -> None:
     """As a hostile payer would: a message that its own home would not make."""
-    fields = {"contract": "load_of_alpha", "number": 1, "fragment": FRAGMENT, "order": "{}",
-              "reason": "a test"} | changes  # fmt: skip
+    fields = {
+        "contract": "load_of_alpha", "number": 1, "fragment": FRAGMENT, "state": "accepted",
+        "order": "{}", "price": "1", "from_us": None, "to_us": None, "lost_us": None,
+        "reason": "a test",
+    } | changes  # fmt: skip
     ((now_ms,),) = alpha.sql("SELECT medusa.to_ms(clock_timestamp())")
     blank = Envelope(
         kind=EnvelopeKind.MOVE, sender=ALPHA, receiver=BETA, nonce=f"{nonce:032x}",
@@ -290,7 +293,7 @@ def test_a_message_that_is_repeated_or_of_another_move_changes_nothing(
     started(alpha, beta, syncs)
     send(alpha, 1)
     send(alpha, 2, fragment="sums/other")
-    send(alpha, 3, number=9, order=None)
+    send(alpha, 3, number=9, state="ended", order=None, price=None)
     beta.contract_sync.tick()
     assert state(beta, 9) is MoveState.ENDED
     send(alpha, 4, number=9)

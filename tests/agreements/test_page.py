@@ -30,7 +30,8 @@ AVAILABILITY = {
 VALUES: Mapping[str, Mapping[str, str]] = {
     "movement": {
         **COMMON, **AVAILABILITY, "kind": "'movement'", "price_low": "1", "price_high": "2",
-        "price_step": "1", "fragments": "'{main}'", "load_max": "1", "billed": "'{normal}'",
+        "price_step": "1", "fragments": "'{main}'", "load_max": "1",
+        "reference": "'{main/seen=0.5}'",
     },
     "content": {
         **COMMON, **AVAILABILITY, "kind": "'content'", "stream": "'sums'", "price": "1",

@@ -9,6 +9,7 @@ import pytest
 from tests.bilateral.writing import CONTENT, MOVEMENT, SUGGESTED, examine
 from tests.sweeps import long_but
 
+REFERENCE = "reference: [first/seen=0.5, second/seen=2]"
 MANY = ", ".join(f"f{number}" for number in range(1_001))
 WRONG = [
     # text, what is written, what is written instead, line, what the sentence says
@@ -105,13 +106,16 @@ WRONG = [
     (MOVEMENT, "moves: [first, second]", "moves: [fisrt]", 15, "moves[0] is fisrt, a fragment tha"),
     (MOVEMENT, "moves: [first, second]", "moves: [mine/first]", 15, "moves[0] is 'mine/first': wr"),
     (MOVEMENT, "moves: [first, second]", f"moves: [{MANY}]", 15, "moves has 1,001 items: write 1,"),
-    (MOVEMENT, "billed:", "reads: []\nbilled:", 16, "reads is an empty list: write a list of stre"),
-    (MOVEMENT, "billed:", "reads: [sums]\nbilled:", 16, "reads[0] is 'sums': write PARTICIPANT/S"),
-    (MOVEMENT, "billed:", "reads: [beta/sums]\nbilled:", 16, "reads names beta/sums of a party of"),
+    (MOVEMENT, "reference:", "reads: []\nreference:", 16, "reads is an empty list: write a list of stre"),
+    (MOVEMENT, "reference:", "reads: [sums]\nreference:", 16, "reads[0] is 'sums': write PARTICIPANT/S"),
+    (MOVEMENT, "reference:", "reads: [beta/sums]\nreference:", 16, "reads names beta/sums of a party of"),
     (CONTENT, "per: record", "per: record\nreads: [gamma/x]", 11, "reads is for movement contract"),
-    (MOVEMENT, "billed: [normal, tentative]", "billed: []", 16, "billed is an empty list: write a"),
-    (MOVEMENT, "billed: [normal, tentative]", "billed: normal", 16, "billed is 'normal': write a "),
-    (MOVEMENT, "[normal, tentative]", "[normal, tentativ]", 16, "billed[1] is 'tentativ': did you"),
+    (MOVEMENT, REFERENCE, "reference: []", 16, "reference is an empty list: write a list such as"),
+    (MOVEMENT, REFERENCE, "reference: main", 16, "reference is 'main': write a list such as [mai"),
+    (MOVEMENT, "first/seen=0.5", "first/seen", 16, "reference[0] is 'first/seen': write FRAGMENT/"),
+    (MOVEMENT, "first/seen=0.5", "first/seen=0.50", 16, "reference[0] is 'first/seen=0.50': write"),
+    (MOVEMENT, "second/seen=2", "first/seen=2", 1, "reference has two numbers for first/seen: kee"),
+    (MOVEMENT, REFERENCE, "billed: [normal]", 16, "billed is not known here: write "),
     (MOVEMENT, "  recovery: precise", "  recovery: exact", 18, "availability.recovery is 'exact':"),
     (MOVEMENT, "  recovery: precise\n", "", 17, "availability lacks the field recovery (what a fa"),
     (MOVEMENT, "active_standby", "standby", 19, "availability.method is 'standby': did you mean '"),

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import event, given
 from jsonschema import Draft202012Validator
 
-from medusa_core.commits import Cause
 from medusa_core.market.contract_files import (
     FIELDS,
     REQUIRED,
@@ -100,7 +99,6 @@ def test_words_are_those_that_terms_know() -> None:
         (DEFINITIONS["kind"], ContractKind),
         (DEFINITIONS["load_unit"], LoadUnit),
         (DEFINITIONS["per"], BillingUnit),
-        (DEFINITIONS["billed"]["items"], Cause),
         (availability["recovery"], Recovery),
         (availability["method"], Method),
     ):

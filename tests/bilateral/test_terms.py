@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medusa_core.commits import Cause
 from medusa_core.errors import Refused
 from medusa_core.market.contract_files import NO_CURRENCY
 from medusa_core.market.documents import document_of, terms_of
@@ -59,7 +58,7 @@ def test_a_movement_contract_says_what_its_file_says(tmp_path: Path) -> None:
         price=PriceRange(low=Decimal("1.00"), high=Decimal("1.30"), step=Decimal("0.10")),
         fragments=frozenset({"first", "second"}),  # type: ignore[arg-type]
         load_max=Decimal("2.5"),
-        billed=frozenset({Cause.NORMAL, Cause.TENTATIVE}),
+        reference=frozenset({"first/seen=0.5", "second/seen=2"}),
         availability=Availability(
             recovery=Recovery.PRECISE, method=Method.ACTIVE_STANDBY, replicas=2, bound_ms=10_000
         ),

@@ -25,7 +25,7 @@ price:
 load_unit: core
 load_max: 2.5
 moves: [first, second]
-billed: [normal, tentative]
+reference: [first/seen=0.5, second/seen=2]
 availability:
   recovery: precise
   method: active_standby

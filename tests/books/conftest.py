@@ -17,6 +17,7 @@ from tests.agreements.homes import (
     parties_in,
     watchers_of,
 )
+from tests.books.lending import Lending
 from tests.books.trade import Stores, Trade
 from tests.home_pool import lent_homes
 
@@ -58,3 +59,16 @@ def trade(
     """Alpha, which buys `sums`, and beta, which sells it; nothing is agreed on yet."""
     parties = parties_in(trading_connections, trading_watchers)
     return Trade(parties, trading_watchers, trading_stores)
+
+
+@pytest.fixture
+def lending(
+    trading_connections: HomeConnections,
+    trading_watchers: Watchers,
+    trading_stores: Stores,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Lending:
+    """Alpha, which hands load over, and beta, which carries it; nothing is agreed on yet."""
+    monkeypatch.setattr("pipelines.market.settlement.settlement_sync.PERIODS_MAX", 1)
+    parties = parties_in(trading_connections, trading_watchers)
+    return Lending(parties, trading_watchers, trading_stores)

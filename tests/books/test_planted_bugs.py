@@ -46,7 +46,7 @@ BUGS = {
         f"{SETTLING}::test_a_payer_that_follows_a_revision_late_ends_the_dispute_by_itself",
     ),
     "rows that were revised still count": (
-        f"{SQL}/billed_changes.sql", "SELECT -1, s.segment_id", "SELECT 0, s.segment_id",
+        f"{SQL}/billed_changes.sql", "SELECT -1, s.segment_id,", "SELECT 0, s.segment_id,",
         f"{SETTLING}::test_a_bucket_revised_after_its_period_was_settled_is_corrected_in_the_next",
     ),
     "what a revision replaced is not held": (

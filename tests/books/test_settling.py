@@ -55,6 +55,23 @@ def test_rows_of_gaps_are_not_billed(trade: Trade) -> None:
     assert trade.bills(trade.alpha)[0][:4] == (1, "alpha", "settled", D("0.006"))
 
 
+@pytest.mark.parametrize(("recovery", "owed"), [("precise", "-9.994"), ("gap", "0.006")])
+def test_a_gap_costs_the_penalty_unless_gaps_are_promised(
+    trade: Trade, recovery: str, owed: str
+) -> None:
+    trade.agree(recovery=recovery, penalty="5")
+    trade.rows(0, 20, {0: 3})
+    trade.rows(20, 30, {}, stability="gap")  # of ranges of eight buckets it touches two
+    trade.rows(30, A_DAY, {})
+    trade.settle()
+    assert trade.bills(trade.alpha)[1][2:5] == ("settled", D(owed), D(owed))
+    if recovery == "precise":
+        assert trade.accounts(trade.beta) == {
+            "partner": D("-9.994"), "penalty": D("10"), "revenue": D("-0.006"),
+        }  # fmt: skip
+    trade.check_books()
+
+
 def test_one_altered_row_count_is_named_and_blocked_by_amount(trade: Trade) -> None:
     trade.agree()
     trade.rows(0, 60, {0: 3, 30: 10})
@@ -204,7 +221,7 @@ def test_a_payer_that_follows_a_revision_late_ends_the_dispute_by_itself(trade: 
     trade.check_books()
 
 
-def test_a_movement_contract_is_not_billed(trade: Trade) -> None:
+def test_a_movement_contract_without_reference_and_penalty_is_not_billed(trade: Trade) -> None:
     lend(trade.alpha, trade.beta)
     assert [store.billed_contracts() for store in trade.stores.values()] == [(), ()]
     trade.agree()

@@ -30,7 +30,7 @@ SELLS = """
 INSERT INTO medusa_api.contract (contract, kind, payer, provider, currency, validity, settlement_ms,
     notice_ms, stream, price, per, recovery, method, replicas, penalty, hold_ms_max)
 VALUES (%s, 'content', 'alpha', 'beta', 'EUR', '[2024-01-01 00:00Z,2096-01-01 00:00Z)', %s,
-    1000, 'sums', %s, %s, 'precise', 'upstream_backup', 1, 0, 86400000)
+    1000, 'sums', %s, %s, %s, 'upstream_backup', 1, %s, 86400000)
 """
 STREAM = """
 DO $$
@@ -57,9 +57,10 @@ SEGMENT = """
     SELECT p.line_id, :from_us, :to_us, CAST(:stability AS medusa.stability), p.last_version,
         p.last_version, 'p', (SELECT min(commit_id) FROM medusa.commit), :buckets, :rows,
         CAST(:sums AS numeric[]), CAST(:sums AS numeric[]),
-        CASE cardinality(CAST(:buckets AS bigint[])) WHEN 0 THEN '{}'::bigint[] ELSE '{1}' END
-    FROM medusa.stream_producer AS p WHERE p.stream = 'sums'
+        CASE cardinality(CAST(:buckets AS bigint[])) WHEN 0 THEN '{{}}'::bigint[] ELSE '{{1}}' END
+    FROM medusa.stream_producer AS p WHERE {of}
 """
+SUMS = "p.stream = 'sums'"
 
 
 @dataclass
@@ -82,10 +83,18 @@ class Trade:
             connection.execute(text(statement.replace("::", r"\:\:")), values)
             connection.execute(text("RESET session_replication_role"))
 
-    def agree(self, price: str = "0.002", per: str = "record", settlement_ms: int = DAY_MS) -> None:
+    def agree(
+        self,
+        price: str = "0.002",
+        per: str = "record",
+        settlement_ms: int = DAY_MS,
+        *,
+        recovery: str = "precise",
+        penalty: str = "0",
+    ) -> None:
         """A content contract, active in both homes."""
         for party in (self.alpha, self.beta):
-            party.sql(SELLS, CONTRACT, settlement_ms, price, per)
+            party.sql(SELLS, CONTRACT, settlement_ms, price, per, recovery, penalty)
         self.exchange()
         for party in (self.alpha, self.beta):
             party.agreements.open_round(0, "a test")
@@ -108,7 +117,7 @@ class Trade:
                 "boundary_us = greatest(boundary_us, :to_us) WHERE stream = 'sums'",
                 to_us=at_us(to_bucket),
             )
-            self._segment(home, from_bucket, to_bucket, rows, seed, stability)
+            self.segment(home, SUMS, from_bucket, to_bucket, rows, seed, stability)
 
     def revise(
         self,
@@ -142,21 +151,23 @@ class Trade:
                 from_us=at_us(from_bucket),
                 to_us=at_us(to_bucket),
             )
-            self._segment(home, from_bucket, to_bucket, rows, 1, "stable")
+            self.segment(home, SUMS, from_bucket, to_bucket, rows)
 
-    def _segment(
+    def segment(
         self,
         home: Participant,
+        of: str,
         from_bucket: int,
         to_bucket: int,
         rows: Mapping[int, int],
-        seed: int,
-        stability: str,
+        seed: int = 1,
+        stability: str = "stable",
     ) -> None:
+        """A segment of the line that is named in SQL."""
         buckets = sorted(bucket for bucket in rows if rows[bucket])
         self.execute(
             home,
-            SEGMENT,
+            SEGMENT.format(of=of),
             from_us=at_us(from_bucket),
             to_us=at_us(to_bucket),
             stability=stability,

@@ -31,7 +31,7 @@ notice: 1s
 price: {low: 1.00, high: 1.30, step: 0.10}
 load_max: 2
 moves: [main]
-billed: [normal]
+reference: [main/connections=0.8, main/counted=2]
 availability: {recovery: precise, method: upstream_backup, bound: 5s}
 penalty: 5.00
 hold_max: 1d

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -120,13 +121,18 @@ def test_states_come_in_order_and_only_a_release_gives_buckets_away(known: MoveP
         assert not known.is_recalled
 
 
-MOVE = {"contract": "load", "number": 3, "fragment": "net/main", "order": "{}", "reason": ""}
+MOVE = {
+    "contract": "load", "number": 3, "fragment": "net/main", "state": "accepted", "order": "{}",
+    "price": "1.5", "from_us": None, "to_us": None, "lost_us": None, "reason": "",
+}  # fmt: skip
+ENDED = MOVE | {"state": "ended", "order": None, "from_us": -5, "to_us": 9, "lost_us": 7}
 MOVED = {"contract": "load", "number": 3, "state": "started", "reason": ""}
 
 
 def test_a_message_says_just_what_it_has_to() -> None:
     assert message_of_move(json.dumps(MOVE).encode()).number == 3
-    assert message_of_move(json.dumps({**MOVE, "order": None}).encode()).order is None
+    assert message_of_move(json.dumps(MOVE).encode()).price == Decimal("1.5")
+    assert message_of_move(json.dumps(ENDED).encode()).to_us == 9
     assert message_of_moved(json.dumps(MOVED).encode()).state is MoveState.STARTED
 
 
@@ -136,7 +142,9 @@ def test_a_message_says_just_what_it_has_to() -> None:
         {"number": 0}, {"number": True}, {"number": "3"}, {"number": 2**31}, {"more": 1},
         {"fragment": "import/net"}, {"fragment": "moved/alpha/1/net/main"}, {"fragment": "net"},
         {"fragment": "../main"}, {"contract": "A'"}, {"order": 1},
-        {"order": "x" * (ORDER_BYTES_MAX + 1)}, {"reason": None},
+        {"order": "x" * (ORDER_BYTES_MAX + 1)}, {"reason": None}, {"order": None},
+        {"price": None}, {"price": "0"}, {"price": "NaN"}, {"price": 1.5}, {"price": "1e3"},
+        {"state": "released"}, {"state": "started"}, {"from_us": "1"}, {"to_us": 2**60},
     ],
 )  # fmt: skip
 def test_any_other_move_is_refused(changes: dict[str, Any]) -> None:

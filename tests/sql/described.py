@@ -18,13 +18,13 @@ CATALOGS = {
             pg_get_userbyid(c.relowner), c.relacl
         FROM pg_class AS c WHERE c.relnamespace IN ({schemas})""",
     "columns": """
-        SELECT attrelid::regclass, attnum, attname, format_type(atttypid, atttypmod), attnotnull,
-            attidentity, attgenerated, pg_get_expr(adbin, adrelid), attcollation::regcollation,
-            attstorage, attacl
+        SELECT attrelid::regclass, row_number() OVER (PARTITION BY attrelid ORDER BY attnum),
+            attname, format_type(atttypid, atttypmod), attnotnull, attidentity, attgenerated,
+            pg_get_expr(adbin, adrelid), attcollation::regcollation, attstorage, attacl
         FROM pg_attribute
         JOIN pg_class AS c ON c.oid = attrelid
         LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
-        WHERE c.relnamespace IN ({schemas}) AND attnum > 0""",
+        WHERE c.relnamespace IN ({schemas}) AND attnum > 0 AND NOT attisdropped""",
     "constraints": """
         SELECT conrelid::regclass, conname, contype, pg_get_constraintdef(oid)
         FROM pg_constraint WHERE connamespace IN ({schemas})""",

@@ -102,7 +102,10 @@ class PostgresConverging(NamedStatements):
             case MoveEnvelope():
                 values |= {"contract": message.contract, "number": message.number}
                 values |= {"fragment": message.fragment, "order_document": message.order}
-                return str(self._value("take_move", **values, reason=message.reason))
+                values |= {"state": message.state.value, "price": message.price}
+                values |= {"from_us": message.from_us, "to_us": message.to_us}
+                values |= {"lost_us": message.lost_us, "reason": message.reason}
+                return str(self._value("take_move", **values))
             case MovedEnvelope():
                 values |= {"contract": message.contract, "number": message.number}
                 values |= {"state": message.state.value, "reason": message.reason}

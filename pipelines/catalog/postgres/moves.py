@@ -49,9 +49,10 @@ class PostgresMoves(NamedStatements, Moves):
         """See `Moves.end`."""
         return bool(self._value("return_fragment", fragment=fragment, reason=reason))
 
-    def settle(self, move: int, state: MoveState, reason: str) -> bool:
+    def settle(self, move: int, state: MoveState, reason: str, lost_us: int | None = None) -> bool:
         """See `Moves.settle`."""
-        return bool(self._value("settle_move", move_id=move, state=state.value, reason=reason))
+        values = {"state": state.value, "reason": reason, "lost_us": lost_us}
+        return bool(self._value("settle_move", move_id=move, **values))
 
     def open_moves(self) -> tuple[OpenMove, ...]:
         """See `Moves.open_moves`."""

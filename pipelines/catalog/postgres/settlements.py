@@ -27,6 +27,7 @@ from medusa_core.market.bill_statements import (
 )
 from medusa_core.market.books import Entry
 from medusa_core.market.documents import terms_of
+from medusa_core.market.load_statements import GRAIN_US, BilledMove
 from medusa_core.market.settlement_periods import ActiveRevision, SettlementPeriod
 from medusa_core.market.terms import ContractName, plain
 from pipelines.catalog.postgres.statements import NamedStatements, engine_with_timeouts
@@ -120,11 +121,7 @@ class PostgresSettlements(PostgresBills, Settlements):
         )
         if found is None:
             return None
-        return CountedRows(
-            stable_us=found["stable_us"],
-            noted_us=found["noted_us"],
-            noted_version=found["version"],
-        )
+        return CountedRows(stable_us=found["stable_us"], counts=found["counts"])
 
     def ranges(
         self, contract: ContractName, period: int
@@ -133,7 +130,12 @@ class PostgresSettlements(PostgresBills, Settlements):
         values = {"contract": contract, "period": period, "changes_max": CORRECTIONS_MAX}
         rows = self._rows("billed_ranges", **values)
         counted = [
-            BilledRange(range=Range(row["from_us"], row["to_us"]), digest=_digest(row))
+            BilledRange(
+                range=Range(row["from_us"], row["to_us"]),
+                digest=_digest(row),
+                subject=row["subject"],
+                gap_us=row["gap_us"],
+            )
             for row in rows
             if row["period"] == period
         ]
@@ -150,6 +152,13 @@ class PostgresSettlements(PostgresBills, Settlements):
         ]
         return counted, changes
 
+    def billed_moves(
+        self, contract: ContractName, period: SettlementPeriod
+    ) -> tuple[BilledMove, ...]:
+        """See `Settlements.billed_moves`."""
+        rows = self._rows("billed_moves", contract=contract, from_us=period.range.from_us)
+        return tuple(BilledMove(**row) for row in rows)
+
     def make(
         self, document: bytes, cut_us: int, counted: CountedRows, *, is_last: bool
     ) -> StatementId:
@@ -159,8 +168,7 @@ class PostgresSettlements(PostgresBills, Settlements):
                 "make_bill",
                 document=document,
                 cut_us=cut_us,
-                noted_us=counted.noted_us,
-                noted_version=counted.noted_version,
+                counts=counted.counts,
                 is_last=is_last,
             )
         )
@@ -226,7 +234,7 @@ def _billed_contract(row: RowMapping) -> BilledContract:
         revisions=revisions,
         ends_at_ms=row["ends_at_ms"],
         before=before,
-        width_us=row["width_us"],
+        width_us=row["width_us"] or GRAIN_US,
         clock_ms=row["clock_ms"],
     )
 

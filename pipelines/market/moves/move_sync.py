@@ -173,7 +173,7 @@ class MoveSync:
             self._change_owner(move, provider, step.from_us, step.reason)
         if step.state is MoveState.ENDED:
             self._take_back(move, order, step.reason)
-        return self._moves.settle(move.id, step.state, step.reason)
+        return self._moves.settle(move.id, step.state, step.reason, step.lost_us)
 
     def _take_back(self, move: OpenMove, order: MoveOrder, reason: str) -> None:
         """This home owns the next bucket, whatever became of the provider."""

@@ -37,8 +37,9 @@ from medusa_core.market.bill_statements import (
     content_statement,
     statement_document,
 )
+from medusa_core.market.load_statements import load_statement
 from medusa_core.market.settlement_periods import SettlementPeriod, is_over, next_period
-from medusa_core.market.terms import ContractName
+from medusa_core.market.terms import ContractName, Movement
 from medusa_core.names import Participant
 from pipelines.base import clock
 from pipelines.base.failpoints import reached
@@ -60,7 +61,7 @@ FOREVER = 2**53
 
 
 class SettlementSync:
-    """Settles the contracts of a home that sell a stream; `on_error` receives what was refused.
+    """Settles the contracts of a home that bill something; `on_error` receives what was refused.
 
     `looks_s` is how often a call does anything; 0: always.
     """
@@ -116,7 +117,11 @@ class SettlementSync:
         if counted is None or not is_over(period, self._here, contract.clock_ms, counted.stable_us):
             return False
         ranges, changes = self._settlements.ranges(contract.contract, period.number)
-        statement = content_statement(period, ranges, changes)
+        if isinstance(period.terms.subject, Movement):
+            moves = self._settlements.billed_moves(contract.contract, period)
+            statement = load_statement(period, moves, ranges)
+        else:
+            statement = content_statement(period, ranges, changes)
         document = statement_document(statement)
         self._settlements.make(document, cut_us, counted, is_last=period.is_last)  # 2
         reached("settlement.stated")

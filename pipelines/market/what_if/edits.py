@@ -50,7 +50,7 @@ COLUMNS: Mapping[str, Column] = {
          "instead", "state", "revision", "active_revision", "partner_proposes", "ends_at"),
         Column.TEXT,
     ),
-    **dict.fromkeys(("fragments", "reads", "billed", "boxes"), Column.NAMES),
+    **dict.fromkeys(("fragments", "reads", "reference", "boxes"), Column.NAMES),
     "validity": Column.VALIDITY,
 }  # fmt: skip
 
@@ -61,7 +61,7 @@ _TOKEN = re.compile(
 _AMOUNT = re.compile(r"[+-]?[0-9]{1,20}(?:\.[0-9]{1,20})?")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _RANGE = re.compile(r"empty|[\[(][0-9TZ:+. -]*,[0-9TZ:+. -]*[\])]")
-_LIST = re.compile(r"\{\s*(?:[\w./-]+\s*(?:,\s*[\w./-]+\s*)*)?\}")
+_LIST = re.compile(r"\{\s*(?:[\w./=-]+\s*(?:,\s*[\w./=-]+\s*)*)?\}")
 
 
 @dataclass(frozen=True, slots=True)

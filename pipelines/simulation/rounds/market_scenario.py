@@ -12,7 +12,6 @@ from decimal import Decimal
 from enum import Enum
 from random import Random
 
-from medusa_core.commits import Cause
 from medusa_core.market.costs import PiecewiseLinear, Queue
 from medusa_core.market.documents import revision_of
 from medusa_core.market.terms import (
@@ -315,7 +314,6 @@ def _agreement(
             ),
             fragments=fragments,
             load_max=Decimal(load_max) / 1_000,
-            billed=frozenset({Cause.NORMAL}),
             availability=Availability(recovery=Recovery.ROLLBACK, method=Method.UPSTREAM_BACKUP),
             penalty=Decimal(0),
             hold_ms_max=3_600_000,

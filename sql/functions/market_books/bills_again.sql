@@ -7,7 +7,7 @@ BEGIN
     DELETE FROM medusa.hold AS h
     WHERE h.purpose = 'billing' AND h.holder LIKE 'contract:%' AND NOT EXISTS (
         SELECT FROM medusa_market.contract_agreement AS a
-        WHERE 'contract:' || a.contract = h.holder);
+        WHERE 'contract:' || a.contract = split_part(h.holder, '/', 1));
     PERFORM medusa_market.put_bill(b.statement)
     FROM medusa_market.bill AS b
     WHERE b.provider = medusa_market.here() AND b.made_by = b.provider

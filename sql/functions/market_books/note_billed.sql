@@ -3,15 +3,17 @@ CREATE OR REPLACE FUNCTION medusa_market.note_billed(
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
 AS $$
 DECLARE
-    terms   medusa_market.contract_revision := medusa_market.agreed_revision(note_billed.contract);
-    at      medusa_market.billing_position;
-    line    integer;
-    changes jsonb;
+    terms  medusa_market.contract_revision := medusa_market.agreed_revision(note_billed.contract);
+    at     medusa_market.billing_position;
+    one    record;
+    stable bigint;
+    least_stable bigint;
 BEGIN
-    IF (terms.kind = 'content' AND medusa_market.here() IN (terms.payer, terms.provider)
-        AND note_billed.cut_us > 0) IS NOT TRUE
+    IF (terms.kind IN ('content', 'movement')
+        AND medusa_market.here() IN (terms.payer, terms.provider) AND note_billed.cut_us > 0)
+        IS NOT TRUE
     THEN
-        RAISE EXCEPTION 'contract % bills no stream here', note_billed.contract
+        RAISE EXCEPTION 'contract % bills nothing here', note_billed.contract
             USING ERRCODE = 'MD001';
     END IF;
     INSERT INTO medusa_market.billing_position (contract, from_ms)
@@ -22,22 +24,29 @@ BEGIN
         RAISE EXCEPTION 'period % of contract % is the next one to be stated: read again',
             at.period, at.contract USING ERRCODE = 'MD002';
     END IF;
-    line := medusa_market.billable_line(terms.stream, terms.provider, at.line_id,
-        note_billed.to_us);
-    IF line IS NULL THEN
-        RETURN NULL;
+    IF terms.kind = 'content' THEN
+        least_stable := medusa_market.count_line(at, '',
+            medusa_market.billable_line(terms.stream, terms.provider, (
+                SELECT l.line_id FROM medusa_market.billed_line AS l
+                WHERE (l.contract, l.subject) = (at.contract, '')), note_billed.to_us),
+            at.from_ms * 1000, note_billed.to_us, note_billed.cut_us);
+    ELSE
+        least_stable := CASE WHEN medusa_market.awaits_release(at.contract) THEN -1
+            ELSE 9223372036854775807 END;
+        FOR one IN SELECT * FROM medusa_market.lines_of_moves(terms) LOOP
+            stable := medusa_market.count_line(at, one.subject, one.line_id,
+                greatest(one.from_us, at.from_ms * 1000), least(one.to_us, note_billed.to_us),
+                note_billed.cut_us);
+            least_stable := least(least_stable, CASE
+                WHEN one.to_us <= stable OR one.from_us >= note_billed.to_us THEN least_stable
+                ELSE coalesce(stable, -1) END);
+        END LOOP;
     END IF;
-    IF at.line_id <> line THEN
-        PERFORM medusa_market.apply_billed(at, at.line_id, medusa_market.billed_changes(at,
-            at.line_id, coalesce(at.noted_us, note_billed.to_us), note_billed.cut_us));
-    END IF;
-    changes := medusa_market.billed_changes(at, line, note_billed.to_us, note_billed.cut_us);
-    IF changes IS NULL THEN
-        RETURN NULL;
-    END IF;
-    PERFORM medusa_market.apply_billed(at, line, changes);
-    RETURN changes - 'ranges';
+    RETURN (SELECT jsonb_build_object('stable_us', least_stable, 'counts', b.counts)
+        FROM medusa_market.billing_position AS b
+        WHERE b.contract = at.contract AND least_stable IS NOT NULL);
 END $$;
 COMMENT ON FUNCTION medusa_market.note_billed(text, bigint, bigint, bigint, bigint) IS
-    'For jobs: count the final rows of a sold stream in the period that is stated next, and what was '
-    'revised of earlier ones; up to where they are counted, NULL if there is no line yet.';
+    'For jobs: count the final rows that a contract bills in the period that is stated next, and '
+    'what was revised of a sold stream''s earlier ones; up to where all of them are final, NULL if '
+    'a sold stream has no line yet.';

@@ -5,13 +5,14 @@ AS $$
 DECLARE
     here     text := medusa_market.here();
     provider text;
-    begun    bigint;
+    terms    medusa_market.contract_revision;
+    begun    medusa_market.move;
 BEGIN
     -- One after the other, so that the numbers below are those of all.
     PERFORM FROM medusa.home FOR UPDATE;
     SELECT c.provider INTO provider FROM medusa_api.contract_in_force AS c
     WHERE c.contract = begin_move.contract AND c.payer = here;
-    PERFORM medusa_market.terms_of_move(begin_move.contract, here, provider, begin_move.fragment);
+    terms := medusa_market.terms_of_move(begin_move.contract, here, provider, begin_move.fragment);
     IF EXISTS (SELECT FROM medusa_market.move AS m
         WHERE m.is_given AND m.fragment = begin_move.fragment AND m.state <> 'ended')
     THEN
@@ -22,17 +23,24 @@ BEGIN
         RAISE EXCEPTION 'another move has begun meanwhile: read again' USING ERRCODE = 'MD002';
     END IF;
     PERFORM medusa_market.begin_market();
+    IF (SELECT count(*) >= 256 FROM medusa_market.move AS m
+        WHERE m.is_given AND m.contract = begin_move.contract
+            AND m.began_at > clock_timestamp() - terms.settlement_ms * interval '1 ms')
+    THEN
+        -- One statement has room for so many.
+        RAISE EXCEPTION '256 moves have begun under contract % within a settlement period: wait, or '
+            'settle it more often', begin_move.contract USING ERRCODE = 'MD001';
+    END IF;
+    begun.agreed_id := medusa_market.agreed_as(true, provider, begin_move.contract,
+        begin_move.fragment);
     INSERT INTO medusa_market.move (is_given, partner, contract, number, fragment, state,
-        order_document, reason, agreed_id)
+        order_document, reason, agreed_id, price)
     VALUES (true, provider, begin_move.contract, begin_move.number, begin_move.fragment,
-        'accepted', begin_move.order_document, begin_move.reason,
-        medusa_market.agreed_as(true, provider, begin_move.contract, begin_move.fragment))
-    RETURNING move_id INTO begun;
-    PERFORM medusa_market.put_out(provider, 'move', 'move/' || begin_move.number || '/accepted',
-        jsonb_build_object('contract', begin_move.contract, 'number', begin_move.number,
-            'fragment', begin_move.fragment, 'order', begin_move.order_document, 'reason',
-            begin_move.reason));
-    RETURN begun;
+        'accepted', begin_move.order_document, begin_move.reason, begun.agreed_id,
+        medusa_market.price_of_move(terms, begun.agreed_id))
+    RETURNING * INTO begun;
+    PERFORM medusa_market.put_move(begun);
+    RETURN begun.move_id;
 END $$;
 COMMENT ON FUNCTION medusa_market.begin_move(text, bigint, text, text, text) IS
     'For jobs of the payer: hand a fragment over under a movement contract in force, with the next '

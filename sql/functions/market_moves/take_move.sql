@@ -1,10 +1,13 @@
 CREATE OR REPLACE FUNCTION medusa_market.take_move(envelope_id bigint, contract text, number bigint,
-    fragment text, order_document text, reason text) RETURNS text
+    fragment text, state text, order_document text, price numeric, from_us bigint, to_us bigint,
+    lost_us bigint, reason text) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
 AS $$
 DECLARE
     envelope medusa_market.inbox;
     known    medusa_market.move;
+    terms    medusa_market.contract_revision;
+    agreed   bigint;
     refusal  text;
 BEGIN
     PERFORM FROM medusa.home FOR UPDATE;
@@ -19,23 +22,35 @@ BEGIN
         RAISE EXCEPTION 'move % of % is another one', take_move.number, envelope.sender
             USING ERRCODE = 'MD001';
     END IF;
-    IF take_move.order_document IS NULL THEN
-        IF known.move_id IS NULL THEN
+    IF take_move.state <> 'accepted' THEN
+        IF known.move_id IS NULL AND take_move.state = 'ended' THEN
             -- Its order may come later: it counts no more.
             INSERT INTO medusa_market.move (is_given, partner, contract, number, fragment, state,
                 order_document, reason)
             VALUES (false, envelope.sender, take_move.contract, take_move.number,
                 take_move.fragment, 'ended', '', take_move.reason);
-            RETURN 'ended';
+        ELSIF coalesce(known.from_us, take_move.from_us) > take_move.to_us THEN
+            RAISE EXCEPTION 'move % of % ends before it began', take_move.number, envelope.sender
+                USING ERRCODE = 'MD001';
+        ELSIF known.move_id IS NOT NULL THEN
+            UPDATE medusa_market.move AS m
+            SET from_us = coalesce(m.from_us, take_move.from_us),
+                to_us = coalesce(m.to_us, take_move.to_us),
+                lost_us = coalesce(m.lost_us, take_move.lost_us),
+                is_own_loss = coalesce(m.is_own_loss,
+                    medusa_market.is_computed_before(m, take_move.lost_us))
+            WHERE m.move_id = known.move_id;
+            IF take_move.state = 'ended' THEN
+                PERFORM medusa_market.note_settled(known.move_id, 'ended', take_move.reason);
+            END IF;
         END IF;
-        PERFORM medusa_market.note_settled(known.move_id, 'ended', take_move.reason);
-        RETURN 'ended';
+        RETURN take_move.state;
     END IF;
     IF known.move_id IS NOT NULL THEN
         RETURN known.state;
     END IF;
     BEGIN
-        PERFORM medusa_market.terms_of_move(take_move.contract, envelope.sender,
+        terms := medusa_market.terms_of_move(take_move.contract, envelope.sender,
             medusa_market.here(), take_move.fragment);
     EXCEPTION WHEN SQLSTATE 'MD001' THEN
         refusal := SQLERRM;
@@ -57,11 +72,17 @@ BEGIN
     THEN
         refusal := envelope.sender || ' has 64 fragments here: it may hand over no more';
     END IF;
+    agreed := medusa_market.agreed_as(false, envelope.sender, take_move.contract,
+        take_move.fragment);
+    IF refusal IS NULL AND take_move.price < medusa_market.price_of_move(terms, agreed) THEN
+        refusal := format('%s pays %s for %s, and the price here is %s', envelope.sender,
+            take_move.price, take_move.fragment,
+            trim_scale(medusa_market.price_of_move(terms, agreed)));
+    END IF;
     INSERT INTO medusa_market.move (is_given, partner, contract, number, fragment, state,
-        order_document, reason, agreed_id)
+        order_document, reason, agreed_id, price)
     VALUES (false, envelope.sender, take_move.contract, take_move.number, take_move.fragment,
-        'accepted', take_move.order_document, take_move.reason,
-        medusa_market.agreed_as(false, envelope.sender, take_move.contract, take_move.fragment))
+        'accepted', take_move.order_document, take_move.reason, agreed, take_move.price)
     RETURNING * INTO known;
     IF refusal IS NOT NULL THEN
         PERFORM medusa_market.note_settled(known.move_id, 'ended', refusal);
@@ -69,5 +90,7 @@ BEGIN
     END IF;
     RETURN 'accepted';
 END $$;
-COMMENT ON FUNCTION medusa_market.take_move(bigint, text, bigint, text, text, text) IS
-    'A payer hands a fragment over under a contract in force, or ends its move (no order).';
+COMMENT ON FUNCTION medusa_market.take_move(bigint, text, bigint, text, text, text, numeric, bigint,
+    bigint, bigint, text) IS
+    'A payer hands a fragment over under a contract in force (accepted), adopts what this home '
+    'computes from a bucket on (released), or ends its move.';

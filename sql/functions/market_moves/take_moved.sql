@@ -18,9 +18,7 @@ BEGIN
     ELSIF known.state = 'released' AND take_moved.state = 'ended' THEN
         PERFORM medusa_market.note_settled(known.move_id, 'returning', take_moved.reason);
     ELSIF known.state = 'ended' AND take_moved.state = 'started' THEN
-        PERFORM medusa_market.put_out(known.partner, 'move', 'move/' || known.number || '/ended',
-            jsonb_build_object('contract', known.contract, 'number', known.number, 'fragment',
-                known.fragment, 'order', NULL, 'reason', known.reason));
+        PERFORM medusa_market.put_move(known);
     ELSE
         RETURN 'nothing';
     END IF;

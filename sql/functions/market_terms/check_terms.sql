@@ -56,12 +56,13 @@ BEGIN
         WHEN 'movement' THEN CASE WHEN num_nonnulls(terms.stream, terms.price, terms.per,
             terms.instead, terms.boxes) > 0 THEN 'stream, price, per, instead and boxes' END
         WHEN 'content' THEN CASE WHEN num_nonnulls(terms.price_low, terms.price_high,
-            terms.price_step, terms.fragments, terms.billed, terms.instead, terms.reads) > 0
-            THEN 'price_low, price_high, price_step, fragments, reads, billed and instead' END
+            terms.price_step, terms.fragments, terms.billed, terms.reference, terms.instead,
+            terms.reads) > 0
+            THEN 'price_low, price_high, price_step, fragments, reads, reference and instead' END
         ELSE CASE WHEN num_nonnulls(terms.price_low, terms.price_high, terms.price_step,
-            terms.fragments, terms.load_max, terms.billed, terms.recovery, terms.method,
-            terms.replicas, terms.bound_ms, terms.penalty, terms.hold_ms_max, terms.price,
-            terms.per, terms.boxes, terms.reads) > 0 THEN 'all but stream and instead' END
+            terms.fragments, terms.load_max, terms.billed, terms.reference, terms.recovery,
+            terms.method, terms.replicas, terms.bound_ms, terms.penalty,
+            terms.hold_ms_max, terms.price, terms.per, terms.boxes, terms.reads) > 0 THEN 'all but stream and instead' END
         END;
     IF strange IS NOT NULL THEN
         RAISE EXCEPTION 'contract % is one of kind %: leave % out', terms.contract, terms.kind,
@@ -154,12 +155,7 @@ BEGIN
     IF terms.reads IS NOT NULL THEN
         PERFORM medusa_market.check_reads(terms);
     END IF;
-    IF (cardinality(terms.billed) > 0) IS NOT TRUE OR NOT terms.billed <@ ARRAY(
-        SELECT c::text FROM unnest(enum_range(NULL::medusa.cause)) AS c)
-    THEN
-        RAISE EXCEPTION 'contract % bills %: name causes of steps, such as {normal}',
-            terms.contract, coalesce(terms.billed::text, 'nothing') USING ERRCODE = 'MD001';
-    END IF;
+    PERFORM medusa_market.check_reference(terms.contract, terms.reference);
 END $$;
 COMMENT ON FUNCTION medusa_market.check_terms(medusa_market.contract_revision) IS
     'Refuse terms that contradict each other, with a sentence; the constraints are the second '

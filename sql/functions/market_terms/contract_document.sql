@@ -13,8 +13,9 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
             || ',"method":"' || terms.method || '","recovery":"' || terms.recovery
             || '","replicas":' || terms.replicas || '},'
             || CASE terms.kind WHEN 'movement' THEN
-                '"billed":' || medusa_market.json_list(terms.billed)
-                || ',"fragments":' || medusa_market.json_list(terms.fragments)
+                CASE WHEN terms.billed IS NULL THEN '' ELSE
+                    '"billed":' || medusa_market.json_list(terms.billed) || ',' END
+                || '"fragments":' || medusa_market.json_list(terms.fragments)
                 || ',"hold_ms_max":' || terms.hold_ms_max
                 || ',"load_max":"' || trim_scale(terms.load_max)
                 || '","penalty":"' || trim_scale(terms.penalty)
@@ -23,6 +24,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
                 || '","price_step":"' || trim_scale(terms.price_step) || '"'
                 || CASE WHEN terms.reads IS NULL THEN '' ELSE
                     ',"reads":' || medusa_market.json_list(terms.reads) END
+                || CASE WHEN terms.reference IS NULL THEN '' ELSE
+                    ',"reference":' || medusa_market.json_list(terms.reference) END
             ELSE
                 CASE WHEN terms.boxes IS NULL THEN '' ELSE
                     '"boxes":' || medusa_market.json_list(terms.boxes) || ',' END

@@ -10,6 +10,10 @@ BEGIN
         terms.billed := ARRAY(
             SELECT DISTINCT b COLLATE "C" FROM unnest(terms.billed) AS b ORDER BY 1);
     END IF;
+    IF terms.reference IS NOT NULL THEN
+        terms.reference := ARRAY(
+            SELECT DISTINCT r COLLATE "C" FROM unnest(terms.reference) AS r ORDER BY 1);
+    END IF;
     IF terms.boxes IS NOT NULL THEN
         terms.boxes := ARRAY(
             SELECT DISTINCT b COLLATE "C" FROM unnest(terms.boxes) AS b ORDER BY 1);

@@ -1,0 +1,166 @@
+"""Statements of movement contracts: what moved fragments have computed, at the agreed prices.
+
+What is billed is reference load: the records that a moved fragment has read and written, which both
+homes hold, times the CPU microseconds a record that the contract names. Metered CPU is information,
+never the bill. A provider is paid for the buckets that are final in the home of the payer, from the
+first one that the payer adopted until it took the fragment back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from hashlib import sha256
+
+from medusa_core.digest import EMPTY, Digest
+from medusa_core.grid import Range
+from medusa_core.market.bill_statements import (
+    DIGEST_LENGTH,
+    BilledRange,
+    Charge,
+    ChargeKind,
+    Statement,
+    charge_of,
+    digest_text,
+    penalty_charge,
+    statement_of,
+)
+from medusa_core.market.settlement_periods import SettlementPeriod
+from medusa_core.market.terms import Movement, is_named
+from medusa_core.names import FragmentName, StreamName
+
+LOAD_CHARGES_MAX = 256
+"""So many charges for load are in one statement, or one for each move: ranges are joined."""
+
+GRAIN_US = 1_000_000
+"""Ranges of a period are whole multiples of it."""
+
+Reference = Mapping[StreamName, Decimal]
+"""Stream -> CPU microseconds for each of its records that a fragment reads or writes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BilledMove:
+    """A move that was released, as both parties know it, and its price an hour and unit of load.
+
+    The provider is paid for the buckets from `from_us` until before `to_us` (None: it goes on).
+    `lost_us` is the first bucket that it owes (None: none).
+    """
+
+    number: int
+    fragment: str
+    price: Decimal
+    from_us: int
+    to_us: int | None
+    lost_us: int | None
+
+    @property
+    def subject(self) -> str:
+        """By which charges name it."""
+        return f"{self.number}/{self.fragment}"
+
+    def within(self, period: SettlementPeriod) -> Range | None:
+        """The part of a period for which the provider is paid."""
+        from_us = max(self.from_us, period.range.from_us)
+        to_us = period.range.to_us if self.to_us is None else min(self.to_us, period.range.to_us)
+        return Range(from_us, to_us) if from_us < to_us else None
+
+
+def reference_of(movement: Movement, fragment: str) -> Reference:
+    """What a contract says of a fragment, NETWORK/FRAGMENT; empty if its load is not billed."""
+    name = FragmentName(fragment.replace("/", "."))
+    found: dict[StreamName, Decimal] = {}
+    for text in sorted(movement.reference or ()):
+        of, _, rest = text.partition("/")
+        stream, _, cpu_us = rest.partition("=")
+        # NETWORK.FRAGMENT goes before FRAGMENT, which may stand for several.
+        if is_named(name, (FragmentName(of),)) and (stream not in found or "." in of):
+            found[StreamName(stream)] = Decimal(cpu_us)
+    return found
+
+
+def load_statement(
+    period: SettlementPeriod, moves: Sequence[BilledMove], ranges: Iterable[BilledRange]
+) -> Statement:
+    """The statement of a movement contract: reference load by move and range, less penalties.
+
+    `ranges` are what was counted in the period, with subjects MOVE/STREAM.
+    """
+    movement = period.terms.subject
+    if not isinstance(movement, Movement):
+        raise ValueError(f"contract {period.terms.contract} moves nothing")
+    counted: dict[int, list[tuple[StreamName, BilledRange]]] = {}
+    for one in ranges:
+        number, _, stream = one.subject.partition("/")
+        counted.setdefault(int(number), []).append((StreamName(stream), one))
+    cut_us = period.cut_us(GRAIN_US)
+    joined_us = cut_us * _joined(period, moves, cut_us)
+    charges: list[Charge] = []
+    for move in moves:
+        charges += _load_charges(period, move, counted.get(move.number, ()), joined_us)
+        charges += _penalties(period, movement, move, cut_us)
+    return statement_of(period, charges)
+
+
+def _joined(period: SettlementPeriod, moves: Collection[BilledMove], cut_us: int) -> int:
+    """How many ranges are one charge, so that a statement is not too long."""
+    parts = [part for move in moves if (part := move.within(period)) is not None]
+    joined = 1
+    while (
+        joined * cut_us < _length_us(period.range)
+        and sum(-(-_length_us(part) // (joined * cut_us)) + 1 for part in parts) > LOAD_CHARGES_MAX
+    ):
+        joined *= 2
+    return joined
+
+
+def _length_us(part: Range) -> int:
+    return part.to_us - part.from_us
+
+
+def _load_charges(
+    period: SettlementPeriod,
+    move: BilledMove,
+    counted: Iterable[tuple[StreamName, BilledRange]],
+    joined_us: int,
+) -> Iterator[Charge]:
+    paid = move.within(period)
+    if paid is None or not isinstance(period.terms.subject, Movement):
+        return
+    reference = reference_of(period.terms.subject, move.fragment)
+    cells: dict[int, dict[StreamName, Digest]] = {}
+    for stream, one in counted:
+        begins_us = period.range.from_us
+        begins_us += (one.range.from_us - begins_us) // joined_us * joined_us
+        cell = cells.setdefault(begins_us, {})
+        cell[stream] = cell.get(stream, EMPTY) + one.digest
+    for begins_us, streams in sorted(cells.items()):
+        cell_range = paid.intersection(Range(begins_us, begins_us + joined_us))
+        cpu_us = sum(
+            (reference[stream] * digest.rows for stream, digest in streams.items()
+             if stream in reference),
+            Decimal(0),
+        )  # fmt: skip
+        if cell_range is not None and cpu_us:
+            yield charge_of(
+                ChargeKind.LOAD, move.subject, period.number, cell_range, cpu_us.scaleb(-6),
+                move.price, _digest_of(streams),
+            )  # fmt: skip
+
+
+def _digest_of(streams: Mapping[StreamName, Digest]) -> str:
+    text = "".join(f"{stream} {digest_text(streams[stream])}\n" for stream in sorted(streams))
+    return sha256(text.encode()).hexdigest()[:DIGEST_LENGTH]
+
+
+def _penalties(
+    period: SettlementPeriod, movement: Movement, move: BilledMove, cut_us: int
+) -> Iterator[Charge]:
+    """One for the loss of a provider that has promised a bound."""
+    if move.lost_us is None or movement.availability.bound_ms is None:
+        return
+    lost_us = max(move.lost_us, move.from_us)
+    if period.range.holds(lost_us):
+        part = Range(lost_us, lost_us + cut_us)
+        yield from penalty_charge(period.number, move.subject, part, movement.penalty)

@@ -1,0 +1,22 @@
+CREATE OR REPLACE FUNCTION medusa_market.lines_of_moves(terms medusa_market.contract_revision)
+RETURNS TABLE (subject text, line_id integer, from_us bigint, to_us bigint)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    -- What is counted to its end is left out once its period is stated.
+    SELECT m.number || '/' || s.stream, p.line_id, m.from_us, m.to_us
+    FROM medusa_market.move AS m
+    CROSS JOIN LATERAL medusa_market.streams_of_move(m) AS s
+    LEFT JOIN medusa.stream_producer AS p ON (p.stream, p.participant, p.replica) =
+        (s.stream, s.participant, s.replica)
+    LEFT JOIN medusa_market.billed_line AS l ON (l.contract, l.subject) =
+        (m.contract, m.number || '/' || s.stream)
+    WHERE m.contract = terms.contract AND m.from_us IS NOT NULL
+        AND m.is_given = (terms.payer = medusa_market.here())
+        AND (l.noted_us >= m.to_us) IS NOT TRUE
+        AND EXISTS (SELECT FROM unnest(terms.reference) AS r
+            WHERE split_part(split_part(r, '=', 1), '/', 2) = s.stream
+                AND medusa_market.is_fragment_of(replace(m.fragment, '/', '.'),
+                    split_part(r, '/', 1)))
+$$;
+COMMENT ON FUNCTION medusa_market.lines_of_moves(medusa_market.contract_revision) IS
+    'The lines that the released moves of a contract read and write, which its reference names, '
+    'and from and until before when they are billed; NULL: there is no line yet, or no end.';

@@ -1,0 +1,11 @@
+CREATE OR REPLACE FUNCTION medusa_market.put_move(move medusa_market.move) RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT medusa_market.put_out(move.partner, 'move', 'move/' || move.number || '/' || move.state,
+        jsonb_build_object('contract', move.contract, 'number', move.number, 'fragment',
+            move.fragment, 'state', move.state, 'order',
+            CASE move.state WHEN 'accepted' THEN move.order_document END, 'price',
+            trim_scale(move.price)::text, 'from_us', move.from_us, 'to_us', move.to_us, 'lost_us',
+            move.lost_us, 'reason', move.reason))
+$$;
+COMMENT ON FUNCTION medusa_market.put_move(medusa_market.move) IS
+    'Tell the provider how a move of this home stands.';
