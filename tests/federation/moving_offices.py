@@ -19,7 +19,14 @@ from pipelines.operations.fragment_moves import MoveRequest, begin_move, end_mov
 from pipelines.platform.drills.link_faults import NOTHING, Lost, write_faults
 from tests.federation.counting_pair import agree, counting_pair
 from tests.federation.test_definitions_of_partners import running
-from tests.federation.test_moves_by_contract import CONTRACT, IN_FORCE, WINDOW_US, rows, steps_of
+from tests.federation.test_moves_by_contract import (
+    IN_FORCE,
+    WINDOW_US,
+    check_bills,
+    contract,
+    rows,
+    steps_of,
+)
 from tests.partners.offices import Office
 from tests.waiting import until
 
@@ -115,7 +122,7 @@ class Participants:
 @contextmanager
 def participants(server: EmbeddedServer, folder: Path) -> Iterator[Participants]:
     with counting_pair(server, folder) as (alpha, beta):
-        agree(alpha, beta, "load_of_alpha", CONTRACT)
+        agree(alpha, beta, "load_of_alpha", contract())
         with running_offices(Participants(alpha, beta, folder / "logs")) as both:
             yield both
 
@@ -181,3 +188,4 @@ def check(both: Participants) -> None:
     )
     log = both.payer.sql("SELECT epoch FROM medusa.fragment_owner ORDER BY epoch")
     assert [epoch for (epoch,) in log] == list(range(1, len(log) + 1))
+    check_bills(both.payer, both.provider)

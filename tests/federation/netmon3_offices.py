@@ -16,7 +16,7 @@ from pipelines.base.time_text import parse_time_us
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from tests.federation.counting_pair import agree, join_each_other
 from tests.federation.moving_offices import Participants, running_offices
-from tests.federation.test_moves_by_contract import CONTRACT, WINDOW_US, rows
+from tests.federation.test_moves_by_contract import CONTRACT, WINDOW_US, contract, rows
 from tests.federation.test_partner_streams import apply, write
 from tests.partners.offices import office
 
@@ -63,12 +63,13 @@ LOAD_OF_DELTA = (
     CONTRACT.replace("load_of_alpha", "load_of_delta")
     .replace("payer: alpha", "payer: delta")
     .replace("provider: beta", "provider: alpha")
+    .replace("main/connections=", "main/connections_b=")
     .replace("moves: [main]", "moves: [main]\nreads: [beta/connections_b, gamma/connections_c]")
 )
 
 
 @contextmanager
-def netmon3(server: EmbeddedServer, folder: Path, contract: str) -> Iterator[Participants]:
+def netmon3(server: EmbeddedServer, folder: Path, terms: str) -> Iterator[Participants]:
     """All four run, and delta computes."""
     with ExitStack() as stack:
         offices = {
@@ -93,7 +94,7 @@ def netmon3(server: EmbeddedServer, folder: Path, contract: str) -> Iterator[Par
         write(delta, "participants/delta.yaml", runs)
         write(delta, "networks/monitoring.py", MONITORING)
         apply(delta)
-        agree(delta, offices["alpha"], "load_of_delta", contract)
+        agree(delta, offices["alpha"], "load_of_delta", contract(terms))
         four = Participants(
             payer=delta,
             provider=offices["alpha"],

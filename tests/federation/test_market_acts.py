@@ -21,7 +21,7 @@ from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.homes.home import home_server
 from tests.federation.counting_pair import ALPHA, COUNTS, LIVE, join_each_other
 from tests.federation.moving_offices import Participants, check, wait_for
-from tests.federation.test_moves_by_contract import CONTRACT, IN_FORCE, steps_of
+from tests.federation.test_moves_by_contract import IN_FORCE, contract, steps_of
 from tests.federation.test_partner_streams import apply, write
 from tests.partners.offices import Office, office
 
@@ -86,11 +86,11 @@ def test_an_overload_moves_a_fragment_within_three_rounds_and_its_end_brings_it_
         write_loud(alpha, RATE)
         apply(beta)
         join_each_other(alpha, beta)
-        contract = CONTRACT.replace("[main]", "[counts.main]").replace("high: 1.30", "high: 1.00")
+        terms = contract().replace("[main]", "[counts.main]").replace("high: 1.30", "high: 1.00")
         # On a busy machine the provider is late, and not lost.
-        contract = contract.replace("bound: 5s", "bound: 60s")
+        terms = terms.replace("bound: 5s", "bound: 60s")
         for one in (alpha, beta):
-            write(one, "bilateral/load_of_alpha.yaml", contract)
+            write(one, "bilateral/load_of_alpha.yaml", terms)
             apply(one)
             one.sql(f"UPDATE medusa_api.trading SET round_ms = {ROUND_MS}, residence_ms = 30000")
         (tmp_path / "logs").mkdir()

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from pipelines.base.time_text import parse_time_us
+from pipelines.base import clock
+from pipelines.base.time_text import iso, parse_time_us
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from tests.federation.counting_pair import agree, counting_pair
 from tests.federation.test_definitions_of_partners import done, running
@@ -25,19 +26,47 @@ kind: movement
 payer: alpha
 provider: beta
 currency: EUR
-valid: {from: 2024-01-01T00:00:00Z, until: 2096-01-01T00:00:00Z}
-settlement: 1d
+valid: {from: FROM, until: 2096-01-01T00:00:00Z}
+settlement: 20s
 notice: 1s
 price: {low: 1.00, high: 1.30, step: 0.10}
 load_max: 2
 moves: [main]
-reference: [main/connections=0.8, main/counted=2]
+reference: [main/connections=80000, main/counted=20000]
 availability: {recovery: precise, method: upstream_backup, bound: 5s}
 penalty: 5.00
 hold_max: 1d
 """
 IN_FORCE = "SELECT FROM medusa_api.contract_in_force"
+UNSETTLED = """SELECT FROM medusa_market.move AS m WHERE m.from_us IS NOT NULL
+        AND (m.to_us <= (SELECT max(b.to_ms) * 1000 FROM medusa_market.bill AS b
+            JOIN medusa.home AS h ON h.participant = b.made_by)) IS NOT TRUE
+    UNION ALL SELECT FROM medusa_api.bills WHERE state = 'billed'"""
+CHARGES = """SELECT c.value->>1, (c.value->>3)::bigint, (c.value->>4)::bigint, c.value->>5,
+        c.value->>7, c.value->>8
+    FROM medusa_market.bill AS b,
+        jsonb_array_elements(convert_from(b.document, 'UTF8')::jsonb->'charges') AS c
+    WHERE b.made_by = :made_by AND c.value->>0 = 'load' ORDER BY 1, 2"""
 WINDOW_US = 2_000_000
+
+
+def contract(text: str = CONTRACT) -> str:
+    """The contract, from a minute ago on."""
+    return text.replace("FROM", iso(int(clock.wall_s() - 60) * 1_000_000))
+
+
+def check_bills(payer: Office, provider: Office) -> None:
+    """Both homes state and settle the same load, to the last digit; a penalty may be in dispute."""
+    for one in (payer, provider):
+        wait_for("all is settled", lambda one=one: not one.sql(UNSETTLED))  # type: ignore[misc]
+    billed = provider.sql(CHARGES, made_by=provider.participant)
+    assert billed
+    for made_by in (payer.participant, provider.participant):
+        assert payer.sql(CHARGES, made_by=made_by) == billed
+    for one in (payer, provider):
+        blocked = one.sql("SELECT blocked FROM medusa_api.bill_disputes WHERE blocked % 5 <> 0")
+        assert blocked == []
+        assert one.sql("SELECT sum(amount) FROM medusa_api.books") == [(0,)]
 
 
 def states(office: Office) -> dict[int, str]:
@@ -72,7 +101,7 @@ def test_a_fragment_goes_to_a_partner_and_comes_back_by_command(
 ) -> None:
     with ExitStack() as stack:
         alpha, beta = stack.enter_context(counting_pair(postgres_server, tmp_path))
-        agree(alpha, beta, "load_of_alpha", CONTRACT)
+        agree(alpha, beta, "load_of_alpha", contract())
         for one in (alpha, beta):
             stack.enter_context(running(one, tmp_path / f"{one.participant}.log"))
         wait_for("it is in force", lambda: all(one.sql(IN_FORCE) for one in (alpha, beta)))
@@ -115,3 +144,4 @@ def test_a_fragment_goes_to_a_partner_and_comes_back_by_command(
             "SELECT FROM medusa.segment AS s JOIN medusa.stream_producer AS p USING (line_id)"
             " WHERE p.stream = 'counted' AND s.stability <> 'stable'"
         )
+        check_bills(alpha, beta)

@@ -23,6 +23,7 @@ from pipelines.catalog.server.embedded_server import EmbeddedServer
 from tests.federation.moving_offices import Participants, a_move, wait_for
 from tests.federation.netmon3_offices import LOAD_OF_DELTA, check_netmon3, netmon3, tentative
 from tests.federation.test_definitions_of_partners import done
+from tests.federation.test_moves_by_contract import check_bills
 
 MOVES = int(os.environ.get("MEDUSA_MOVES") or 5)
 SEED = int(os.environ.get("MEDUSA_MOVES_SEED") or 22)
@@ -83,6 +84,7 @@ def test_netmon3_moves_to_a_partner_that_reads_its_inputs_at_their_origins(
         computes_again(four)
         wait_for("alpha imports nothing more", lambda: not imports_of_provider(four))
         check_netmon3(four)
+        check_bills(four.payer, four.provider)
         assert tentative(four) == 0
 
 
@@ -132,4 +134,5 @@ def test_netmon3_moves_and_comes_back_while_processes_die_stop_and_are_cut_off(
         for fault, its in sorted(latest.items()):
             print(f"{fault}: {len(its)} times, the latest bucket {max(its):.2f} s after its end")
         check_netmon3(four)
+        check_bills(four.payer, four.provider)
         assert tentative(four) == 0, "an input was late, and none was declared to be missing"
