@@ -7,7 +7,7 @@ that calls one has its shape only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -16,9 +16,10 @@ from medusa_core.decide import Decision, decide
 from medusa_core.errors import Refused
 from medusa_core.fragments import Fragment
 from medusa_core.knowledge import Knowledge, Limits
-from medusa_core.names import NetworkName
+from medusa_core.names import NetworkName, Participant
 from medusa_core.network import Network
 from medusa_core.plans import network_of_document
+from medusa_core.suggest import did_you_mean
 from pipelines.base.foreign_documents import foreign_form, parse_json
 from pipelines.catalog.processing_roles import Deployments
 from pipelines.language.check import check_network, fragments_for
@@ -86,3 +87,18 @@ def network_in(document: str) -> Network | None:
         return None
     with foreign_form("the document of a plan is", "apply the contracts again"):
         return network_of_document(found)
+
+
+def fragment_named(
+    text: str, here: Participant, known: Collection[str], what: str = "fragment"
+) -> str:
+    """The fragment that is meant, FRAGMENT, NETWORK.FRAGMENT or NETWORK/FRAGMENT; Refused unless it
+    is one of those that are known."""
+    slashed = text.replace(".", "/")
+    found = [name for name in sorted(known) if name == slashed or name.endswith(f"/{slashed}")]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise Refused(f"{text!r} may be {' or '.join(found)}: give the network too")
+    hint = did_you_mean(text, sorted(known), f"there is {', '.join(sorted(known)) or 'none'}")
+    raise Refused(f"{here} has no {what} {text!r}: {hint}")

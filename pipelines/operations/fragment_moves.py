@@ -10,12 +10,12 @@ from medusa_core.errors import Refused
 from medusa_core.market.moves import MoveState
 from medusa_core.market.terms import Movement, Terms
 from medusa_core.names import Participant
-from medusa_core.suggest import did_you_mean
 from pipelines.base.settings import Settings
 from pipelines.catalog.move_store import MoveStatus
 from pipelines.catalog.postgres.agreements import PostgresAgreements
 from pipelines.catalog.postgres.moves import PostgresMoves, open_moves_of
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
+from pipelines.homes.deployed_fragments import fragment_named
 from pipelines.homes.home import chosen_participant, home_server
 from pipelines.market.moves.move_order import MoveOrder, document_of_order
 from pipelines.market.moves.moved_deployments import order_of
@@ -69,7 +69,7 @@ def begin_move(settings: Settings, request: MoveRequest) -> MoveBegun:
     with _opened(settings, here) as (url, moves):
         with closing(PostgresCatalog(url, here)) as catalog:
             own = {a.fragment for a in catalog.assignments() if a.producer.participant == here}
-            fragment = _fragment(request.fragment, here, own)
+            fragment = fragment_named(request.fragment, here, own)
             number = moves.next_number()
             order = order_of(catalog, fragment, number)
         with closing(PostgresAgreements(url, here)) as agreements:
@@ -87,7 +87,7 @@ def end_move(settings: Settings, participant: str | None, fragment: str) -> Move
     here = chosen_participant(settings, participant)
     with _opened(settings, here) as (_, moves):
         known = [one for one in moves.statuses() if one.state is not MoveState.ENDED]
-        found = _fragment(fragment, here, {one.fragment for one in known}, "moved fragment")
+        found = fragment_named(fragment, here, {one.fragment for one in known}, "moved fragment")
         given, *others = [one for one in known if one.fragment == found]
         if others:
             raise Refused(
@@ -106,18 +106,6 @@ def list_moves(settings: Settings, participant: str | None) -> MoveList:
     here = chosen_participant(settings, participant)
     with _opened(settings, here) as (_, moves):
         return MoveList(participant=here, moves=moves.statuses())
-
-
-def _fragment(text: str, here: Participant, known: set[str], what: str = "fragment") -> str:
-    """The fragment that is meant, by either of its names."""
-    slashed = text.replace(".", "/")
-    found = [name for name in sorted(known) if name == slashed or name.endswith(f"/{slashed}")]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise Refused(f"{text!r} may be {' or '.join(found)}: give the network too")
-    hint = did_you_mean(text, sorted(known), f"there is {', '.join(sorted(known)) or 'none'}")
-    raise Refused(f"{here} has no {what} {text!r}: {hint}")
 
 
 def _contract(agreed: Iterable[Terms], here: Participant, to: Participant, order: MoveOrder) -> str:
