@@ -26,6 +26,7 @@ from medusa_core.market.bill_statements import (
     penalty_charge,
     statement_of,
 )
+from medusa_core.market.money import seconds_of
 from medusa_core.market.settlement_periods import SettlementPeriod
 from medusa_core.market.terms import Movement, is_named
 from medusa_core.names import FragmentName, StreamName
@@ -36,8 +37,8 @@ LOAD_CHARGES_MAX = 256
 GRAIN_US = 1_000_000
 """Ranges of a period are whole multiples of it."""
 
-Reference = Mapping[StreamName, Decimal]
-"""Stream -> CPU microseconds for each of its records that a fragment reads or writes."""
+Reference = Mapping[StreamName, int]
+"""Stream -> CPU nanoseconds for each of its records that a fragment reads or writes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,13 +71,14 @@ class BilledMove:
 def reference_of(movement: Movement, fragment: str) -> Reference:
     """What a contract says of a fragment, NETWORK/FRAGMENT; empty if its load is not billed."""
     name = FragmentName(fragment.replace("/", "."))
-    found: dict[StreamName, Decimal] = {}
+    found: dict[StreamName, int] = {}
     for text in sorted(movement.reference or ()):
         of, _, rest = text.partition("/")
         stream, _, cpu_us = rest.partition("=")
         # NETWORK.FRAGMENT goes before FRAGMENT, which may stand for several.
         if is_named(name, (FragmentName(of),)) and (stream not in found or "." in of):
-            found[StreamName(stream)] = Decimal(cpu_us)
+            whole, _, part = cpu_us.partition(".")
+            found[StreamName(stream)] = int(whole + part.ljust(3, "0"))
     return found
 
 
@@ -137,14 +139,10 @@ def _load_charges(
         cell[stream] = cell.get(stream, EMPTY) + one.digest
     for begins_us, streams in sorted(cells.items()):
         cell_range = paid.intersection(Range(begins_us, begins_us + joined_us))
-        cpu_us = sum(
-            (reference[stream] * digest.rows for stream, digest in streams.items()
-             if stream in reference),
-            Decimal(0),
-        )  # fmt: skip
-        if cell_range is not None and cpu_us:
+        cpu_ns = sum(reference.get(name, 0) * digest.rows for name, digest in streams.items())
+        if cell_range is not None and cpu_ns:
             yield charge_of(
-                ChargeKind.LOAD, move.subject, period.number, cell_range, cpu_us.scaleb(-6),
+                ChargeKind.LOAD, move.subject, period.number, cell_range, seconds_of(cpu_ns),
                 move.price, _digest_of(streams),
             )  # fmt: skip
 

@@ -22,6 +22,11 @@ def amount_of(quantity: Decimal, price: Decimal) -> Decimal:
     return _EXACT.quantize(product, Decimal(1).scaleb(-PLACES))
 
 
+def seconds_of(ns: int) -> Decimal:
+    """Nanoseconds as seconds."""
+    return _EXACT.scaleb(Decimal(ns), -9)
+
+
 def load_amount(cpu_s: Decimal, price: Decimal) -> Decimal:
     """What seconds of CPU cost, at a price for an hour of one unit of load."""
     hours = _EXACT.divide(_EXACT.multiply(cpu_s, price), Decimal(3_600))

@@ -15,8 +15,9 @@ from tests.sweeps import long_but
 
 ROOT = Path(__file__).resolve().parents[2]
 CORE, SQL = "medusa_core/market", "sql/functions/market_books"
-STATEMENTS, SETTLING, GUARDS = (
+STATEMENTS, SETTLING, GUARDS, LOAD = (
     "tests/market/test_statements.py", "tests/books/test_settling.py", "tests/books/test_guards.py",
+    "tests/books/test_load_bills.py",
 )  # fmt: skip
 
 BUGS = {
@@ -64,6 +65,34 @@ BUGS = {
     "a second statement of a period is taken for the first": (
         f"{SQL}/keep_bill.sql", "kept.document IS DISTINCT FROM keep_bill.document", "false",
         f"{GUARDS}::test_a_second_statement_of_a_period_and_a_forged_one_are_refused",
+    ),
+    "load is billed from before its release": (
+        f"{SQL}/note_billed.sql", "greatest(one.from_us, at.from_ms * 1000)", "at.from_ms * 1000",
+        f"{LOAD}::test_nothing_is_billed_before_the_release_and_behind_the_return",
+    ),
+    "load is billed behind its return": (
+        f"{SQL}/note_billed.sql", "least(one.to_us, note_billed.to_us)", "note_billed.to_us",
+        f"{LOAD}::test_nothing_is_billed_before_the_release_and_behind_the_return",
+    ),
+    "what a fragment writes is not billed": (
+        f"{SQL}/streams_of_move.sql", "unnest(f.outputs)", "unnest('{}'::text[])",
+        f"{LOAD}::test_what_a_moved_fragment_reads_and_writes_is_billed_by_reference",
+    ),
+    "a provider admits each loss": (
+        "sql/queries/billed_moves.sql", "m.is_given OR m.is_own_loss", "true",
+        f"{LOAD}::test_the_loss_of_a_provider_costs_the_penalty_which_it_may_dispute",
+    ),
+    "a price an hour is taken for one a second": (
+        f"{CORE}/money.py", "Decimal(3_600)", "Decimal(1)",
+        f"{LOAD}::test_what_a_moved_fragment_reads_and_writes_is_billed_by_reference",
+    ),
+    "the content of load is not compared": (
+        f"{CORE}/load_statements.py", "move.price, _digest_of(streams)", 'move.price, ""',
+        "tests/market/test_load_statements.py::test_the_records_of_another_content_are_in_dispute",
+    ),
+    "a gap costs the penalty though gaps are promised": (
+        f"{CORE}/bill_statements.py", "content.availability.recovery is not Recovery.GAP", "True",
+        f"{SETTLING}::test_a_gap_costs_the_penalty_unless_gaps_are_promised",
     ),
     "postings may be changed": (
         "sql/triggers/180_books.sql", ", 'medusa_market.book_posting'", "",
