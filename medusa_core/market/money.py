@@ -27,6 +27,12 @@ def seconds_of(ns: int) -> Decimal:
     return _EXACT.scaleb(Decimal(ns), -9)
 
 
+def hours_of(seconds: Decimal) -> Decimal:
+    """Seconds as hours, rounded half to even to QUANTITY_PLACES places."""
+    quotient = _EXACT.divide(seconds, Decimal(3_600))
+    return _EXACT.quantize(quotient, Decimal(1).scaleb(-QUANTITY_PLACES))
+
+
 def load_amount(cpu_s: Decimal, price: Decimal) -> Decimal:
     """What seconds of CPU cost, at a price for an hour of one unit of load."""
     hours = _EXACT.divide(_EXACT.multiply(cpu_s, price), Decimal(3_600))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 
 from medusa_core.market.bill_statements import Charge, ChargeKind, Statement, statement_id
+from medusa_core.market.money import hours_of
 from medusa_core.market.terms import plain
 from pipelines.base.time_text import iso
 
@@ -39,7 +41,8 @@ def focus_rows(statement: Statement) -> Iterator[dict[str, str]]:
 
 
 def _row(statement: Statement, charge: Charge) -> dict[str, str]:
-    cost, price, quantity = plain(charge.amount), plain(charge.price), plain(charge.quantity)
+    cost, price = plain(charge.amount), plain(charge.price)
+    quantity = plain(_quantity(charge))
     unit, is_usage = _UNITS[charge.kind], _CATEGORIES[charge.kind] == "Usage"
     return {
         "BilledCost": cost,
@@ -68,6 +71,11 @@ def _row(statement: Statement, charge: Charge) -> dict[str, str]:
         "PublisherName": statement.provider,
         "ResourceId": charge.subject,
         "ServiceCategory": "Analytics",
-        "ServiceName": "Medusa stream",
+        "ServiceName": "Medusa load" if "/" in charge.subject else "Medusa stream",
         "SkuId": f"{statement.contract}/{charge.kind.value}",
     }
+
+
+def _quantity(charge: Charge) -> Decimal:
+    """In units of the price: a statement has load in seconds, and its price is for an hour."""
+    return hours_of(charge.quantity) if charge.kind is ChargeKind.LOAD else charge.quantity

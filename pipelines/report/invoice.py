@@ -12,6 +12,7 @@ from pipelines.report.html_file import fact_list, html_page, section, write_whol
 from pipelines.report.markup import Markup, table, tag
 
 HEADING = ("charge", "of", "from", "until", "quantity", "price", "amount")
+UNITS = "Amounts are in {}; load is in seconds of a core, at a price for an hour"
 
 
 def write_invoice(path: Path, statement: Statement, status: BillStatus) -> None:
@@ -45,7 +46,10 @@ def _content(title: str, statement: Statement, status: BillStatus) -> list[Marku
         tag("h1", f"{title}{statement.period}"),
         tag("p", period),
         fact_list(facts),
-        section("Charges", table(HEADING, rows, f"Amounts are in {currency}")),
+        section(
+            "Charges",
+            table(HEADING, rows, UNITS.format(currency)),
+        ),
         section(
             "Identity",
             tag("p", f"Statement {statement_id(statement)}"),

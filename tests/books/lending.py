@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from medusa_core.names import Participant
-from tests.agreements.building import ALPHA, BETA
+from tests.agreements.building import ALPHA, BETA, DAY_MS
 from tests.books.trade import BEGINS_US, WIDTH_US, Trade, at_us
 
 LENDS = """
@@ -15,7 +15,7 @@ INSERT INTO medusa_api.contract (contract, kind, payer, provider, currency, vali
     notice_ms, price_low, price_high, price_step, fragments, load_max, reference, recovery, method,
     replicas, bound_ms, penalty, hold_ms_max)
 VALUES ('load_of_alpha', 'movement', 'alpha', 'beta', 'EUR',
-    '[2024-01-01 00:00Z,2096-01-01 00:00Z)', 86400000, 1000, 1, 2, 0.5, '{main}', 2, %s, 'precise',
+    '[2024-01-01 00:00Z,2096-01-01 00:00Z)', %s, 1000, 1, 2, 0.5, '{main}', 2, %s, 'precise',
     'upstream_backup', 1, 30000, 5, 86400000)
 """
 REFERENCE = ["main/seen=2", "main/counted=500.5"]
@@ -58,10 +58,10 @@ class Lending(Trade):
         for home in (ALPHA, BETA):
             self.execute(home, LINES)
 
-    def lend(self, reference: list[str] | None = None) -> None:
+    def lend(self, reference: list[str] | None = None, settlement_ms: int = DAY_MS) -> None:
         """A movement contract, active in both homes."""
         for party in (self.alpha, self.beta):
-            party.sql(LENDS, REFERENCE if reference is None else reference)
+            party.sql(LENDS, settlement_ms, REFERENCE if reference is None else reference)
         self.exchange()
         for party in (self.alpha, self.beta):
             party.agreements.open_round(0, "a test")
