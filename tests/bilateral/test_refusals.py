@@ -108,7 +108,7 @@ WRONG = [
     (MOVEMENT, "moves: [first, second]", f"moves: [{MANY}]", 15, "moves has 1,001 items: write 1,"),
     (MOVEMENT, "reference:", "reads: []\nreference:", 16, "reads is an empty list: write a lis"),
     (MOVEMENT, "reference:", "reads: [sums]\nreference:", 16, "reads[0] is 'sums': write PARTICI"),
-    (MOVEMENT, "reference:", "reads: [beta/sums]\nreference:", 16, "reads names beta/sums of a par"),
+    (MOVEMENT, "reference:", "reads: [beta/sums]\nreference:", 16, "reads names beta/sums of a pa"),
     (CONTENT, "per: record", "per: record\nreads: [gamma/x]", 11, "reads is for movement contract"),
     (MOVEMENT, REFERENCE, "reference: []", 16, "reference is an empty list: write a list such as"),
     (MOVEMENT, REFERENCE, "reference: main", 16, "reference is 'main': write a list such as [mai"),
