@@ -96,6 +96,21 @@ SHOWN: Mapping[str, tuple[tuple[ContractKind, ...], str, str]] = {
         "agreements/test_definitions.py",
         "test_kinds_that_the_contract_does_not_allow_are_refused",
     ),
+    "availability.recovery": (
+        (M,),
+        "agreements/test_moves_and_failures.py",
+        "test_with_gap_a_lost_provider_leaves_a_gap_up_to_the_next_bucket_and_nothing_else",
+    ),
+    "availability.method": (
+        (M,),
+        "agreements/test_moves_and_failures.py",
+        "test_without_gap_what_a_lost_provider_has_not_sent_is_computed_by_its_payer",
+    ),
+    "availability.replicas": (
+        (M,),
+        "market/test_movement_promises.py",
+        "test_replicas_that_no_payer_and_provider_are_are_refused",
+    ),
     "availability.bound": (
         (M,),
         "federation/test_moves_by_contract.py",
@@ -115,9 +130,9 @@ ONE_VALUE = {"load_unit"}
 NOT_YET: Mapping[str, tuple[ContractKind, ...]] = {
     "billed": (M,),
     "penalty": PAID,
-    "availability.recovery": PAID,
-    "availability.method": PAID,
-    "availability.replicas": PAID,
+    "availability.recovery": (C,),
+    "availability.method": (C,),
+    "availability.replicas": (C,),
     "availability.bound": (C,),
     "instead": (S,),
 }

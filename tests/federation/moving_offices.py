@@ -50,6 +50,12 @@ class Participants:
         for stack in self.runs.values():
             stack.close()
 
+    def lose(self, office: Office) -> None:
+        """It is killed, and nobody starts it again."""
+        process = self.processes.pop(office.participant)
+        process.kill()
+        process.wait(SECONDS_MAX)
+
     def state(self, *, is_given: bool = True) -> MoveState | None:
         found = (self.payer if is_given else self.provider).sql(STATE, is_given=is_given)
         return MoveState(found[0][0]) if found else None
@@ -91,7 +97,10 @@ class Participants:
 
 
 @contextmanager
-def participants(server: EmbeddedServer, folder: Path) -> Iterator[Participants]:
+def participants(
+    server: EmbeddedServer, folder: Path, contract: str = CONTRACT
+) -> Iterator[Participants]:
+    """Both run, and the contract is in force."""
     with ExitStack() as stack:
         alpha, beta = (
             stack.enter_context(office(server, folder / name, name)) for name in ("alpha", "beta")
@@ -104,7 +113,7 @@ def participants(server: EmbeddedServer, folder: Path) -> Iterator[Participants]
         join(alpha, beta)
         export_partner(alpha.settings, None, "beta", alpha.contracts)
         for one in (alpha, beta):
-            write(one, "bilateral/load_of_alpha.yaml", CONTRACT)
+            write(one, "bilateral/load_of_alpha.yaml", contract)
             apply(one)
         (folder / "logs").mkdir()
         both = Participants(alpha, beta, folder / "logs")

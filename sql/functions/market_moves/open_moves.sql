@@ -2,7 +2,7 @@ CREATE OR REPLACE FUNCTION medusa_market.open_moves() RETURNS TABLE (
     move_id bigint, is_given boolean, partner text, contract text, number bigint, fragment text,
     state text, order_document text, age_ms bigint, is_in_force boolean, bound_ms bigint,
     move_ms bigint, is_deployed boolean, is_recalled boolean,
-    earlier bigint[], waits boolean, lacks_room boolean
+    earlier bigint[], waits boolean, lacks_room boolean, method text, recovery text
 )
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT m.move_id, m.is_given, m.partner, m.contract, m.number, m.fragment, m.state,
@@ -26,7 +26,8 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
             WHERE a.makes_room_for = m.agreed_id AND a.state = 'lapsed'
                 AND NOT EXISTS (SELECT FROM medusa_market.move AS o
                     JOIN medusa_market.move_state AS s USING (move_id)
-                    WHERE o.agreed_id = a.move_id AND s.state = 'released'))
+                    WHERE o.agreed_id = a.move_id AND s.state = 'released')),
+        r.method, r.recovery
     FROM medusa_market.move AS m
     CROSS JOIN medusa_market.market AS t
     CROSS JOIN medusa_market.here() AS h
