@@ -12,7 +12,7 @@ from zlib import crc32
 from medusa_core.errors import Refused
 from medusa_core.market.costs import CostFunction
 from medusa_core.market.messages import ITEMS_MAX, Item, LoadHeadroom, Nonce, Offer
-from medusa_core.market.terms import ContractName, Movement, Revision, Terms
+from medusa_core.market.terms import ContractName, Method, Movement, Revision, Terms
 from medusa_core.names import FragmentName, Participant
 
 
@@ -41,7 +41,8 @@ class ContractInForce:
     `prices` by level, rising, in currency per hour and unit of load; `fragments` that may move
     (None: any). `spread` is the provider's place in an order that is the same for all: whoever has
     a choice among equals asks the earlier one, and room at the later ones is left to those who have
-    no other (the ranking rule of online matching).
+    no other (the ranking rule of online matching). `relieves` is whether what moves under it is
+    load that its payer has no more: with active standby the payer computes it as well.
     """
 
     name: ContractName
@@ -51,6 +52,7 @@ class ContractInForce:
     prices: tuple[float, ...]
     load_max: float = inf
     fragments: frozenset[FragmentName] | None = None
+    relieves: bool = True
     spread: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -76,6 +78,7 @@ def contract_in_force(terms: Terms, revision: Revision) -> ContractInForce:
         prices=tuple(float(price.at(level)) for level in range(price.top + 1)),
         load_max=float(subject.load_max),
         fragments=subject.fragments,
+        relieves=subject.availability.method is not Method.ACTIVE_STANDBY,
     )
 
 

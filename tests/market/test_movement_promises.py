@@ -7,9 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medusa_core.availability.methods import is_possible
+from medusa_core.market.documents import revision_of
+from medusa_core.market.knowledge import contract_in_force
 from medusa_core.market.movement_promises import check_possible
 from medusa_core.market.term_rules import InvalidTerms
 from medusa_core.market.terms import Availability, Method, Recovery
+from tests.agreements.building import a_movement, some_terms
 
 
 @given(st.sampled_from(Method), st.sampled_from(Recovery), st.integers(1, 1_000))
@@ -27,3 +30,13 @@ def test_replicas_that_no_payer_and_provider_are_are_refused(
     else:
         with pytest.raises(InvalidTerms, match=rf"availability.replicas is {replicas}, but"):
             check_possible(availability)
+
+
+def test_rounds_know_under_which_contracts_a_payer_is_relieved_of_load() -> None:
+    for method, replicas, expected in (
+        (Method.UPSTREAM_BACKUP, 1, True),
+        (Method.ACTIVE_STANDBY, 2, False),
+    ):
+        promised = Availability(recovery=Recovery.PRECISE, method=method, replicas=replicas)
+        terms = some_terms(subject=a_movement(availability=promised))
+        assert contract_in_force(terms, revision_of(terms)).relieves is expected

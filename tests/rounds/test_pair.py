@@ -153,6 +153,20 @@ def test_what_comes_on_top_may_cost_no_more_than_what_was_taken_in_the_round_for
     assert taken_at() == inf
 
 
+def test_under_active_standby_nothing_is_offered_since_the_payer_computes_it_as_well(
+    pair: tuple[Trader, Trader],
+) -> None:
+    alpha, _ = pair
+    facts = alpha.rounds.read()
+    (contract,) = facts.contracts
+    assert contract.relieves
+    for relieves, count in ((True, 1), (False, 0)):
+        changed = replace(facts, contracts=(replace(contract, relieves=relieves),))
+        knowledge = knowledge_of(changed, Nonce("0" * 32))
+        assert knowledge is not None
+        assert len(knowledge.as_payer) == count
+
+
 def test_fragments_of_one_name_are_told_apart_by_their_network(alpha: Trader) -> None:
     alpha.declares(1.0, 0.9)
     alpha.carries({"f0": 0.2})
