@@ -15,6 +15,7 @@ from pipelines.base.time_text import parse_time_us
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.operations.fragment_moves import MoveRequest, begin_move
 from tests.federation.moving_offices import Participants, participants, wait_for
+from tests.federation.test_definitions_of_partners import done
 from tests.federation.test_moves_by_contract import CONTRACT, WINDOW_US, rows, steps_of
 from tests.partners.offices import Office
 
@@ -26,6 +27,7 @@ AVAILABILITY = {
     "active standby": "{recovery: precise, method: active_standby, replicas: 2, bound: 5s}",
     "upstream backup": PROMISED,
 }
+LOADED = "SELECT FROM medusa_market.load_part WHERE fragment = 'counts/main'"
 SEGMENTS = """SELECT s.from_us, s.to_us, s.stability::text
     FROM medusa.segment AS s JOIN medusa.stream_producer AS p USING (line_id)
     WHERE p.stream = 'counted' AND p.participant = 'alpha' AND p.replica = 0
@@ -85,6 +87,24 @@ def check_rows(both: Participants) -> None:
     )
 
 
+def check_advice(office: Office, promised: str) -> None:
+    """The figures of a home that runs are measured, and its contract is the promise."""
+    wait_for(
+        "a load is recorded",
+        lambda: bool(office.sql(LOADED)),
+    )
+    (found,) = json.loads(done(office, "advise", "counts", "--json"))["fragments"]
+    assert found["promise"]["source"] == "contract load_of_alpha"
+    assert f"recovery: {found['promise']['recovery']}," in promised
+    assert found["promise"]["bound_ms"] == BOUND_US / 1_000
+    measured = {name for name, figure in found["figures"].items()
+                if isinstance(figure, dict) and figure["assumption"] is None}  # fmt: skip
+    assert {"cpu", "input_records", "input_bytes", "output_bytes", "step_ms"} <= measured
+    assert 20 < found["figures"]["input_records"]["value"] < 60
+    (chosen,) = [option for option in found["options"] if option["is_recommended"]]
+    assert chosen["method"] == "active_standby", "only it recovers within the bound"
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("method", AVAILABILITY)
 def test_what_is_lost_is_what_is_promised(
@@ -93,6 +113,7 @@ def test_what_is_lost_is_what_is_promised(
     contract = CONTRACT.replace(PROMISED, AVAILABILITY[method])
     assert contract != CONTRACT or method == "upstream backup"
     with participants(postgres_server, tmp_path, contract) as both:
+        check_advice(both.payer, AVAILABILITY[method])
         lines = lost_after_its_release(both)
         waited = [
             line for line in lines
@@ -101,6 +122,7 @@ def test_what_is_lost_is_what_is_promised(
         events = {line["event"] for line in lines if line["event"] != "wait"}
         check_rows(both)
         lost = gaps(both)
+        done(both.payer, "quality", "run", "counted")
         if method == "amnesia":
             # What was not here when the loss was noticed, and no more: alpha computed none of it.
             assert lost

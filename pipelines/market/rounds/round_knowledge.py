@@ -233,10 +233,13 @@ def _is_new(placed: PlacedMove, facts: MarketFacts) -> bool:
 
 def _still_metered(load: Load | None, facts: MarketFacts) -> float:
     """What the average of now has of fragments that have left this participant within it."""
+    stays = {contract.name for contract in facts.contracts if not contract.relieves}
     return sum(
         _metered(placed, load)
         for placed in facts.placed
-        if _is_new(placed, facts) and placed.moved.is_given != placed.has_returned
+        if _is_new(placed, facts)
+        and placed.moved.is_given != placed.has_returned
+        and not (placed.moved.is_given and placed.moved.contract in stays)
     )
 
 
