@@ -128,9 +128,10 @@ def main(arguments: Sequence[str]) -> int:
     except AssertionError as error:
         print(f"something never came: {error}", file=sys.stderr)
         return 1
-    if options.json is not None:
-        document = {"machine": describe_machine(), "runs": [_document(run) for run in found]}
-        options.json.write_text(json.dumps(document, indent=1))
+    finally:
+        if options.json is not None:
+            document = {"machine": describe_machine(), "runs": [_document(run) for run in found]}
+            options.json.write_text(json.dumps(document, indent=1))
     broken = [one for run in found for one in run.outcomes if not is_kept(one)]
     for one in broken:
         print(f"BROKEN: {one}", file=sys.stderr)
