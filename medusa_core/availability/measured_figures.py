@@ -88,3 +88,16 @@ class FragmentFigures:
             return 0.0
         needed = self.input_bytes.value * span_us / SECOND_US
         return self.link_ms.value + 1_000 * needed / self.link_bytes.value
+
+
+def record_cost(seen_us: Figure, cpu: Figure, records: Figure) -> Figure:
+    """What a record adds to a step, as seen in large steps, but never more than all that is
+    metered for a record.
+
+    A large step is often a first one, which a cold engine made slow; many records together never
+    cost more than the same records in many small steps.
+    """
+    spent_us = cpu.value * SECOND_US
+    if cpu.assumption is not None or not spent_us or spent_us >= seen_us.value * records.value:
+        return seen_us
+    return Figure(spent_us / records.value)

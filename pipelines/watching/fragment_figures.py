@@ -10,7 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from medusa_core.availability.measured_figures import MS_US, SECOND_US, Figure, FragmentFigures
+from medusa_core.availability.measured_figures import (
+    MS_US,
+    SECOND_US,
+    Figure,
+    FragmentFigures,
+    record_cost,
+)
 from medusa_core.box_costs import READ_US
 from medusa_core.exchange import import_fragment
 from medusa_core.fragments import Fragment
@@ -103,12 +109,17 @@ def fragment_figures(
     outputs = [_rate(segments.get(name, ())) for name in fragment.outputs]
     cost = of.costs.get(fragment.home_id, NOT_MEASURED)
     records = _sum([None if rate is None else rate.records for rate in inputs], "inputs")
+    cpu = _cpu(fragment, of.load, cost, records.value, width_us)
+    seen_us = Figure(
+        cost.record_us,
+        "no step was much larger than the others" if cost.record_us == RECORD_US else None,
+    )
     return FragmentFigures(
         fragment=fragment.home_id,
         width_us=width_us,
         reach_us=_reach_us(fragment),
         unread_us=_unread_us(fragment, of.lines, held_us, width_us),
-        cpu=_cpu(fragment, of.load, cost, records.value, width_us),
+        cpu=cpu,
         input_records=records,
         input_bytes=_sum([None if rate is None else rate.bytes for rate in inputs], "inputs"),
         output_records=_sum([None if r is None else r.records for r in outputs], "outputs"),
@@ -116,10 +127,7 @@ def fragment_figures(
         step_ms=Figure(
             cost.path_ms, None if fragment.home_id in of.costs else "no step was made yet"
         ),
-        record_us=Figure(
-            cost.record_us,
-            "no step was much larger than the others" if cost.record_us == RECORD_US else None,
-        ),
+        record_us=record_cost(seen_us, cpu, records),
         takeover_ms=of.takeover_ms,
         link_ms=of.link_ms,
         link_bytes=Figure(LINK_BYTES, "10 MB pass a link in a second"),

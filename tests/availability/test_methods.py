@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from medusa_core.availability.measured_figures import Figure, FragmentFigures
+from medusa_core.availability.measured_figures import Figure, FragmentFigures, record_cost
 from medusa_core.availability.methods import (
     AvailabilityOption,
     cost_of_method,
@@ -17,7 +17,7 @@ from medusa_core.availability.methods import (
 )
 from medusa_core.errors import Refused
 from medusa_core.market.terms import Method, Recovery
-from tests.availability.drawn_figures import figures
+from tests.availability.drawn_figures import figures, numbers
 
 EXAMPLE = FragmentFigures(
     fragment="counts/main",
@@ -117,6 +117,19 @@ def test_longer_windows_never_shorten_a_recovery(of: FragmentFigures, more_us: i
 def test_steps_that_take_longer_than_their_records_never_catch_up(of: FragmentFigures) -> None:
     busy = replace(of, input_records=Figure(1e6), record_us=Figure(1))
     assert {o.recovery_ms for o in options_of(busy)} == {None}
+
+
+@given(numbers(1e6), numbers(64), numbers(1e6))
+def test_a_record_of_a_large_step_costs_no_more_than_what_is_metered_for_one(
+    seen_us: Figure, cpu: Figure, records: Figure
+) -> None:
+    found = record_cost(seen_us, cpu, records)
+    assert found.value <= seen_us.value
+    assert found.value * records.value <= max(cpu.value * 1e6, 0.0) * (1 + 1e-9) or (
+        not cpu.value and found == seen_us
+    )
+    assumed = Figure(cpu.value, "nothing was metered")
+    assert record_cost(seen_us, assumed, records) == seen_us
 
 
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])

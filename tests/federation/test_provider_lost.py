@@ -93,7 +93,9 @@ def check_advice(office: Office, promised: str) -> None:
         "a load is recorded",
         lambda: bool(office.sql(LOADED)),
     )
-    (found,) = json.loads(done(office, "advise", "counts", "--json"))["fragments"]
+    ran = office.run("advise", "counts", "--json")
+    assert ran.returncode in (0, 1), ran.stderr
+    (found,) = json.loads(ran.stdout)["fragments"]
     assert found["promise"]["source"] == "contract load_of_alpha"
     assert f"recovery: {found['promise']['recovery']}," in promised
     assert found["promise"]["bound_ms"] == BOUND_US / 1_000
@@ -101,8 +103,15 @@ def check_advice(office: Office, promised: str) -> None:
                 if isinstance(figure, dict) and figure["assumption"] is None}  # fmt: skip
     assert {"cpu", "input_records", "input_bytes", "output_bytes", "step_ms"} <= measured
     assert 20 < found["figures"]["input_records"]["value"] < 60
-    (chosen,) = [option for option in found["options"] if option["is_recommended"]]
-    assert chosen["method"] == "active_standby", "only it recovers within the bound"
+    # On a busy machine even the first step after a loss may be later than the bound.
+    times = {
+        option["method"]: option["recovery_ms"]
+        for option in found["options"]
+        if option["recovery"] == "precise" and option["recovery_ms"] is not None
+    }
+    assert not times or min(times, key=times.__getitem__) == "active_standby"
+    chosen = [option for option in found["options"] if option["is_recommended"]]
+    assert len(chosen) == (ran.returncode == 0)
 
 
 @pytest.mark.long
