@@ -2,7 +2,7 @@
 
     python -m bench [--quick] [--only steps|growth] [--json FILE]
     python -m bench soak|recovery|backlog|replays|live|sliding|streams|quality|panes|dpc|metering
-                    |market|headroom|exchange|boxes|nexmark|cluster|moves
+                    |market|headroom|exchange|boxes|nexmark|cluster|moves|availability
                     |settlement|links|revisions|state|language [--help]
 
 Exit code 0 also where a promise is missed: a busy machine is not a fault. 1 where results differ.
@@ -114,6 +114,7 @@ MEASUREMENTS = (
     "market",
     "moves",
     "settlement",
+    "availability",
     "metering",
     "headroom",
     "exchange",

@@ -8,6 +8,10 @@ boxes are pure, and final inputs never change, so both have the same rows. Rows 
 yet are waited for, and then computed here, so that a provider that is lost costs time and never a
 row.
 
+Where the contract promises `gap` recovery, rows that are not there are never computed here: they
+are waited for as long as the provider owns the fragment. Where another owner follows, what is not
+there by then is lost, and becomes a gap.
+
 A step with a missing or tentative input, and one that replaces final rows, is computed here: what
 the provider has read of such an input may be something else.
 """
@@ -16,9 +20,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from medusa_core.commits import Commit, Lease, OutputSegment, StepMetrics
+from medusa_core.commits import Cause, Commit, Lease, OutputSegment, StepMetrics
 from medusa_core.decisions import Adopt, ComputeStep, DecisionReason, OutputAge, Wait
-from medusa_core.grid import Range, floor_us
+from medusa_core.grid import FOREVER_US, Range, floor_us
 from medusa_core.knowledge import ProviderKnowledge
 from medusa_core.names import PlanId, StreamName
 from medusa_core.partial import fresh
@@ -39,6 +43,8 @@ def adopted(step: ComputeStep, wait_ms: int | None, now_ms: int) -> ComputeStep 
     part = _there(provider, step)
     if part is not None:
         return _adopt(provider, step, part)
+    if provider.is_lossy and step.cause is Cause.NORMAL:
+        return _not_computed_here(provider, step)
     numbers = {"now_ms": now_ms, "timeout_ms": provider.timeout_ms}
     due_ms = _due_ms(step, provider.timeout_ms, wait_ms)
     if due_ms is None or due_ms <= now_ms:
@@ -49,8 +55,30 @@ def adopted(step: ComputeStep, wait_ms: int | None, now_ms: int) -> ComputeStep 
                 until_ms=due_ms)  # fmt: skip
 
 
+def _not_computed_here(provider: ProviderKnowledge, step: ComputeStep) -> Adopt | Wait:
+    """A wait for the provider; where another owner follows, the loss of what it has not sent."""
+    until_us = provider.range.to_us
+    if until_us == FOREVER_US:
+        reason = f"waits for what {provider.producer} computes: with gap it is not computed here"
+        return Wait(of=step.fragment.fragment.id, because=DecisionReason(reason, {}))
+    reason = f"{provider.producer} is lost, and with gap its buckets are not computed here"
+    return Adopt(
+        fragment=step.fragment,
+        range=step.range,
+        provider=provider.producer,
+        segments=dict.fromkeys(step.outputs, ()),
+        reads=(),
+        cause=step.cause,
+        ends=step.ends,
+        because=DecisionReason(reason, {"until_us": until_us}),
+        is_lost=True,
+    )
+
+
 def adopting_commit(decision: Adopt, lease: Lease) -> Commit:
-    """The commit of a decision: the provider's rows and files under this home's lineage."""
+    """The commit of a decision: the provider's rows and files under this home's lineage; a gap."""
+    if decision.is_lost:
+        return _commit_of_loss(decision, lease)
     pieces: list[tuple[Range, int | None]] = [(a.range, a.fresh_ms) for a in decision.ages]
     segments = tuple(
         _output_of(stream, rows, part, fresh_ms)
@@ -67,6 +95,19 @@ def adopting_commit(decision: Adopt, lease: Lease) -> Commit:
         lineage=decision.reads,
         metrics=StepMetrics(
             records_in=records_of(decision.fragment, outputs, decision.range), records_out=rows
+        ),
+        ends=decision.ends,
+    )
+
+
+def _commit_of_loss(decision: Adopt, lease: Lease) -> Commit:
+    return Commit(
+        lease=lease,
+        plan=decision.fragment.plan,
+        cause=decision.cause,
+        segments=tuple(
+            OutputSegment(stream=stream, range=decision.range, stability=Stability.GAP)
+            for stream in decision.segments
         ),
         ends=decision.ends,
     )

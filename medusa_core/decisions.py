@@ -93,7 +93,7 @@ class Adopt:
     """Commit final rows that a provider has computed of a moved fragment, as this home's own.
 
     `segments` are the provider's, by output; they may reach beyond `range`. `ages`: see
-    `ComputeStep`.
+    `ComputeStep`. `is_lost`: there are none, and the buckets become a gap.
     """
 
     fragment: FragmentKnowledge
@@ -105,6 +105,7 @@ class Adopt:
     ends: bool
     because: DecisionReason
     ages: tuple[OutputAge, ...] = ()
+    is_lost: bool = False
 
     def __post_init__(self) -> None:
         freeze(self, "segments")
@@ -141,7 +142,8 @@ def _explain(decision: Decision) -> str:
             what = f"promote {names} {decision.range.shown}"
         case Adopt():
             names = ", ".join(decision.segments)
-            what = f"adopt {names} {decision.range.shown} of {decision.provider}"
+            does = "declare a gap in" if decision.is_lost else "adopt"
+            what = f"{does} {names} {decision.range.shown} of {decision.provider}"
         case Wait():
             what = f"wait: {decision.of}"
     return f"{what}: {decision.because}"

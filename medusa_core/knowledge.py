@@ -131,6 +131,10 @@ class RevisedKnowledge:
         freeze(self, "changed")
 
 
+NEVER_MS = 2**53
+"""The time-out of a provider whose buckets are never computed here."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderKnowledge:
     """The provider that a fragment has moved to, and what this home has of its line.
@@ -147,6 +151,11 @@ class ProviderKnowledge:
 
     def __post_init__(self) -> None:
         freeze(self, "segments")
+
+    @property
+    def is_lossy(self) -> bool:
+        """Whether what it has not computed when another owner follows is lost."""
+        return self.timeout_ms >= NEVER_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

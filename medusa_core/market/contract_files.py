@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from medusa_core.market.movement_promises import check_possible
 from medusa_core.market.term_rules import (
     AMOUNT,
     AMOUNT_OR_ZERO,
@@ -279,6 +280,8 @@ def _subject(kind: ContractKind, reader: _Reader, values: Mapping[str, Any]) -> 
                 load_max=values["load_max"],
             )
         return None
+    with reader.collected():
+        check_possible(availability)
     if price is None:
         return None
     return Movement(

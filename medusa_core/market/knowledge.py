@@ -12,7 +12,14 @@ from zlib import crc32
 from medusa_core.errors import Refused
 from medusa_core.market.costs import CostFunction
 from medusa_core.market.messages import ITEMS_MAX, Item, LoadHeadroom, Nonce, Offer
-from medusa_core.market.terms import ContractName, Movement, OriginStream, Revision, Terms
+from medusa_core.market.terms import (
+    ContractName,
+    Method,
+    Movement,
+    OriginStream,
+    Revision,
+    Terms,
+)
 from medusa_core.names import FragmentName, Participant
 
 
@@ -42,7 +49,8 @@ class ContractInForce:
     (None: any), and `reads`, the streams of third participants that the provider reads for them.
     `spread` is the provider's place in an order that is the same for all: whoever has a choice
     among equals asks the earlier one, and room at the later ones is left to those who have no other
-    (the ranking rule of online matching).
+    (the ranking rule of online matching). `relieves` is whether what moves
+    under it is load that its payer has no more: with active standby the payer computes it as well.
     """
 
     name: ContractName
@@ -53,6 +61,7 @@ class ContractInForce:
     load_max: float = inf
     fragments: frozenset[FragmentName] | None = None
     reads: frozenset[OriginStream] = frozenset()
+    relieves: bool = True
     spread: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -79,6 +88,7 @@ def contract_in_force(terms: Terms, revision: Revision) -> ContractInForce:
         load_max=float(subject.load_max),
         fragments=subject.fragments,
         reads=subject.reads or frozenset(),
+        relieves=subject.availability.method is not Method.ACTIVE_STANDBY,
     )
 
 

@@ -19,6 +19,7 @@ from decimal import Decimal
 from enum import Enum
 
 from medusa_core.errors import Refused
+from medusa_core.grid import ceil_us
 from medusa_core.market.message_fields import (
     WHOLE_MAX,
     contract_field,
@@ -86,6 +87,9 @@ class MoveProgress:
     computed, `width_us` the width of the fragment's widest output. `agrees` is whether both have
     the same rows where both are final, `is_recalled` whether an input or output was recalled or
     revised since the move began, `has_ended` whether this home's outputs are complete.
+
+    `is_lossy`: this home computes nothing for a late provider. `ready_us` is how far its inputs are
+    final here, `quiet_ms` for how long the provider's line has not become longer.
     """
 
     state: MoveState
@@ -100,14 +104,17 @@ class MoveProgress:
     has_ended: bool
     move_ms: int
     timeout_ms: int
+    is_lossy: bool = False
+    ready_us: int = 0
+    quiet_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class MoveStep:
     """What is next for a payer's move, and why in numbers.
 
-    From `from_us` on the provider owns the fragment's buckets; `lost_us` is the first bucket for
-    which the payer waits in vain.
+    From `from_us` on another one owns the fragment's buckets: the provider where it is released,
+    else this home. `lost_us` is the first bucket for which the payer waits in vain.
     """
 
     state: MoveState
@@ -152,6 +159,8 @@ def next_step(known: MoveProgress) -> MoveStep | None:
             return _returns(OTHER_ROWS)
         case MoveState.RELEASED if known.is_recalled:
             return _returns(RECALLED)
+        case MoveState.RELEASED if known.is_lossy:
+            return _given_up(known)
         case MoveState.RELEASED if _is_lost(known):
             lost_us = known.provider_us or 0
             reason = f"the provider is {known.own_us - lost_us} us behind"
@@ -160,6 +169,20 @@ def next_step(known: MoveProgress) -> MoveStep | None:
             return _ends("this home computes it again")
         case _:
             return None
+
+
+def _given_up(known: MoveProgress) -> MoveStep | None:
+    """This home continues with the next bucket; what it has not received before is lost.
+
+    It may have been away itself: the provider must have had its time since.
+    """
+    behind_us = known.ready_us - (known.provider_us or 0)
+    is_late = behind_us > LATE_BUCKETS * known.width_us + known.timeout_ms * 1_000
+    if not is_late or known.quiet_ms < known.timeout_ms:
+        return None
+    from_us = max(ceil_us(known.ready_us, known.width_us), known.computed_us)
+    reason = f"the provider is {behind_us} us behind: what is missing before {from_us} is lost"
+    return MoveStep(MoveState.RETURNING, from_us, reason)
 
 
 def _is_lost(known: MoveProgress) -> bool:

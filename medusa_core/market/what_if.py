@@ -288,7 +288,7 @@ class Replay:
                     load_there=self._load_status.away_load(loads, under=c.name),
                 )
                 for c in contracts
-                if c.payer == me
+                if c.payer == me and c.relieves
             ),
             as_provider=tuple(
                 ProviderStatus(contract=c, load_here=self._load_status.taken_load(c.name))

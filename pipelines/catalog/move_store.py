@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Protocol
 
 from medusa_core.market.moves import MoveState
-from medusa_core.market.terms import ContractName, OriginStream
+from medusa_core.market.terms import ContractName, Method, OriginStream, Recovery
 from medusa_core.names import FragmentName, Participant, StreamName
 
 
@@ -16,13 +16,13 @@ class OpenMove:
     """A move that has not ended, or is still deployed here (`is_deployed`).
 
     `is_given`: this home is the payer. `is_in_force`: its contract is, and lets the fragment move.
-    `bound_ms` is the bound that the contract promises; a state that waits for the partner lasts
-    `move_ms` at most. `is_recalled`: something that the fragment reads or writes was recalled or
-    revised since the move began. `earlier` are the numbers of the payer's other moves of the
-    fragment, of one that is taken and has not started. `waits`: what makes room for it here has not
-    left yet; `lacks_room`: it will not leave. `reads` are the streams of third participants that
-    the contract in force lets a provider read, `readable` those of this home that the payer of one
-    that is taken may read.
+    `bound_ms` is the bound that the contract promises, `method` and `recovery` what it says of
+    failures (None: it is not in force); a state that waits for the partner lasts `move_ms` at most.
+    `is_recalled`: something that the fragment reads or writes was recalled or revised since the
+    move began. `earlier` are the numbers of the payer's other moves of the fragment, of one that is
+    taken and has not started. `waits`: what makes room for it here has not left yet; `lacks_room`:
+    it will not leave. `reads` are the streams of third participants that the contract in force lets
+    a provider read, `readable` those of this home that the payer of one that is taken may read.
     """
 
     id: int
@@ -44,6 +44,8 @@ class OpenMove:
     lacks_room: bool
     reads: frozenset[OriginStream] = frozenset()
     readable: frozenset[StreamName] = frozenset()
+    method: Method | None = None
+    recovery: Recovery | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,7 +47,8 @@ class OwnerLine:
 
     The log is append-only; an epoch is one higher than the last of (fragment, partition). The last
     line that is for a bucket counts; without one the home that computes the fragment owns it. A
-    bucket of another owner is waited for until `timeout_ms` after its inputs.
+    bucket of another owner is waited for until `timeout_ms` after its inputs (NEVER_MS: as long as
+    it is the owner; what is not there then is lost).
     """
 
     fragment: str

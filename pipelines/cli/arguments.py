@@ -42,6 +42,17 @@ def seconds(text: str) -> float:
     return number
 
 
+def amount(text: str) -> float:
+    """A number of 0 or more, such as a price."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 0 or more")
+    return number
+
+
 def add_home(parser: argparse.ArgumentParser, text: str = WHOSE_HOME) -> None:
     """Add `--participant`, which chooses among the homes of the folder."""
     parser.add_argument("--participant", metavar="P", help=text)

@@ -23,7 +23,8 @@ COMMANDS: Mapping[str, Command] = CommandModules(
     "demo", "check", "replay", "branch", "view", "generate", "streams", "read", "changes",
     "cursor", "quarantine", "status", "run", "serve", "job", "supervise", "tick", "apply",
     "simulate", "fault", "deliver", "trim", "recall", "revise", "explain", "quality",
-    "contract", "market", "round", "move", "calibrate", "settle", "statement", "ledger", "dispute",
+    "contract", "advise", "market", "round", "move", "calibrate", "settle", "statement", "ledger",
+    "dispute",
     "partner", "recipient", "migrate", "init", "completion", "up", "down", "doctor",
 )  # fmt: skip
 """All commands, in the order of `medusa --help`."""

@@ -71,7 +71,7 @@ def decision_fields(decision: Decision) -> Fields:
                 "event": "adopt",
                 "streams": list(decision.segments),
                 **range_fields(decision.range),
-                "stability": Stability.STABLE.value,
+                "stability": (Stability.GAP if decision.is_lost else Stability.STABLE).value,
                 "cause": decision.cause.value,
                 "provider": str(decision.provider),
             }

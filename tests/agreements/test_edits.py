@@ -371,6 +371,8 @@ WRONG = {
     "a fragment of a network of a network": ("SET fragments = '{a.b.c}'", "NETWORK.FRAGMENT"),
     "amnesia that loses nothing": ("SET method = 'amnesia'", "promise gap, or another method"),
     "a standby that is none": ("SET method = 'active_standby'", "write 2 or more"),
+    "a third replica": ("SET method = 'active_standby', replicas = 3", "nobody else: write 2"),
+    "a replica of no method": ("SET replicas = 2", "one participant at a time"),
     "no replica": ("SET replicas = 0", "write 1 to 1000"),
     "a bound of nothing": ("SET bound_ms = 0", "write a duration"),
     "an endless proposal": ("SET expires_at = 'infinity'", "up to 31 days"),

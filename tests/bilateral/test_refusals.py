@@ -121,6 +121,8 @@ WRONG = [
     (MOVEMENT, "active_standby", "standby", 19, "availability.method is 'standby': did you mean '"),
     (MOVEMENT, "active_standby", "amnesia", 18, "availability.recovery is precise, but a failure "),
     (MOVEMENT, "  replicas: 2", "  replicas: 1", 20, "availability.replicas leaves method active_"),
+    (MOVEMENT, "  replicas: 2", "  replicas: 3", 20, "availability.replicas is 3, but the payer "),
+    (MOVEMENT, "active_standby", "passive_standby", 20, "availability.replicas is 2, but with met"),
     (MOVEMENT, "  replicas: 2", "  replicas: 0", 20, "availability.replicas is 0: write a whole n"),
     (MOVEMENT, "  replicas: 2", "  replicas: 1.5", 20, "availability.replicas is 1.5: write a who"),
     (MOVEMENT, "  replicas: 2", "  replicas: two", 20, "availability.replicas is 'two': write a w"),

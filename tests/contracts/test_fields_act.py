@@ -101,6 +101,22 @@ SHOWN: Mapping[str, tuple[tuple[ContractKind, ...], str, str]] = {
         "agreements/test_definitions.py",
         "test_kinds_that_the_contract_does_not_allow_are_refused",
     ),
+    # Of content: tests/books, test_a_gap_costs_the_penalty_unless_gaps_are_promised.
+    "availability.recovery": (
+        PAID,
+        "agreements/test_moves_and_failures.py",
+        "test_with_gap_a_lost_provider_leaves_a_gap_up_to_the_next_bucket_and_nothing_else",
+    ),
+    "availability.method": (
+        (M,),
+        "agreements/test_moves_and_failures.py",
+        "test_without_gap_what_a_lost_provider_has_not_sent_is_computed_by_its_payer",
+    ),
+    "availability.replicas": (
+        (M,),
+        "market/test_movement_promises.py",
+        "test_replicas_that_no_payer_and_provider_are_are_refused",
+    ),
     "availability.bound": (
         (M,),
         "federation/test_moves_by_contract.py",
@@ -116,11 +132,6 @@ SHOWN: Mapping[str, tuple[tuple[ContractKind, ...], str, str]] = {
         "books/test_load_bills.py",
         "test_the_loss_of_a_provider_costs_the_penalty_which_it_may_dispute",
     ),
-    "availability.recovery": (
-        (C,),
-        "books/test_settling.py",
-        "test_a_gap_costs_the_penalty_unless_gaps_are_promised",
-    ),
     "hold_max": (
         PAID,
         "agreements/test_sold_streams.py",
@@ -133,9 +144,8 @@ ONE_VALUE = {"load_unit"}
 """It has one value, which is what every load is in."""
 
 NOT_YET: Mapping[str, tuple[ContractKind, ...]] = {
-    "availability.recovery": (M,),
-    "availability.method": PAID,
-    "availability.replicas": PAID,
+    "availability.method": (C,),
+    "availability.replicas": (C,),
     "availability.bound": (C,),
     "instead": (S,),
 }

@@ -7,9 +7,9 @@ from dataclasses import replace
 from medusa_core.adopting import adopting_commit
 from medusa_core.bounds import Bound
 from medusa_core.commits import Lease, LeaseKey
-from medusa_core.decide import Adopt, ComputeStep, Decision, Wait, decide
+from medusa_core.decide import Adopt, ComputeStep, Decision, Wait, decide, explain
 from medusa_core.grid import FOREVER_US, Range
-from medusa_core.knowledge import FragmentKnowledge, Knowledge, ProviderKnowledge
+from medusa_core.knowledge import NEVER_MS, FragmentKnowledge, Knowledge, ProviderKnowledge
 from medusa_core.names import Participant, PlanId
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
 from tests.core import builders as a
@@ -106,6 +106,49 @@ def test_a_promised_bound_shortens_the_wait() -> None:
     assert isinstance(waits, Wait)
     assert waits.until_ms is not None
     assert waits.until_ms < 2_000
+
+
+def lossy(*rows: Segment, to_s: int | None = None) -> FragmentKnowledge:
+    known = moved(*rows, to_s=to_s)
+    assert known.provider is not None
+    return replace(known, provider=replace(known.provider, timeout_ms=NEVER_MS))
+
+
+def test_with_gap_recovery_what_is_late_is_waited_for_whatever_the_bound() -> None:
+    known = lossy()
+    promised = {a.TOTALS: replace(known.outputs[a.TOTALS], bound=Bound(bound_ms=2_000))}
+    for one in (known, replace(known, outputs=promised)):
+        waits = decided(one, now_ms=10**9)
+        assert isinstance(waits, Wait)
+        assert waits.until_ms is None
+        assert "with gap it is not computed here" in waits.because.reason
+    assert isinstance(decided(lossy(provided(0, 60, {0: 2}))), Adopt)
+
+
+def test_with_gap_recovery_what_is_not_there_when_another_owner_follows_is_a_gap() -> None:
+    rows = provided(0, 60, {0: 2})
+    adopted = decided(lossy(rows, to_s=120))
+    assert isinstance(adopted, Adopt)
+    assert (adopted.range, adopted.is_lost) == (a.seconds(0, 60), False)
+    lost = decided(lossy(to_s=120))
+    assert isinstance(lost, Adopt)
+    assert (lost.range, lost.is_lost) == (a.seconds(0, 120), True)
+    key = LeaseKey(fragment="example/main", producer=a.ALPHA)
+    lease = Lease(key=key, epoch=lost.fragment.epoch, holder="me", expires_at_ms=0)
+    commit = adopting_commit(lost, lease)
+    (segment,) = commit.segments
+    assert (segment.stability, segment.range) == (Stability.GAP, a.seconds(0, 120))
+    assert not segment.buckets
+    assert commit.lineage == ()
+    assert "declare a gap in totals" in explain([lost])[0]
+
+
+def test_with_active_standby_a_step_waits_for_nobody_and_takes_what_is_there() -> None:
+    for rows, expected in (((), ComputeStep), ((provided(0, 120, {0: 2}),), Adopt)):
+        known = moved(*rows)
+        assert known.provider is not None
+        at_once = replace(known, provider=replace(known.provider, timeout_ms=0))
+        assert isinstance(decided(at_once, now_ms=0), expected)
 
 
 def test_a_step_ends_before_the_first_bucket_of_another_owner() -> None:

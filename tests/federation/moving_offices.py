@@ -20,6 +20,7 @@ from pipelines.platform.drills.link_faults import NOTHING, Lost, write_faults
 from tests.federation.counting_pair import agree, counting_pair
 from tests.federation.test_definitions_of_partners import running
 from tests.federation.test_moves_by_contract import (
+    CONTRACT,
     IN_FORCE,
     WINDOW_US,
     check_bills,
@@ -68,6 +69,12 @@ class Participants:
     def close(self) -> None:
         for stack in self.runs.values():
             stack.close()
+
+    def lose(self, office: Office) -> None:
+        """It is killed, and nobody starts it again."""
+        process = self.processes.pop(office.participant)
+        process.kill()
+        process.wait(SECONDS_MAX)
 
     def state(self, *, is_given: bool = True) -> MoveState | None:
         found = (self.payer if is_given else self.provider).sql(STATE, is_given=is_given)
@@ -120,9 +127,12 @@ class Participants:
 
 
 @contextmanager
-def participants(server: EmbeddedServer, folder: Path) -> Iterator[Participants]:
+def participants(
+    server: EmbeddedServer, folder: Path, terms: str = CONTRACT
+) -> Iterator[Participants]:
+    """Both run, and the contract is in force."""
     with counting_pair(server, folder) as (alpha, beta):
-        agree(alpha, beta, "load_of_alpha", contract())
+        agree(alpha, beta, "load_of_alpha", contract(terms))
         with running_offices(Participants(alpha, beta, folder / "logs")) as both:
             yield both
 

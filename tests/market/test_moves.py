@@ -86,6 +86,31 @@ def test_a_provider_that_is_four_buckets_and_its_time_out_behind_is_lost() -> No
     assert state_after(state=MoveState.RELEASED, provider_us=limit_us - 1) is MoveState.RETURNING
 
 
+LOSSY = {"state": MoveState.RELEASED, "is_lossy": True}
+LOST_US = 20 * WIDTH_US - 4 * WIDTH_US - 5_000_000 - 1
+
+
+def test_with_gap_recovery_a_lost_provider_costs_the_buckets_before_the_next_one() -> None:
+    """This home has computed none of them: it is how far its inputs are that counts."""
+    waiting = replace(
+        KNOWN, **LOSSY, own_us=LOST_US, computed_us=LOST_US, provider_us=LOST_US,
+        ready_us=20 * WIDTH_US - 1,
+    )  # fmt: skip
+    assert next_step(replace(waiting, quiet_ms=4_999)) is None
+    step = next_step(replace(waiting, ready_us=20 * WIDTH_US, quiet_ms=5_000))
+    assert step is not None
+    assert (step.state, step.from_us) == (MoveState.RETURNING, 20 * WIDTH_US)
+    part = next_step(replace(waiting, ready_us=20 * WIDTH_US + 1, quiet_ms=5_000))
+    assert part is not None
+    assert part.from_us == 21 * WIDTH_US, "a bucket that has begun is not complete without it"
+
+
+def test_a_payer_that_was_away_itself_gives_its_provider_time_before_it_loses_rows() -> None:
+    behind = replace(KNOWN, **LOSSY, provider_us=0, ready_us=1_000 * WIDTH_US)
+    assert next_step(replace(behind, quiet_ms=4_999)) is None
+    assert next_step(replace(behind, quiet_ms=5_000)) is not None
+
+
 @given(
     st.builds(
         MoveProgress,
@@ -101,6 +126,9 @@ def test_a_provider_that_is_four_buckets_and_its_time_out_behind_is_lost() -> No
         has_ended=st.booleans(),
         move_ms=st.integers(100, 10**6),
         timeout_ms=st.integers(1, 10**6),
+        is_lossy=st.booleans(),
+        ready_us=st.integers(0, 10**9),
+        quiet_ms=st.integers(0, 10**6),
     )
 )
 def test_states_come_in_order_and_only_a_release_gives_buckets_away(known: MoveProgress) -> None:
@@ -113,6 +141,11 @@ def test_states_come_in_order_and_only_a_release_gives_buckets_away(known: MoveP
         MoveState.ENDED: set[MoveState](),
     }
     assert step is None or step.state in after[known.state]
+    if step is not None and step.state is MoveState.RETURNING and step.from_us is not None:
+        assert known.is_lossy
+        assert step.from_us >= known.computed_us
+        assert known.quiet_ms >= known.timeout_ms
+        return
     assert step is None or (step.from_us is not None) == (step.state is MoveState.RELEASED)
     if step is not None and step.from_us is not None:
         assert step.from_us > known.computed_us

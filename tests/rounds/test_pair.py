@@ -10,9 +10,11 @@ from math import inf
 import pytest
 
 from medusa_core.loads import LoadKey
+from medusa_core.market.knowledge import MovedLoad
 from medusa_core.market.learning import PASSED_ROUNDS
-from medusa_core.market.messages import Nonce
-from pipelines.catalog.round_store import MarketFacts
+from medusa_core.market.messages import Item, Nonce
+from medusa_core.names import FragmentName
+from pipelines.catalog.round_store import MarketFacts, PlacedMove
 from pipelines.market.rounds.round_knowledge import knowledge_of
 from tests.rounds.building import (
     ALPHA,
@@ -151,6 +153,29 @@ def test_what_comes_on_top_may_cost_no_more_than_what_was_taken_in_the_round_for
     assert taken_at() == 10.0
     beta.opens()
     assert taken_at() == inf
+
+
+def test_under_active_standby_nothing_is_offered_since_the_payer_computes_it_as_well(
+    pair: tuple[Trader, Trader],
+) -> None:
+    alpha, _ = pair
+    facts = alpha.rounds.read()
+    (contract,) = facts.contracts
+    assert contract.relieves
+    item = Item(FragmentName("f0"), 0, 0.0)
+    released = MovedLoad(
+        move_id=1, is_given=True, contract=contract.name, item=item, price=10.0,
+        since_ms=facts.clock_ms,
+    )  # fmt: skip
+    placed = PlacedMove(of="trade/f0", moved=released, round=None, has_returned=False)
+    for relieves, count, load in ((True, 1, 0.8), (False, 0, 0.9)):
+        contracts = (replace(contract, relieves=relieves),)
+        knowledge = knowledge_of(
+            replace(facts, contracts=contracts, placed=(placed,)), Nonce("0" * 32)
+        )
+        assert knowledge is not None
+        assert len(knowledge.as_payer) == count
+        assert knowledge.load == pytest.approx(load)
 
 
 def test_fragments_of_one_name_are_told_apart_by_their_network(alpha: Trader) -> None:

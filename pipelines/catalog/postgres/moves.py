@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from medusa_core.market.moves import MoveState
-from medusa_core.market.terms import ContractName, OriginStream
+from medusa_core.market.terms import ContractName, Method, OriginStream, Recovery
 from medusa_core.names import FragmentName, Participant, StreamName
 from pipelines.catalog.move_store import AgreedToGive, Moves, MoveStatus, OpenMove
 from pipelines.catalog.postgres.statements import NamedStatements, engine_with_timeouts
@@ -77,6 +77,8 @@ class PostgresMoves(NamedStatements, Moves):
                 lacks_room=row["lacks_room"],
                 reads=frozenset(map(OriginStream, row["reads"])),
                 readable=frozenset(map(StreamName, row["readable"])),
+                method=None if row["method"] is None else Method(row["method"]),
+                recovery=None if row["recovery"] is None else Recovery(row["recovery"]),
             )
             for row in self._rows("open_moves")
         )

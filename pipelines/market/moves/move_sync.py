@@ -15,8 +15,9 @@ from medusa_core.errors import Conflict, Refused
 from medusa_core.exchange import IMPORT_PURPOSE, READER_LIMIT_MS
 from medusa_core.fragments import Move
 from medusa_core.grid import Range
+from medusa_core.knowledge import NEVER_MS
 from medusa_core.market.moves import ADOPTION_TIMEOUT_MS, MoveProgress, MoveState, next_step
-from medusa_core.market.terms import OriginStream
+from medusa_core.market.terms import Method, OriginStream, Recovery
 from medusa_core.names import Epoch, Participant, StreamName
 from medusa_core.segments import Producer, content_of
 from pipelines.catalog.move_store import AgreedToGive, Moves, OpenMove
@@ -80,12 +81,14 @@ class MoveSync:
         self._orders: dict[int, MoveOrder] = {}
         self._seen_lines: tuple[LineStatus, ...] | None = None
         self._agreeing: dict[StreamName, tuple[object, bool]] = {}
+        self._reached: dict[int, tuple[tuple[int, ...], int]] = {}
 
     def settle(self) -> int:
         """Begin what rounds have agreed on, and do what is next for each move; how many changed."""
         changed = sum(map(self._begin, self._moves.to_begin()))
         moves = self._moves.open_moves()
         self._orders = {m.id: self._orders[m.id] for m in moves if m.id in self._orders}
+        self._reached = {m.id: self._reached[m.id] for m in moves if m.id in self._reached}
         self._seen_lines = None
         for move in moves:
             try:
@@ -169,8 +172,10 @@ class MoveSync:
         if step is None:
             return False
         if step.from_us is not None:
-            provider = Producer(move.partner, order.replica)
-            self._change_owner(move, provider, step.from_us, step.reason)
+            is_released = step.state is MoveState.RELEASED
+            here = Producer(self._catalog.participant)
+            owner = Producer(move.partner, order.replica) if is_released else here
+            self._change_owner(move, owner, step.from_us, step.reason)
         if step.state is MoveState.ENDED:
             self._take_back(move, order, step.reason)
         return self._moves.settle(move.id, step.state, step.reason, step.lost_us)
@@ -194,7 +199,7 @@ class MoveSync:
                 epoch=Epoch(len(log) + 1),
                 owner=owner,
                 from_us=from_us,
-                timeout_ms=_timeout_ms(move),
+                timeout_ms=_wait_ms(move),
                 because=f"move {move.number}: {reason}",
             )
         )
@@ -246,7 +251,25 @@ class MoveSync:
             has_ended=all(line.has_ended for line in own),
             move_ms=move.move_ms,
             timeout_ms=_timeout_ms(move),
+            is_lossy=_is_lossy(move),
+            ready_us=self._ready_us(order),
+            quiet_ms=self._quiet_ms(move, theirs),
         )
+
+    def _ready_us(self, order: MoveOrder) -> int:
+        """How far the inputs are final in this home, as the fragment reads them."""
+        needed = {(one.stream.name, one.producer) for one in order.inputs}
+        lines = self._seen_lines if self._seen_lines is not None else self._catalog.lines()
+        found = [_final_us(x) for x in lines if (x.stream.name, x.producer) in needed]
+        return min(found, default=0)
+
+    def _quiet_ms(self, move: OpenMove, theirs: Iterable[LineStatus]) -> int:
+        """For how long, as seen since this process began, the provider's line has not grown."""
+        reached = tuple(map(_final_us, theirs))
+        now_ms = self._catalog.read_clock_ms()
+        if self._reached.get(move.id, (None, 0))[0] != reached:
+            self._reached[move.id] = reached, now_ms
+        return now_ms - self._reached[move.id][1]
 
     def _lines(self, order: MoveOrder, by: Producer) -> list[LineStatus]:
         """The lines of the fragment's outputs by a producer, by name."""
@@ -288,6 +311,18 @@ def _final_us(line: LineStatus) -> int:
 
 def _computed_us(line: LineStatus) -> int:
     return line.live_through_us or 0
+
+
+def _is_lossy(move: OpenMove) -> bool:
+    """Whether what a lost provider has not computed is given up, and not computed here."""
+    return move.recovery is Recovery.GAP and move.method is not Method.ACTIVE_STANDBY
+
+
+def _wait_ms(move: OpenMove) -> int:
+    """How long a bucket of the provider is waited for before this home computes it."""
+    if move.method is Method.ACTIVE_STANDBY:
+        return 0
+    return NEVER_MS if _is_lossy(move) else _timeout_ms(move)
 
 
 def _timeout_ms(move: OpenMove) -> int:

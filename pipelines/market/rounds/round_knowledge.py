@@ -144,8 +144,10 @@ def carried_of(load: Load, facts: MarketFacts, naming: Naming) -> Iterator[Carri
 
 
 def _may_ask(contract: ContractInForce, facts: MarketFacts) -> bool:
-    """Whether one may hand load over under it now: one offer to a partner at a time, and none to
-    one that could not weigh the last."""
+    """Whether one may hand load over under it now: one offer to a partner at a time, none to one
+    that could not weigh the last, and none where a move takes no load away."""
+    if not contract.relieves:
+        return False
     last = facts.answers.get(contract.name)
     if last is not None and is_passed_over(last.answer, last.round, facts.round):
         return False
@@ -231,10 +233,13 @@ def _is_new(placed: PlacedMove, facts: MarketFacts) -> bool:
 
 def _still_metered(load: Load | None, facts: MarketFacts) -> float:
     """What the average of now has of fragments that have left this participant within it."""
+    stays = {contract.name for contract in facts.contracts if not contract.relieves}
     return sum(
         _metered(placed, load)
         for placed in facts.placed
-        if _is_new(placed, facts) and placed.moved.is_given != placed.has_returned
+        if _is_new(placed, facts)
+        and placed.moved.is_given != placed.has_returned
+        and not (placed.moved.is_given and placed.moved.contract in stays)
     )
 
 

@@ -8,6 +8,7 @@ DECLARE
     agreed medusa_market.contract_revision;
 BEGIN
     PERFORM medusa_market.check_terms(terms);
+    PERFORM medusa_market.check_promise(terms);
     IF medusa_market.contract_document(terms) <> propose_document.document THEN
         RAISE EXCEPTION 'the document of contract % does not say its terms as Medusa writes them: '
             'its hash would not be theirs', terms.contract USING ERRCODE = 'MD001';

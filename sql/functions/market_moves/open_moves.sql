@@ -2,7 +2,8 @@ CREATE OR REPLACE FUNCTION medusa_market.open_moves() RETURNS TABLE (
     move_id bigint, is_given boolean, partner text, contract text, number bigint, fragment text,
     state text, order_document text, age_ms bigint, is_in_force boolean, bound_ms bigint,
     move_ms bigint, is_deployed boolean, is_recalled boolean,
-    earlier bigint[], waits boolean, lacks_room boolean, reads text[], readable text[]
+    earlier bigint[], waits boolean, lacks_room boolean, reads text[], readable text[], method text,
+    recovery text
 )
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     WITH readable AS MATERIALIZED (
@@ -36,7 +37,8 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
                     WHERE o.agreed_id = a.move_id AND s.state = 'released')),
         coalesce(r.reads, '{}'),
         coalesce((SELECT g.streams FROM readable AS g WHERE NOT m.is_given
-            AND g.partner = m.partner), '{}')
+            AND g.partner = m.partner), '{}'),
+        r.method, r.recovery
     FROM medusa_market.move AS m
     CROSS JOIN medusa_market.market AS t
     CROSS JOIN medusa_market.here() AS h

@@ -36,6 +36,7 @@ BEGIN
     terms.number := coalesce(agreed.number, 0) + 1;
     terms.supersedes := agreed.revision;
     PERFORM medusa_market.check_terms(terms);
+    PERFORM medusa_market.check_promise(terms);
     IF upper(terms.validity) <= clock_timestamp() THEN
         RAISE EXCEPTION 'contract % would have ended at %: let it be valid longer', terms.contract,
             upper(terms.validity) USING ERRCODE = 'MD001';

@@ -1,0 +1,1 @@
+"""Availability of fragments: what each method costs, what it gives, and which one to choose."""
