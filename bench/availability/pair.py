@@ -14,7 +14,7 @@ from pipelines.operations.fragment_moves import MoveRequest, begin_move
 from pipelines.operations.partner_management import export_partner
 from tests.federation.moving_offices import Participants, wait_for
 from tests.federation.test_moves import LIVE
-from tests.federation.test_moves_by_contract import CONTRACT
+from tests.federation.test_moves_by_contract import contract
 from tests.federation.test_partner_streams import apply, join, write
 from tests.partners.offices import office
 
@@ -96,7 +96,7 @@ def contract_of(method: Method) -> str:
     replicas = 2 if method is Method.ACTIVE_STANDBY else 1
     promise = f"recovery: {PROMISES[method].value}, method: {method.value}, replicas: {replicas}"
     return (
-        CONTRACT.replace("load_of_alpha", f"load_{method.value}")
+        contract().replace("load_of_alpha", f"load_{method.value}")
         .replace("[main]", f"[{', '.join(name_of(method, one) for one in CLASSES)}]")
         .replace(
             "{recovery: precise, method: upstream_backup, bound: 5s}",
