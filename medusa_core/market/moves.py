@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from medusa_core.errors import Refused
+from medusa_core.grid import TIME_US_MIN
 from medusa_core.market.message_fields import contract_field, message_fields, whole_number
 from medusa_core.market.terms import ContractName
 from medusa_core.names import check_name
@@ -129,8 +130,7 @@ def next_step(known: MoveProgress) -> MoveStep | None:
         case MoveState.RELEASED if known.is_recalled:
             return _returns(RECALLED)
         case MoveState.RELEASED if _is_lost(known):
-            behind_us = known.own_us - (known.provider_us or 0)
-            return _returns(f"the provider is {behind_us} us behind")
+            return _returns(f"the provider is {_behind_us(known)} us behind")
         case MoveState.RETURNING:
             return _ends("this home computes it again")
         case _:
@@ -138,8 +138,12 @@ def next_step(known: MoveProgress) -> MoveStep | None:
 
 
 def _is_lost(known: MoveProgress) -> bool:
-    behind_us = known.own_us - (known.provider_us or 0)
-    return behind_us > LATE_BUCKETS * known.width_us + known.timeout_ms * 1_000
+    return _behind_us(known) > LATE_BUCKETS * known.width_us + known.timeout_ms * 1_000
+
+
+def _behind_us(known: MoveProgress) -> int:
+    provider_us = TIME_US_MIN if known.provider_us is None else known.provider_us
+    return known.own_us - provider_us
 
 
 def _ends(reason: str) -> MoveStep:

@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
-from medusa_core.commits import Hold
 from medusa_core.errors import Conflict, Refused
-from medusa_core.exchange import IMPORT_PURPOSE, READER_LIMIT_MS
 from medusa_core.fragments import Move
-from medusa_core.grid import Range
+from medusa_core.grid import TIME_US_MIN, Range
 from medusa_core.market.moves import ADOPTION_TIMEOUT_MS, MoveProgress, MoveState, next_step
 from medusa_core.names import Epoch, StreamName
 from medusa_core.segments import Producer, content_of
@@ -22,11 +20,10 @@ from pipelines.catalog.move_store import AgreedToGive, Moves, OpenMove
 from pipelines.catalog.processing_roles import Deployments, Owners, Readers
 from pipelines.catalog.reading_roles import Lines
 from pipelines.catalog.records import LineStatus, OwnerLine
+from pipelines.market.moves.move_begin import begin_move, hold_inputs
 from pipelines.market.moves.move_order import MoveOrder, document_of_order, order_in
 from pipelines.market.moves.moved_deployments import (
     deployed_fragments,
-    needed_by,
-    order_of,
     outputs_of,
     payer_deployment,
     provider_deployments,
@@ -104,9 +101,15 @@ class MoveSync:
         try:
             if len(fragments) != 1:
                 raise Refused(f"{agreed.fragment} is not one fragment of this home")
-            number = self._moves.next_number()
-            order = document_of_order(order_of(self._catalog, fragments[0], number))
-            self._moves.begin(agreed.contract, number, fragments[0], order, reason)
+            begin_move(
+                self._moves,
+                self._catalog,
+                self._readers,
+                contract=agreed.contract,
+                provider=agreed.partner,
+                fragment=fragments[0],
+                reason=reason,
+            )
         except Conflict as error:
             self._on_error(error)
             return False
@@ -146,7 +149,7 @@ class MoveSync:
 
     def _pay(self, move: OpenMove, order: MoveOrder) -> bool:
         if move.state is MoveState.ACCEPTED:
-            self._place_holds(move, order)
+            hold_inputs(self._readers, order, move.partner)
         if move.state is MoveState.STARTED and not move.is_deployed:
             self._catalog.deploy(payer_deployment(self._catalog, order, move.partner))
         step = next_step(self._progress(move, order))
@@ -183,23 +186,6 @@ class MoveSync:
             )
         )
 
-    def _place_holds(self, move: OpenMove, order: MoveOrder) -> None:
-        """Until the provider acknowledges, this home keeps the inputs that it is to read."""
-        for stream, needed_us in needed_by(order).items():
-            # The partner may read the stream for another reason, and be behind.
-            held = (h for h in self._readers.holds(stream) if h.holder == move.partner)
-            others = [h.from_us for h in held if h.purpose == IMPORT_PURPOSE]
-            from_us = min([needed_us, *others])
-            self._readers.place_hold(
-                Hold(
-                    stream=stream,
-                    holder=move.partner,
-                    purpose=IMPORT_PURPOSE,
-                    from_us=from_us,
-                    limit_ms=READER_LIMIT_MS,
-                )
-            )
-
     def _progress(self, move: OpenMove, order: MoveOrder) -> MoveProgress:
         own = self._lines(order, Producer(self._catalog.participant))
         theirs = self._lines(order, Producer(move.partner, order.replica))
@@ -231,7 +217,7 @@ class MoveSync:
     def _agrees(self, own: LineStatus, theirs: LineStatus) -> bool:
         """Whether the last buckets that are final in both lines have the same rows."""
         to_us, width_us = min(_final_us(own), _final_us(theirs)), own.stream.width_us
-        kept_us = max(line.kept_from_us or 0 for line in (own, theirs))
+        kept_us = max(_us(line.kept_from_us) for line in (own, theirs))
         from_us = max(to_us - COMPARED_BUCKETS * width_us, kept_us)
         if from_us >= to_us:
             return True
@@ -254,11 +240,15 @@ class MoveSync:
 
 
 def _final_us(line: LineStatus) -> int:
-    return line.stable_through_us or 0
+    return _us(line.stable_through_us)
 
 
 def _computed_us(line: LineStatus) -> int:
-    return line.live_through_us or 0
+    return _us(line.live_through_us)
+
+
+def _us(at_us: int | None) -> int:
+    return TIME_US_MIN if at_us is None else at_us
 
 
 def _timeout_ms(move: OpenMove) -> int:
