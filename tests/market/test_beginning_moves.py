@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from medusa_core.commits import Cause, Commit, LeaseKey, OutputSegment
-from medusa_core.errors import Conflict
+from medusa_core.errors import Conflict, Refused
 from medusa_core.exchange import IMPORT_PURPOSE, import_fragment
 from medusa_core.fragments import Move, fragments_of
 from medusa_core.grid import Range
@@ -105,6 +105,20 @@ def test_a_move_whose_inputs_are_trimmed_is_not_begun() -> None:
                  needed={"sums/main": 5 * WIDTH_US}, segments_max=9)  # fmt: skip
     with pytest.raises(Conflict, match="seen was trimmed meanwhile"):
         begin(catalog)
+
+
+def test_of_a_move_that_is_refused_nothing_stays_held() -> None:
+    catalog = a_payer(0, 8 * WIDTH_US)
+    for _ in range(2):
+        with pytest.raises(Refused, match="no contract unheard in force"):
+            begin_move(MemoryMoves(catalog), catalog, catalog, contract="unheard", provider=BETA,
+                       fragment="sums/main", reason="a test")  # fmt: skip
+        assert catalog.holds(SEEN) == ()
+    begin(catalog)
+    (before,) = catalog.holds(SEEN)
+    with pytest.raises(Refused, match="end that move first"):
+        begin(catalog)
+    assert catalog.holds(SEEN) == (before,)
 
 
 def test_a_moved_fragment_reads_its_payers_line_though_the_stream_is_computed_beside_it() -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from medusa_core.commits import Hold
-from medusa_core.errors import Conflict
+from medusa_core.errors import Conflict, Refused
 from medusa_core.exchange import IMPORT_PURPOSE, READER_LIMIT_MS
-from medusa_core.names import Participant
+from medusa_core.names import Participant, StreamName
 from pipelines.catalog.move_store import Moves
 from pipelines.catalog.processing_roles import Deployments, Readers
 from pipelines.catalog.reading_roles import Lines
@@ -41,18 +41,31 @@ def begin_move(
     number = moves.next_number()
     order = order_of(catalog, fragment, number)
     document = document_of_order(order)
-    hold_inputs(readers, order, provider)
-    _check_kept(catalog, order)
-    moves.begin(contract, number, fragment, document, reason)
+    new = hold_inputs(readers, order, provider)
+    try:
+        _check_kept(catalog, order)
+        moves.begin(contract, number, fragment, document, reason)
+    except Refused:
+        # Another move that has begun meanwhile may read the same.
+        if not any(one.is_given and one.partner == provider for one in moves.open_moves()):
+            for stream in new:
+                readers.release_hold(stream, provider, IMPORT_PURPOSE)
+        raise
     return number
 
 
-def hold_inputs(readers: Readers, order: MoveOrder, provider: Participant) -> None:
-    """Until the provider acknowledges, this home keeps the inputs that it is to read."""
+def hold_inputs(
+    readers: Readers, order: MoveOrder, provider: Participant
+) -> tuple[StreamName, ...]:
+    """Until the provider acknowledges, this home keeps the inputs that it is to read; of which it
+    held nothing for it before."""
+    new: list[StreamName] = []
     for stream, needed_us in needed_by(order).items():
         # The partner may read the stream for another reason, and be behind.
         held = (h for h in readers.holds(stream) if h.holder == provider)
         others = [h.from_us for h in held if h.purpose == IMPORT_PURPOSE]
+        if not others:
+            new.append(stream)
         readers.place_hold(
             Hold(
                 stream=stream,
@@ -62,6 +75,7 @@ def hold_inputs(readers: Readers, order: MoveOrder, provider: Participant) -> No
                 limit_ms=READER_LIMIT_MS,
             )
         )
+    return tuple(new)
 
 
 def _check_kept(catalog: LendingHome, order: MoveOrder) -> None:

@@ -9,8 +9,8 @@ import pytest
 from pipelines.market.moves import move_begin, move_sync
 
 
-def hold_nothing(*given: Any) -> None:
-    pass
+def hold_nothing(*given: Any) -> tuple[()]:
+    return ()
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
