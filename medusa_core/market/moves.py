@@ -19,7 +19,7 @@ from decimal import Decimal
 from enum import Enum
 
 from medusa_core.errors import Refused
-from medusa_core.grid import ceil_us
+from medusa_core.grid import TIME_US_MIN, ceil_us
 from medusa_core.market.message_fields import (
     WHOLE_MAX,
     contract_field,
@@ -162,9 +162,8 @@ def next_step(known: MoveProgress) -> MoveStep | None:
         case MoveState.RELEASED if known.is_lossy:
             return _given_up(known)
         case MoveState.RELEASED if _is_lost(known):
-            lost_us = known.provider_us or 0
-            reason = f"the provider is {known.own_us - lost_us} us behind"
-            return MoveStep(MoveState.RETURNING, None, reason, lost_us)
+            reason = f"the provider is {_behind_us(known)} us behind"
+            return MoveStep(MoveState.RETURNING, None, reason, known.provider_us)
         case MoveState.RETURNING:
             return _ends("this home computes it again")
         case _:
@@ -176,7 +175,7 @@ def _given_up(known: MoveProgress) -> MoveStep | None:
 
     It may have been away itself: the provider must have had its time since.
     """
-    behind_us = known.ready_us - (known.provider_us or 0)
+    behind_us = known.ready_us - _provider_us(known)
     is_late = behind_us > LATE_BUCKETS * known.width_us + known.timeout_ms * 1_000
     if not is_late or known.quiet_ms < known.timeout_ms:
         return None
@@ -186,8 +185,15 @@ def _given_up(known: MoveProgress) -> MoveStep | None:
 
 
 def _is_lost(known: MoveProgress) -> bool:
-    behind_us = known.own_us - (known.provider_us or 0)
-    return behind_us > LATE_BUCKETS * known.width_us + known.timeout_ms * 1_000
+    return _behind_us(known) > LATE_BUCKETS * known.width_us + known.timeout_ms * 1_000
+
+
+def _behind_us(known: MoveProgress) -> int:
+    return known.own_us - _provider_us(known)
+
+
+def _provider_us(known: MoveProgress) -> int:
+    return TIME_US_MIN if known.provider_us is None else known.provider_us
 
 
 def _ends(reason: str) -> MoveStep:

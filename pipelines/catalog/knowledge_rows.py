@@ -10,12 +10,12 @@ which holds this home's choice among theirs (`import_rows`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from medusa_core import owed
 from medusa_core.bounds import Bound
-from medusa_core.fragments import Fragment
+from medusa_core.fragments import Fragment, move_of
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range, floor_us, merged_ranges
 from medusa_core.knowledge import (
     FragmentKnowledge,
@@ -151,6 +151,7 @@ class AssignedLines:
     """The first stride: assignments, lines, and landed records per bucket not yet closed by line.
 
     `landed` reaches one non-empty bucket further than a step may take, to show that there is more.
+    `moved` are the lines that are computed here for payers.
     """
 
     assigned: tuple[Assigned, ...]
@@ -158,12 +159,16 @@ class AssignedLines:
     landed: Mapping[int, Mapping[int, int]]
     clock_ms: int
     of_stream: Mapping[StreamName, Sequence[Line]] = field(init=False, compare=False, repr=False)
+    moved: Set[tuple[StreamName, Producer]] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         found: dict[StreamName, list[Line]] = {}
         for line in self.lines:
             found.setdefault(line.stream, []).append(line)
         object.__setattr__(self, "of_stream", found)
+        moved = (a for a in self.assigned if move_of(a.fragment) is not None)
+        lines = frozenset((stream, a.producer) for a in moved for stream in a.outputs)
+        object.__setattr__(self, "moved", lines)
 
     @property
     def computed(self) -> set[tuple[StreamName, Producer]]:
@@ -193,7 +198,7 @@ class AssignedLines:
             if fragment is None or assigned.producer.is_import:
                 continue
             read = [s for s in assigned.inputs if s in self.of_stream]
-            inputs = [line_of(self, s, assigned.producer) for s in read]
+            inputs = [line_of(self, s, assigned.producer, assigned.fragment) for s in read]
             revised = [line for line in inputs if line.revised]
             for output in self.written_by(assigned).values() if revised else ():
                 if output.stream not in fragment.outputs:
@@ -237,13 +242,20 @@ class SegmentAnswer:
     next_from_us: int | None = None
 
 
-def line_of(assigned: AssignedLines, stream: StreamName, producer: Producer) -> Line:
+def line_of(assigned: AssignedLines, stream: StreamName, producer: Producer, fragment: str) -> Line:
     """The line a fragment reads: what this home has chosen among several producers, else its own
-    producer's, else this home's, else the first by name."""
+    producer's, else this home's, else the first by name.
 
+    One that is computed for a payer reads the payer's line; what is computed for one is read by
+    nothing else here.
+    """
     lines = assigned.of_stream[stream]
     if len(lines) == 1:
         return lines[0]
+    moved = move_of(fragment)
+    if moved is not None:
+        lines = [line for line in lines if line.producer == Producer(moved[0].payer)] or lines
+    lines = [line for line in lines if (stream, line.producer) not in assigned.moved] or lines
 
     def preference(line: Line) -> tuple[bool, bool, bool, Producer]:
         is_not_chosen, is_not_own, by = reading_order(line.producer, producer.participant)
@@ -277,7 +289,10 @@ def frontier_knowledge(
                 producer=assigned.producer,
                 epoch=assigned.epoch,
                 partition=assigned.partition,
-                inputs={s: _input(assigned_lines, s, assigned.producer) for s in assigned.inputs},
+                inputs={
+                    s: _input(assigned_lines, s, assigned.producer, assigned.fragment)
+                    for s in assigned.inputs
+                },
                 outputs={s: _output(own[s]) for s in assigned.outputs},
                 tentative=tuple(
                     t
@@ -302,7 +317,7 @@ def requests_of(fragment: FragmentKnowledge, assigned: AssignedLines) -> list[Se
     requests: list[SegmentRequest] = []
 
     def want(stream: StreamName, from_us: int, need_us: int, *, goes_on: bool) -> None:
-        line = line_of(assigned, stream, fragment.producer)
+        line = line_of(assigned, stream, fragment.producer, fragment.fragment.id)
         requests.append(
             SegmentRequest(line=line, from_us=from_us, need_us=need_us, goes_on=goes_on)
         )
@@ -421,7 +436,9 @@ def what_is_there(
     inputs: dict[int, list[int]] = {}
     for assigned in assigned_lines.assigned:
         read = [
-            line_of(assigned_lines, s, assigned.producer) for s in assigned.inputs if s in known
+            line_of(assigned_lines, s, assigned.producer, assigned.fragment)
+            for s in assigned.inputs
+            if s in known
         ]
         for line in read:
             reached_us = BEGINNING_US if line.boundary_us is None else line.boundary_us
@@ -477,8 +494,10 @@ def knowledge_of(participant: Participant, assigned: AssignedLines,
     )
 
 
-def _input(assigned: AssignedLines, stream: StreamName, producer: Producer) -> InputKnowledge:
-    line = line_of(assigned, stream, producer)
+def _input(
+    assigned: AssignedLines, stream: StreamName, producer: Producer, fragment: str
+) -> InputKnowledge:
+    line = line_of(assigned, stream, producer, fragment)
     return InputKnowledge(
         stream=stream,
         width_us=line.width_us,

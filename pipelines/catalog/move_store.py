@@ -54,6 +54,7 @@ class AgreedToGive:
     that contracts give it, the price in currency per hour and unit of load."""
 
     id: int
+    partner: Participant
     contract: ContractName
     fragment: FragmentName
     round: int

@@ -28,7 +28,7 @@ MARKET_OPTIONS = (
     "scheme",
     "seeds",
 )
-MIXED, KINDS = "mixed", ("trims", "replicas", "revisions", "markets")
+MIXED, KINDS = "mixed", ("trims", "replicas", "revisions", "moves", "markets")
 """The kinds of schedules: all of them by default, or those of one option."""
 VIOLATIONS_SHOWN_MAX = 10
 SHOWN_EVERY = 1_000
@@ -47,6 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     of_kind.add_argument("--replicas", action="store_true", help=several)
     revised = "those alone in which final records are revised (default: one of five)"
     of_kind.add_argument("--revisions", action="store_true", help=revised)
+    moved = "those alone in which fragments move between participants (default: one of 27)"
+    of_kind.add_argument("--moves", action="store_true", help=moved)
     traded = "those alone in which load is traded (default: three of twenty)"
     of_kind.add_argument("--markets", action="store_true", help=traded)
     jobs = "in how many processes at once (default: one for each CPU)"

@@ -17,7 +17,8 @@ from pipelines.catalog.postgres.moves import PostgresMoves, open_moves_of
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.homes.deployed_fragments import fragment_named
 from pipelines.homes.home import chosen_participant, home_server
-from pipelines.market.moves.move_order import MoveOrder, document_of_order
+from pipelines.market.moves import move_begin
+from pipelines.market.moves.move_order import MoveOrder
 from pipelines.market.moves.moved_deployments import order_of
 
 BY_HAND = "by hand"
@@ -66,19 +67,26 @@ def begin_move(settings: Settings, request: MoveRequest) -> MoveBegun:
     contract in force with the partner that names it.
     """
     here = chosen_participant(settings, request.participant)
-    with _opened(settings, here) as (url, moves):
-        with closing(PostgresCatalog(url, here)) as catalog:
-            own = {a.fragment for a in catalog.assignments() if a.producer.participant == here}
-            fragment = fragment_named(request.fragment, here, own)
-            number = moves.next_number()
-            order = order_of(catalog, fragment, number)
-        with closing(PostgresAgreements(url, here)) as agreements:
-            agreed = agreements.agreed().values()
-        contract = _contract(agreed, here, Participant(request.to), order)
-        moves.begin(contract, number, fragment, document_of_order(order), BY_HAND)
-    return MoveBegun(
-        fragment=fragment, provider=Participant(request.to), contract=contract, number=number
-    )
+    with (
+        _opened(settings, here) as (url, moves),
+        closing(PostgresCatalog(url, here)) as catalog,
+        closing(PostgresAgreements(url, here)) as agreements,
+    ):
+        own = {a.fragment for a in catalog.assignments() if a.producer.participant == here}
+        fragment = fragment_named(request.fragment, here, own)
+        provider = Participant(request.to)
+        order = order_of(catalog, fragment, moves.next_number())
+        contract = _contract(agreements.agreed().values(), here, provider, order)
+        number = move_begin.begin_move(
+            moves,
+            catalog,
+            catalog,
+            contract=contract,
+            provider=provider,
+            fragment=fragment,
+            reason=BY_HAND,
+        )
+    return MoveBegun(fragment=fragment, provider=provider, contract=contract, number=number)
 
 
 def end_move(settings: Settings, participant: str | None, fragment: str) -> MoveEnded:

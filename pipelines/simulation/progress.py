@@ -23,6 +23,7 @@ from pipelines.simulation.faults.run_figures import COUNTERS, RunFigures
 from pipelines.simulation.faults.schedule_shapes import (
     MARKETS,
     MIXED,
+    MOVES,
     REPLICAS,
     REVISIONS,
     TRIMS,
@@ -35,6 +36,7 @@ SHAPES = {
     "trims": TRIMS,
     "replicas": REPLICAS,
     "revisions": REVISIONS,
+    "moves": MOVES,
     "markets": MARKETS,
     "mixed": MIXED,
 }
@@ -42,6 +44,7 @@ OPTIONS = {
     TRIMS: " with --trims",
     REPLICAS: " with --replicas",
     REVISIONS: " with --revisions",
+    MOVES: " with --moves",
     MARKETS: " with --markets",
     WHOLE: " without replicas",
 }

@@ -16,9 +16,10 @@ from medusa_core.knowledge import FragmentKnowledge, Limits
 from medusa_core.names import Epoch, Participant
 from medusa_core.recalls import RecallRequest
 from medusa_core.segments import Producer, Stability
+from medusa_core.trims import PROGRESS
 from pipelines.catalog.interface import Catalog
 from pipelines.catalog.records import Deployment, OwnerLine
-from pipelines.participant.trimming import needs_of
+from pipelines.participant.trimming import needs_of, trim_once
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import HomeUnderTest
 from tests.catalog.producing import Partner
@@ -194,6 +195,28 @@ def test_rows_that_are_not_adopted_yet_are_not_trimmed(catalog: Catalog) -> None
     assert needed_us() == 2 * a.WIDTH_US
     compute(catalog, 2, 5)
     assert needed_us() == 5 * a.WIDTH_US
+
+
+def test_rows_that_may_be_adopted_are_held_by_the_fragment_that_adopts_them(
+    catalog: Catalog,
+) -> None:
+    def held() -> dict[str, int]:
+        needs = needs_of(catalog, a.some_fragments())
+        status = next(line for line in catalog.lines(a.SUMS) if line.producer == BETA)
+        trim_once(catalog, status, a.WIDTH_US, needs)
+        holds = (h for h in catalog.holds(a.SUMS) if h.holder == a.MAIN)
+        return {hold.purpose: hold.from_us // a.WIDTH_US for hold in holds}
+
+    rows = a.a_segment(0, 8, stream=a.SRC, rows={0: 3, 6: 3})
+    catalog.commit(a.a_commit(rows, lease=a.a_lease(a.LANDING)))
+    compute(catalog, 0, 3)
+    assert held() == {}
+    catalog.change_owner(owned(4))
+    assert held() == {PROGRESS: 3}
+    catalog.change_owner(owned(3, 2, a.ME))
+    assert held() == {PROGRESS: 3}, "a step that adopts may be under way"
+    compute(catalog, 3, 4)
+    assert held() == {}
 
 
 MOVED = moved_fragment(a.MAIN, Move(a.ALPHA, 1))

@@ -84,6 +84,8 @@ def test_a_provider_that_is_four_buckets_and_its_time_out_behind_is_lost() -> No
     limit_us = 20 * WIDTH_US - 4 * WIDTH_US - 5_000_000
     assert state_after(state=MoveState.RELEASED, provider_us=limit_us) is None
     assert state_after(state=MoveState.RELEASED, provider_us=limit_us - 1) is MoveState.RETURNING
+    before_1970 = {"own_us": -20 * WIDTH_US, "provider_us": None}
+    assert state_after(state=MoveState.RELEASED, **before_1970) is MoveState.RETURNING
 
 
 LOSSY = {"state": MoveState.RELEASED, "is_lossy": True}

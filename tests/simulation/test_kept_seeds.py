@@ -14,6 +14,7 @@ import pytest
 from pipelines.simulation.faults.schedule_runs import schedule_of
 from pipelines.simulation.faults.schedule_shapes import (
     MARKETS,
+    MOVES,
     REPLICAS,
     REVISIONS,
     TRIMS,
@@ -113,6 +114,24 @@ TRIMMED_IN_A_COPY = (
     "of all late records of its source was planned with it and refused, again and again"
 )
 
+HELD_BEHIND_THE_ORDER = (
+    "what a provider was to read was held at its payer's next look, behind the order, and only for "
+    "the first bucket, in which no window ended: it was trimmed before, and the provider made rows "
+    "final without it"
+)
+
+TRIMMED_WHILE_IT_WAS_ADOPTED = (
+    "a trim ignored the hold of a fragment that adopts, since it reads no output of its own: the "
+    "files of rows were removed in the moment in which they were adopted"
+)
+
+READ_BESIDE_ITS_PAYERS = (
+    "a fragment that was moved behind another one of its payer to the same provider read the line "
+    "of that one there, which began later, and made final rows of nothing"
+)
+
+BEFORE_1970 = "an order whose first bucket lies before 1970 was refused as none of Medusa's"
+
 KEPT: tuple[tuple[int, Shape, str], ...] = (
     (266, WHOLE, CLOSED_BY_ANOTHER),
     (7149, WHOLE, LATE_BEGINNING),
@@ -127,6 +146,10 @@ KEPT: tuple[tuple[int, Shape, str], ...] = (
     (9, REVISIONS, TRIMMED_WHILE_IT_IS_OWED),
     (33, REVISIONS, SENT_AGAIN_BEHIND_A_REVISION),
     (29, REVISIONS, TRIMMED_IN_A_COPY),
+    (1_059, MOVES, HELD_BEHIND_THE_ORDER),
+    (1_007, MOVES, TRIMMED_WHILE_IT_WAS_ADOPTED),
+    (194, MOVES, READ_BESIDE_ITS_PAYERS),
+    (2, MOVES, BEFORE_1970),
     (4, MARKETS, NO_ROOM_FOR_A_LARGE_ONE),
     (44, MARKETS, LESS_ROOM_THAN_ANY_NEEDS),
     (114, MARKETS, ROOM_MADE_PIECE_BY_PIECE),

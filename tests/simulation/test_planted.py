@@ -9,7 +9,13 @@ from dataclasses import replace
 import pytest
 
 from pipelines.simulation.faults.schedule_runs import run_schedules
-from pipelines.simulation.faults.schedule_shapes import MARKETS, REPLICAS, REVISIONS, WHOLE
+from pipelines.simulation.faults.schedule_shapes import (
+    MARKETS,
+    MOVES,
+    REPLICAS,
+    REVISIONS,
+    WHOLE,
+)
 from tests.simulation import planted
 
 SCHEDULES_MAX = 2_000
@@ -68,6 +74,19 @@ BUGS = {
     "revision_made_twice": ("S13",),
     "too_few_windows_computed_again": ("L1",),
     "trimmed_before_it_is_computed_again": ("L1", "Refused:"),
+    "adopted_of_anybody": ("S15",),
+    "adopted_rows_trimmed": ("S10",),
+    "computed_in_spite_of_the_owner": ("S15",),
+    "end_of_a_move_not_sent": ("L1",),
+    "ended_move_revived": ("S15",),
+    "held_for_the_first_bucket_alone": ("LOST",),
+    "inputs_of_a_move_not_held": ("LOST",),
+    "lost_provider_waited_for": ("L1", "S6"),
+    "moved_line_read_beside_its_payers": ("L2",),
+    "moved_twice_by_one_message": ("S15",),
+    "owner_of_a_computed_bucket_changed": ("S15",),
+    "released_before_it_has_caught_up": ("S15",),
+    "returned_without_an_owner": ("S15",),
     "answer_counted_twice": ("ONCE",),
     "items_judged_alone": ("S4",),
     "late_answer_binds": ("ONCE",),
@@ -139,6 +158,17 @@ FIRST_SEEDS = {
     "revision_made_twice": 2,
     "too_few_windows_computed_again": 9,
     "trimmed_before_it_is_computed_again": 9,
+    "adopted_of_anybody": 2,
+    "adopted_rows_trimmed": 16,
+    "computed_in_spite_of_the_owner": 5,
+    "ended_move_revived": 8,
+    "held_for_the_first_bucket_alone": 19,
+    "inputs_of_a_move_not_held": 5,
+    "lost_provider_waited_for": 28,
+    "moved_line_read_beside_its_payers": 6,
+    "moved_twice_by_one_message": 9,
+    "owner_of_a_computed_bucket_changed": 2,
+    "returned_without_an_owner": 2,
     "answer_counted_twice": 8,
     "late_answer_binds": 13,
     "offer_sent_before_it_is_noted": 17,
@@ -153,6 +183,15 @@ FIRST_SEEDS = {
 }
 """The seed from which each is looked for, where that is not 1: the first that shows it, as
 schedules are drawn now."""
+
+QUICK_TRIMS = replace(
+    MOVES,
+    moves=(2, 4),
+    kinds=("cut", "slow", "slow link", "freeze", "crash"),
+    retention_buckets=(0, 0),
+    trim_every_ms=(100, 500),
+)
+"""Fragments move while a home keeps nothing that is not held."""
 
 MEETINGS = {
     "closing_not_looked_at_again": replace(
@@ -193,6 +232,21 @@ MEETINGS = {
     "revision_made_twice": replace(REVISIONS, kinds=("crash", "freeze", "duplicate")),
     "too_few_windows_computed_again": REVISIONS,
     "trimmed_before_it_is_computed_again": REVISIONS,
+    "adopted_of_anybody": MOVES,
+    "adopted_rows_trimmed": QUICK_TRIMS,
+    "computed_in_spite_of_the_owner": MOVES,
+    "end_of_a_move_not_sent": MOVES,
+    "ended_move_revived": MOVES,
+    "held_for_the_first_bucket_alone": QUICK_TRIMS,
+    "inputs_of_a_move_not_held": MOVES,
+    "lost_provider_waited_for": MOVES,
+    "moved_line_read_beside_its_payers": replace(
+        MOVES, moves=(4, 6), kinds=("cut", "slow link", "skew")
+    ),
+    "moved_twice_by_one_message": MOVES,
+    "owner_of_a_computed_bucket_changed": MOVES,
+    "released_before_it_has_caught_up": MOVES,
+    "returned_without_an_owner": MOVES,
     "answer_counted_twice": MARKETS,
     "items_judged_alone": MARKETS,
     "late_answer_binds": MARKETS,

@@ -12,7 +12,7 @@ from medusa_core.names import Participant, StreamName
 from medusa_core.recalls import RecallResult
 from medusa_core.segments import Producer
 from pipelines.catalog.memory import tables
-from pipelines.catalog.memory.commit import newest_assignments
+from pipelines.catalog.memory.commit import lock_line, newest_assignments
 from pipelines.catalog.memory.store import Transaction
 from pipelines.catalog.memory.tables import FragmentRow
 from pipelines.catalog.records import OwnerLine
@@ -124,6 +124,7 @@ def _check(
     own: Producer,
 ) -> None:
     """Refused or Conflict if the owner of an output's buckets cannot change there."""
+    lock_line(transaction, StreamName(output), own)
     lines = transaction.rows(tables.LINES)
     record = next(r for name, r in transaction.rows(tables.STREAMS).items() if name == output)
     if not any(of == (output, line.owner) for of in lines):

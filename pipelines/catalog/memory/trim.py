@@ -24,6 +24,7 @@ from pipelines.catalog.memory.commit import (
 from pipelines.catalog.memory.recalled import recalls_after
 from pipelines.catalog.memory.store import Transaction
 from pipelines.catalog.memory.tables import HoldRow, LineRow, SegmentRow
+from pipelines.catalog.records import OwnerLine
 
 
 def place_hold(transaction: Transaction, hold: Hold) -> None:
@@ -140,7 +141,7 @@ def trim(
 def _hold_progress(
     transaction: Transaction, here: Participant, stream: StreamName, needed: Mapping[str, int]
 ) -> None:
-    readers = _readers(transaction, here).get(stream, set())
+    readers = _readers(transaction, here).get(stream, set()) | _adopting(transaction, here, stream)
     for key in transaction.rows(tables.HOLDS):
         if (key[0], key[2]) == (stream, PROGRESS) and key[1] not in readers:
             transaction.lock_name(tables.HOLDS, key)
@@ -169,6 +170,25 @@ def _readers(transaction: Transaction, here: Participant) -> Mapping[StreamName,
         return readers
 
     return transaction.made_of(("readers", here), (newest, wired), make)
+
+
+def _adopting(transaction: Transaction, here: Participant, stream: StreamName) -> set[str]:
+    """The fragments of this home that may commit what a provider computes of a stream."""
+    last: dict[str, OwnerLine] = {}
+    for (fragment, _, _), owned in sorted(transaction.rows(tables.OWNERS).items()):
+        last[fragment] = owned
+    wired, lines = transaction.rows(tables.FRAGMENTS), transaction.rows(tables.LINES)
+
+    def may_adopt(owned: OwnerLine) -> bool:
+        if owned.owner.participant != here:
+            return True
+        # The step in which the last rows of the provider are adopted may be under way.
+        boundary_us = lines[stream, owned.owner].boundary_us
+        return boundary_us is None or boundary_us <= owned.from_us
+
+    return {
+        name for name, owned in last.items() if stream in wired[name].outputs and may_adopt(owned)
+    }
 
 
 def _stops(

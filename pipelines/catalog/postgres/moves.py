@@ -32,6 +32,7 @@ class PostgresMoves(NamedStatements, Moves):
         return tuple(
             AgreedToGive(
                 id=row["move_id"],
+                partner=Participant(row["partner"]),
                 contract=ContractName(row["contract"]),
                 fragment=FragmentName(row["fragment"]),
                 round=row["round"],

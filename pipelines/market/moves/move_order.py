@@ -9,6 +9,7 @@ from typing import Any
 
 from medusa_core.errors import Refused
 from medusa_core.fragments import Move, moved_fragment
+from medusa_core.grid import TIME_US_MIN
 from medusa_core.market.moves import ORDER_BYTES_MAX
 from medusa_core.market.terms import OriginStream, origin_stream
 from medusa_core.names import (
@@ -122,7 +123,7 @@ def order_in(text: str, move: Move, fragment: str) -> MoveOrder:
                 document=plan["document"],
             ),
             inputs=tuple(_input(one) for one in given["inputs"]),
-            starts_us=_whole(given["starts_us"]),
+            starts_us=_time(given["starts_us"]),
         )
 
 
@@ -143,6 +144,12 @@ def _input(given: Mapping[str, Any]) -> MovedInput:
             _whole(given["replica"]),
         ),
     )
+
+
+def _time(given: object) -> int:
+    if type(given) is int and TIME_US_MIN <= given < 2**63:
+        return given
+    raise ValueError("no time")
 
 
 def _whole(given: object) -> int:

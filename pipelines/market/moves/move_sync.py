@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from medusa_core.commits import Hold
 from medusa_core.errors import Conflict, Refused
-from medusa_core.exchange import IMPORT_PURPOSE, READER_LIMIT_MS
 from medusa_core.fragments import Move
-from medusa_core.grid import Range
+from medusa_core.grid import TIME_US_MIN, Range
 from medusa_core.knowledge import NEVER_MS
 from medusa_core.market.moves import ADOPTION_TIMEOUT_MS, MoveProgress, MoveState, next_step
 from medusa_core.market.terms import Method, OriginStream, Recovery
@@ -24,17 +22,11 @@ from pipelines.catalog.move_store import AgreedToGive, Moves, OpenMove
 from pipelines.catalog.processing_roles import Deployments, Owners, Readers
 from pipelines.catalog.reading_roles import Lines
 from pipelines.catalog.records import LineStatus, OwnerLine
-from pipelines.market.moves.move_order import (
-    MovedInput,
-    MoveOrder,
-    document_of_order,
-    order_in,
-)
+from pipelines.market.moves.move_begin import begin_move, hold_inputs
+from pipelines.market.moves.move_order import MovedInput, MoveOrder, order_in
 from pipelines.market.moves.moved_deployments import (
     check_inputs,
     deployed_fragments,
-    needed_by,
-    order_of,
     outputs_of,
     payer_deployment,
     provider_deployments,
@@ -116,9 +108,15 @@ class MoveSync:
         try:
             if len(fragments) != 1:
                 raise Refused(f"{agreed.fragment} is not one fragment of this home")
-            number = self._moves.next_number()
-            order = document_of_order(order_of(self._catalog, fragments[0], number))
-            self._moves.begin(agreed.contract, number, fragments[0], order, reason)
+            begin_move(
+                self._moves,
+                self._catalog,
+                self._readers,
+                contract=agreed.contract,
+                provider=agreed.partner,
+                fragment=fragments[0],
+                reason=reason,
+            )
         except Conflict as error:
             self._on_error(error)
             return False
@@ -165,7 +163,7 @@ class MoveSync:
         if move.state is not MoveState.RETURNING:
             self._check_published(order.inputs_from_others(self._catalog.participant))
         if move.state is MoveState.ACCEPTED:
-            self._place_holds(move, order)
+            hold_inputs(self._readers, order, move.partner)
         if move.state is MoveState.STARTED and not move.is_deployed:
             self._catalog.deploy(payer_deployment(self._catalog, order, move.partner))
         step = next_step(self._progress(move, order))
@@ -203,25 +201,6 @@ class MoveSync:
                 because=f"move {move.number}: {reason}",
             )
         )
-
-    def _place_holds(self, move: OpenMove, order: MoveOrder) -> None:
-        """Until the provider acknowledges, this home keeps the inputs that it is to read."""
-        needed = needed_by(order)
-        for stream in order.payers_inputs:
-            needed_us = needed[stream]
-            # The partner may read the stream for another reason, and be behind.
-            held = (h for h in self._readers.holds(stream) if h.holder == move.partner)
-            others = [h.from_us for h in held if h.purpose == IMPORT_PURPOSE]
-            from_us = min([needed_us, *others])
-            self._readers.place_hold(
-                Hold(
-                    stream=stream,
-                    holder=move.partner,
-                    purpose=IMPORT_PURPOSE,
-                    from_us=from_us,
-                    limit_ms=READER_LIMIT_MS,
-                )
-            )
 
     def _check_published(self, inputs: Iterable[MovedInput]) -> None:
         """Refused if a participant does not publish one of its streams to this home any more."""
@@ -283,7 +262,7 @@ class MoveSync:
     def _agrees(self, own: LineStatus, theirs: LineStatus) -> bool:
         """Whether the last buckets that are final in both lines have the same rows."""
         to_us, width_us = min(_final_us(own), _final_us(theirs)), own.stream.width_us
-        kept_us = max(line.kept_from_us or 0 for line in (own, theirs))
+        kept_us = max(_us(line.kept_from_us) for line in (own, theirs))
         from_us = max(to_us - COMPARED_BUCKETS * width_us, kept_us)
         if from_us >= to_us:
             return True
@@ -306,11 +285,15 @@ class MoveSync:
 
 
 def _final_us(line: LineStatus) -> int:
-    return line.stable_through_us or 0
+    return _us(line.stable_through_us)
 
 
 def _computed_us(line: LineStatus) -> int:
-    return line.live_through_us or 0
+    return _us(line.live_through_us)
+
+
+def _us(at_us: int | None) -> int:
+    return TIME_US_MIN if at_us is None else at_us
 
 
 def _is_lossy(move: OpenMove) -> bool:

@@ -17,12 +17,13 @@ from typing import Protocol
 from medusa_core.errors import Conflict, Refused
 from medusa_core.exchange import IMPORT_PREFIX, import_fragment
 from medusa_core.fragments import LANDING_PREFIX, MOVED_PREFIX, Fragment, Move
-from medusa_core.grid import BEGINNING_US, Range
+from medusa_core.grid import BEGINNING_US
 from medusa_core.market.terms import OriginStream
 from medusa_core.names import FIRST_EPOCH, NetworkName, Participant, PlanId, StreamName
 from medusa_core.network import Network, Port, Source, functions_in
 from medusa_core.plans import Plan
 from medusa_core.segments import Producer
+from medusa_core.trims import begins_us
 from pipelines.base.foreign_documents import foreign_form
 from pipelines.catalog.processing_roles import Deployments
 from pipelines.catalog.reading_roles import Lines
@@ -163,11 +164,8 @@ def outputs_of(order: MoveOrder) -> frozenset[StreamName]:
 
 
 def needed_by(order: MoveOrder) -> Mapping[StreamName, int]:
-    """From when on the first bucket of a move needs each input."""
-    fragment = _fragment_of(order.plan, order.fragment)
-    width_us = max(plan_in(order.plan.document)["widths_us"][name] for name in fragment.outputs)
-    first = Range(order.starts_us, order.starts_us + width_us)
-    return {name: part.from_us for name, part in fragment.needed_by_all(first).items()}
+    """From when on the buckets of a move need each input: no window may end in the first."""
+    return begins_us(_fragment_of(order.plan, order.fragment), order.starts_us)
 
 
 def provider_deployments(

@@ -26,6 +26,7 @@ from pipelines.catalog.memory.memory_catalog import MemoryCatalog
 from pipelines.catalog.memory.store import Transaction, Waiting
 from pipelines.catalog.memory.tables import LineRow
 from pipelines.simulation.faults.events import Violation
+from pipelines.simulation.faults.move_laws import OwnerLog, owners_in
 from pipelines.simulation.faults.simulated_homes import Flight, LineKey, SimulatedHome
 from pipelines.simulation.faults.simulated_processes import OPEN, READ, Process
 
@@ -41,7 +42,8 @@ READ_MS, REPLY_MS = 4, 2
 class CatalogClient(MemoryCatalog):
     """The catalog of a process's own home; what is not written out below is a short call.
 
-    `knowledge` is what was last read through it, `seen` what was committed then.
+    `knowledge` is what was last read through it, `seen` what was committed then, `owners` the log
+    of owners.
     """
 
     def __init__(self, world: World, process: Process) -> None:
@@ -52,6 +54,7 @@ class CatalogClient(MemoryCatalog):
         self._home = home
         self.seen: Mapping[LineKey, LineRow] = {}
         self.knowledge: Knowledge | None = None
+        self.owners: OwnerLog = {}
 
     def run(self, call: Callable[[Transaction], T]) -> T:
         """A call that is one event; Unavailable while the home does not answer."""
@@ -61,6 +64,7 @@ class CatalogClient(MemoryCatalog):
         """See `Deployments.read_knowledge` (1)."""
         knowledge = short(self._world, lambda: self._home.reach().read_knowledge(fragments, limits))
         self.knowledge, self.seen = knowledge, self._home.lines()
+        self.owners = owners_in(self._home)
         self._world.emit(self._process.name, "read")
         self._world.rest(READ_MS, gap=READ)
         return knowledge
@@ -69,6 +73,8 @@ class CatalogClient(MemoryCatalog):
         """See `Steps.commit` (5); S5 is looked at before it."""
         world, process = self._world, self._process
         world.laws.check_lineage(process.participant, commit, self.seen)
+        if world.scenario.moves.occur:
+            world.laws.moves.check_commit(self._home, commit, self.seen, self.owners)
         committed = self._write(commit.lease, lambda c: c.commit(commit))
         what = ", ".join(f"{s.stream} {s.range}" for s in commit.segments)
         world.emit(process.name, "commit", what, f"v{max(committed.versions.values())}")
@@ -198,6 +204,7 @@ def transaction(
     call: Callable[[MemoryCatalog], T],
     *,
     notifies: bool,
+    gap: str = OPEN,
 ) -> T:
     """A writing call in a transaction of its own that is open for some milliseconds.
 
@@ -220,7 +227,7 @@ def transaction(
     home.flights.append(flight)
     server_ms = world.chance.randint(*SERVER_MS)
     world.after(server_ms, lambda: land_flight(world, process, home, flight))
-    world.rest(server_ms + REPLY_MS, gap=OPEN)
+    world.rest(server_ms + REPLY_MS, gap=gap)
     while flight.is_kept is None:
         world.rest(REPLY_MS)
     if not flight.is_answered:

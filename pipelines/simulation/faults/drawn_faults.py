@@ -17,6 +17,8 @@ from medusa_core.errors import Conflict, MedusaError
 from medusa_core.names import Epoch, NetworkName, Participant, StreamName
 from pipelines.catalog.memory.store import Waiting
 from pipelines.catalog.records import Assignment, Deployment
+from pipelines.simulation.faults import simulated_moves
+from pipelines.simulation.faults.drawn_moves import DrawnMove, Return
 from pipelines.simulation.faults.drawn_revisions import DrawnRevision
 from pipelines.simulation.faults.leaving import gone, lapse
 from pipelines.simulation.faults.scenario import FIRST_EPOCH, landing_of
@@ -24,6 +26,8 @@ from pipelines.simulation.faults.schedule_shapes import REVISION_KINDS
 from pipelines.simulation.faults.simulated_participants import LEASE_MS
 from pipelines.simulation.faults.simulated_processes import (
     GAPS,
+    MOVE_GAPS,
+    MOVING,
     REPLICA_GAPS,
     REVISION_GAPS,
     Process,
@@ -35,7 +39,7 @@ from pipelines.simulation.faults.strikes import strike_machines_or_links
 if TYPE_CHECKING:
     from pipelines.simulation.faults.world import World
 
-UNDISTURBING = ("cut", "one way", "lapse", *REVISION_KINDS)
+UNDISTURBING = ("cut", "one way", "lapse", "lost", *REVISION_KINDS)
 """Kinds that leave every participant as it was: what is missing must be answered without, and
 revisions leave room for answers."""
 
@@ -64,6 +68,7 @@ class Faults:
         for kind in kinds:
             at_ms = chance.randint(shape.first_ms, self.last_ms)
             world.after(at_ms, partial(self._strike, kind))
+        self._let_move()
         revisions = world.scenario.revisions
         for command in revisions.commands:
             world.after(command.at_ms, partial(self._revise, command))
@@ -118,6 +123,9 @@ class Faults:
         scenario = self.world.scenario
         return sorted({p for name in scenario.fragments for p in scenario.all_owners(name)})
 
+    def _moving(self) -> list[Participant]:
+        return [p for p in self._all() if self.world.scenario.moves.partners(p)]
+
     def _choosing(self) -> list[Participant]:
         return [p for p in self._all() if self.world.scenario.chosen(p)]
 
@@ -125,7 +133,7 @@ class Faults:
         """Those whose work leads over a gap; everybody where nobody's does."""
         function = {"land": self._feeders, "close": self._feeders, "step": self._computing,
                 "import": self._readers, "choice": self._choosing, "late": self._feeders,
-                "revise": self._feeders}  # fmt: skip
+                "revise": self._feeders, "move": self._moving}  # fmt: skip
         return function.get(gap.partition(".")[0], self._all)() or self._all()
 
     # a process dies or stands still
@@ -133,7 +141,8 @@ class Faults:
     def _set_trap(self, spring: Callable[[Process, str], None]) -> None:
         chance, shape = self.world.chance, self.world.scenario.shape
         revision_gaps = REVISION_GAPS if shape.revisions[1] else GAPS
-        gap = chance.choice(REPLICA_GAPS if shape.replicas else revision_gaps)
+        other_gaps = MOVE_GAPS if shape.moves[1] else revision_gaps
+        gap = chance.choice(REPLICA_GAPS if shape.replicas else other_gaps)
         self._trap_at(gap, chance.choice(self._who_comes_to(gap)), spring)
 
     def _trap_at(
@@ -202,6 +211,43 @@ class Faults:
         if gap is not None:
             self._trap_at(gap, participant, self._crash)
 
+    # moves
+
+    def _let_move(self) -> None:
+        world, moves = self.world, self.world.scenario.moves
+        for move in moves.moves:
+            world.moving.add(move.number)
+            world.after(move.at_ms, partial(self._move, move))
+            world.after(move.at_ms + move.lasts_ms, partial(self._return, move))
+        for participant, (at_ms, is_dark) in moves.lost.items():
+            world.after(at_ms, partial(self._lose, participant, is_dark))
+
+    def _move(self, move: DrawnMove) -> None:
+        """An operator hands a fragment over; of some moves a process is killed."""
+        world = self.world
+        world.emit(move.payer, "MOVE", f"{move.fragment} to {move.provider}", move.returns.value)
+        if move.killed is not None and move.killed not in world.gone:
+            self._trap_at(MOVING, move.killed, self._crash)
+        world.start_command(
+            move.payer, f"move {move.fragment}", partial(simulated_moves.begin, world, move=move)
+        )
+
+    def _return(self, move: DrawnMove) -> None:
+        world = self.world
+        world.moving.discard(move.number)
+        if move.returns is Return.BY_CONTRACT:
+            simulated_moves.end_contract(world, move)
+        who = simulated_moves.command_of_return(move)
+        if who is not None and who not in world.gone:
+            give_back = partial(simulated_moves.give_back, world, move=move)
+            world.start_command(who, f"take back {move.fragment}", give_back)
+
+    def _lose(self, participant: Participant, is_dark: bool) -> None:
+        """A provider is away for good."""
+        self.happens("lost", participant, "with its catalog" if is_dark else "its processes")
+        self.world.leave(participant, is_dark=is_dark)
+        self.world.gone_for_good.add(participant)
+
     # deliveries
 
     def _duplicate(self) -> None:
@@ -211,6 +257,8 @@ class Faults:
             ("news again", self._readers()),
             ("ack again", self._readers()),
         ]
+        if self.world.scenario.moves.occur:
+            orders.append(("message again", self._moving()))
         if self.world.scenario.revisions.occur:
             orders.append(("revision again", self._feeders()))
         order, among = self.world.chance.choice(orders)
@@ -263,7 +311,8 @@ class Faults:
         )
         self.happens("epoch", producer.participant, f"{name} epoch {epoch}")
         for participant in scenario.participants:
-            self._deploy(participant, deployment)
+            if participant not in scenario.moves.providers:
+                self._deploy(participant, deployment)
 
     def _deploy(self, participant: Participant, deployment: Deployment) -> None:
         """In every home, as soon as it answers and has the epoch before."""

@@ -111,7 +111,7 @@ class SimulatedEngine:
                         for row in self._storage.read(file)
                         if read.range.holds(row[0]) and segment.range.holds(row[0])
                     ]
-        name, wrong = step.fragment.fragment.id, self._world.diverging
+        name, wrong = step.fragment.fragment.home_id, self._world.diverging
         rows = self._world.evaluators[name].rows(output, inputs)
         if wrong is not None and wrong.spoils(name, self._process.participant, output):
             rows = wrong.spoilt(rows)

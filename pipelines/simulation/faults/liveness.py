@@ -5,13 +5,15 @@
 `depth` is the longest chain of fragments, `owed` how many buckets were not final when the faults
 were over (an upper bound), `chunk` how many a step takes at most, `share` the guaranteed share of
 corrections in the time. A tick is the time after which a loop runs without a notification. The
-rest of a dead driver's lease is added: it belongs to the fault.
+rest of a dead driver's lease is added: it belongs to the fault; and so is, where fragments move,
+how long a move may wait for its partner and for what that computes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from medusa_core.market.moves import ADOPTION_TIMEOUT_MS
 from pipelines.simulation.faults.events import Violation
 from pipelines.simulation.faults.outcome import Excused, Homes, buckets_owed, unsettled
 from pipelines.simulation.faults.revision_laws import RevisionLaws
@@ -31,17 +33,18 @@ class Bound:
     depth: int
     owed: int
     chunk: int
+    moves: int = 0
 
     @property
     def ticks(self) -> int:
         """N."""
         chunks = -(-self.owed // self.chunk)
-        return self.depth + chunks * 100 // SHARE_PERCENT + MORE_TICKS
+        return self.depth + chunks * 100 // SHARE_PERCENT + MORE_TICKS + self.moves
 
     def __str__(self) -> str:
         return (
             f"{self.depth} + ceil({self.owed} / {self.chunk}) / {SHARE_PERCENT} % + {MORE_TICKS} "
-            f"= {self.ticks} ticks"
+            f"{f'+ {self.moves} ' if self.moves else ''}= {self.ticks} ticks"
         )
 
 
@@ -62,6 +65,14 @@ def bound_of(scenario: Scenario, homes: Homes, revisions: RevisionLaws | None = 
     )
 
 
+def ticks_of_moves(world: World) -> int:
+    """How long moves may take in addition: one waits for its partner, and for what it computes."""
+    moves = world.scenario.moves
+    if not moves.occur:
+        return 0
+    return -(-(moves.move_ms + ADOPTION_TIMEOUT_MS) // POLL_MS) + MORE_TICKS
+
+
 def excused_in(world: World) -> Excused:
     """What the end of a schedule is not held to."""
     wrong = world.diverging
@@ -75,9 +86,10 @@ def excused_in(world: World) -> Excused:
 def settle(world: World, healed_ms: int) -> Settled:
     """Heal, then let everything become final; raises Violation if it is not within N ticks (L1)."""
     scenario = world.scenario
-    world.run(until=lambda: world.now_ms >= healed_ms and not world.commands)
+    world.run(until=lambda: world.now_ms >= healed_ms and not (world.commands or world.moving))
     world.is_operated_late = False
     bound = bound_of(scenario, world.homes, world.revisions)
+    bound = replace(bound, moves=ticks_of_moves(world))
     world.emit("laws", "healed", f"{bound.ticks} ticks to settle", str(bound))
     from_ms, ticks_max = world.now_ms, LEASE_MS // POLL_MS + bound.ticks
     last_ms = from_ms + ticks_max * POLL_MS
@@ -90,6 +102,7 @@ def settle(world: World, healed_ms: int) -> Settled:
             return False
         look_ms = min(world.now_ms + LOOK_MS, max(last_ms, world.now_ms + 1))
         open_ = unsettled(scenario, world.homes, excused_in(world), world.revisions)
+        open_ += world.laws.moves.unsettled(world.gone_for_good)
         return not open_ or world.now_ms >= last_ms
 
     world.run(until=is_settled)

@@ -14,6 +14,7 @@ from pipelines.simulation.faults.schedule import ScheduleFigures
 from pipelines.simulation.faults.schedule_shapes import (
     MARKETS,
     MIXED,
+    MOVES,
     REPLICA_KINDS,
     REPLICAS,
     REVISION_KINDS,
@@ -22,7 +23,12 @@ from pipelines.simulation.faults.schedule_shapes import (
     Shape,
 )
 from pipelines.simulation.faults.simulated_networks import Form
-from pipelines.simulation.faults.simulated_processes import GAPS, REPLICA_GAPS, REVISION_GAPS
+from pipelines.simulation.faults.simulated_processes import (
+    GAPS,
+    MOVING,
+    REPLICA_GAPS,
+    REVISION_GAPS,
+)
 from pipelines.simulation.faults.world import NOTHING
 from pipelines.simulation.rounds.market_faults import MARKET_GAPS
 from pipelines.simulation.rounds.market_schedule import MARKET, TO_REST, TO_REST_MAX
@@ -32,7 +38,7 @@ FAULTS_MIN, KINDS_MIN = 5, 3
 EVERY_KIND_FROM, EVERY_GAP_FROM = 100, 1_000
 COUNTERS = (
     "forms", "faults", "gaps", "events", "commits", "reads", "sizes", "ticks", "market",
-    "revisions",
+    "revisions", "moves",
 )  # fmt: skip
 MARKET_EVENTS = ("offer", "answer", "room", "move")
 SIZES = ("participants", "fragments", "depth", "buckets", "rows", "virtual_ms")
@@ -45,7 +51,7 @@ class RunFigures:
     `ticks`: until everything was final after the last fault, and how many L1 allows; `ticks_most`
     is the longest that it took. `market`: messages and moves in markets, and in how many
     rounds they came to rest; `rounds_most` is the longest that it took. `revisions`: how many
-    were made, and in how many schedules.
+    were made, and in how many schedules. `moves`: states of moves in the homes that give and take.
     """
 
     first_seed: int
@@ -64,6 +70,7 @@ class RunFigures:
     market: Counter[str] = field(default_factory=Counter)
     rounds_most: int = 0
     revisions: Counter[str] = field(default_factory=Counter)
+    moves: Counter[str] = field(default_factory=Counter)
     violations: list[tuple[int, str]] = field(default_factory=list)
     shortfalls: list[str] = field(default_factory=list)
 
@@ -83,6 +90,11 @@ class RunFigures:
         return self.shape in (REVISIONS, MIXED)
 
     @property
+    def has_moves(self) -> bool:
+        """Whether there are schedules with moves among them."""
+        return self.shape in (MOVES, MIXED)
+
+    @property
     def kinds(self) -> tuple[str, ...]:
         """The kinds of faults that may happen."""
         if self.shape != MIXED:
@@ -98,6 +110,7 @@ class RunFigures:
         found = (
             *(REPLICA_GAPS if self.has_replicas else GAPS),
             *(REVISION_GAPS if self.has_revisions else ()),
+            *((MOVING,) if self.has_moves else ()),
             *(MARKET_GAPS if self.shape.markets else ()),
         )
         return tuple(dict.fromkeys(found))
@@ -121,9 +134,11 @@ class RunFigures:
         self.rounds_most = max(self.rounds_most, schedule.market[TO_REST])
         self.revisions.update(schedule.revisions)
         self.revisions["schedules"] += schedule.revisions["sources"] > 0
+        self.moves.update(schedule.moves)
+        self.moves["schedules"] += schedule.moves["given accepted"] > 0
         if schedule.violation is not None:
             self.violations.append((schedule.seed, schedule.violation))
-        elif self.shape in (WHOLE, REPLICAS, REVISIONS, MIXED, MARKETS):
+        elif self.shape in (WHOLE, REPLICAS, REVISIONS, MOVES, MIXED, MARKETS):
             self._look_at_size(schedule)
 
     def _look_at_size(self, schedule: ScheduleFigures) -> None:
@@ -205,7 +220,7 @@ class RunFigures:
             f"{forms}; reads: "
             f"{self.reads.total()} ({between or 'none after a trim or kill'}); homes read before "
             f"and after both a trim and a kill: {self.interleavings}{self._revisions()}"
-            f"{self._markets()}"
+            f"{self._moves()}{self._markets()}"
         )
 
     def _revisions(self) -> str:
@@ -217,6 +232,18 @@ class RunFigures:
             f"; revisions in {made['schedules']} schedules: {made['sources']} of sources, "
             f"{made['computed']} of computed streams, {made['followed']} followed; buckets "
             f"compared meanwhile: {made['compared']}, mixtures: {made['mixed']}"
+        )
+
+    def _moves(self) -> str:
+        """Moves, and what came of them."""
+        made = self.moves
+        if not made["schedules"]:
+            return ""
+        return (
+            f"; moves in {made['schedules']} schedules: {made['given accepted']} begun, "
+            f"{made['given started']} started, {made['given released']} released, "
+            f"{made['given returning']} returned, {made['owners']} changes of owners, "
+            f"{made['adopted']} steps adopted and {made['not waited for']} computed by the payer"
         )
 
     def _markets(self) -> str:
@@ -256,6 +283,7 @@ class RunFigures:
             "market": dict(sorted(self.market.items())),
             "rounds_most": self.rounds_most,
             "revisions": dict(sorted(self.revisions.items())),
+            "moves": dict(sorted(self.moves.items())),
             "faults": {kind: self.faults[kind] for kind in self.kinds},
             "gaps": gaps,
             "interleavings": self.interleavings,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 
 from medusa_core.bounds import Bound, Policy
@@ -20,6 +21,14 @@ from medusa_core.network import Network
 from medusa_core.plans import Plan
 from medusa_core.segments import IMPORT, Producer
 from pipelines.catalog.records import Assignment, Deployment, StreamRecord
+from pipelines.language.check import check_network, fragments_for
+from pipelines.simulation.faults.drawn_moves import (
+    NO_MOVES,
+    DrawnMoves,
+    draw_moves,
+    draw_providers,
+    placed_with_payers,
+)
 from pipelines.simulation.faults.drawn_replicas import NO_REPLICAS, Replicas, draw_replicas
 from pipelines.simulation.faults.drawn_revisions import (
     NO_REVISIONS,
@@ -36,6 +45,7 @@ from pipelines.simulation.faults.simulated_networks import (
     Rules,
     network_of,
 )
+from pipelines.spark.deployment import plan_of_widths, streams_of
 
 Row = tuple[int, ...]
 """A record: its event time in microseconds, then its columns in declared order."""
@@ -116,6 +126,7 @@ class Scenario:
     bound: Bound
     replicas: Replicas = NO_REPLICAS
     revisions: Revisions = NO_REVISIONS
+    moves: DrawnMoves = NO_MOVES
 
     @property
     def whole(self) -> Range:
@@ -218,17 +229,18 @@ def draw_scenario(seed: int, shape: Shape = WHOLE) -> Scenario:
     fragments = {fragment.id: fragment for fragment in fragments_of(network)}
     streams = [*sources, *(s for fragment in fragments.values() for s in fragment.outputs)]
     widths_us = {s: wide_us if s in WIDE[rules.form] else WIDTH_US for s in streams}
-    plan = Plan(
-        network=network, widths_us=widths_us, function_sources={}, engine={"engine": "simulated"}
-    )
+    providers = draw_providers(seed, shape, participants)
+    plan = _plan(network, widths_us, is_moved=bool(providers))
     origin_us, buckets = chance.choice(ORIGINS_US), chance.randint(*shape.buckets)
     tasks = [*(landing_of(s) for s in sources), *fragments]
     # Everybody gets something to do; beyond that, chance.
     owners = [*participants, *(chance.choice(participants) for _ in tasks)][: len(tasks)]
     chance.shuffle(owners)
     placed = dict(zip(tasks, owners, strict=True))
+    placed = placed_with_payers(seed, providers, fragments, placed)
     written = {p: written_by(sources, fragments, placed, p) for p in participants}
-    readers = {p: chance.choice(written[p]) for p in participants if chance.random() < shape.reads}
+    writers = [p for p in participants if p not in providers and written[p]]
+    readers = {p: chance.choice(written[p]) for p in writers if chance.random() < shape.reads}
     computing = {placed[name] for name in fragments}
     backlog = tuple(p for p in participants if p in computing and chance.random() < shape.backlog)
     feeds = {stream: draw_feed(chance, shape, origin_us, buckets) for stream in sources}
@@ -260,6 +272,16 @@ def draw_scenario(seed: int, shape: Shape = WHOLE) -> Scenario:
         bound=draw_bound(chance),
         replicas=draw_replicas(seed, shape, participants, fragments, placed),
         revisions=draw_revisions(seed, shape, participants, feeds, streams),
+        moves=draw_moves(seed, shape, providers, fragments, placed, feeds),
+    )
+
+
+def _plan(network: Network, widths_us: Mapping[StreamName, int], *, is_moved: bool) -> Plan:
+    """The plan of a network; a provider makes it again, as the product does."""
+    if is_moved:
+        return plan_of_widths(network, check_network(network), widths_us, Path())
+    return Plan(
+        network=network, widths_us=widths_us, function_sources={}, engine={"engine": "simulated"}
     )
 
 
@@ -329,21 +351,29 @@ def deployment_for(scenario: Scenario, home: Participant) -> Deployment:
         document=scenario.plan_document,
         plan=scenario.plan_id,
         plan_document=scenario.plan_document,
-        streams=tuple(
-            StreamRecord(
-                name=stream,
-                kind="source" if stream in scenario.feeds else "derived",
-                width_us=width_us,
-                columns={"row": "bigint"},
-            )
-            for stream, width_us in scenario.widths_us.items()
-        ),
+        streams=_records(scenario),
         fragments={**wired, **imports, **chosen},
         assignments=tuple(
             Assignment(fragment=name, producer=producer, epoch=Epoch(epoch), plan=scenario.plan_id)
             for name, producers in assigned
             for epoch, producer in enumerate(producers, FIRST_EPOCH)
         ),
+    )
+
+
+def _records(scenario: Scenario) -> tuple[StreamRecord, ...]:
+    """The streams; what they hold is integers, whatever their columns are called."""
+    if scenario.moves.occur:
+        checked = check_network(scenario.network)
+        return streams_of(checked, fragments_for(checked), scenario.widths_us)
+    return tuple(
+        StreamRecord(
+            name=stream,
+            kind="source" if stream in scenario.feeds else "derived",
+            width_us=width_us,
+            columns={"row": "bigint"},
+        )
+        for stream, width_us in scenario.widths_us.items()
     )
 
 

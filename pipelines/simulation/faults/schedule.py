@@ -29,6 +29,7 @@ class ScheduleFigures:
     `form`: of its network. `interleavings`: in how many homes a reader read before and after both a
     trim and a kill. `market`: messages and moves in one. `revisions`: of sources, of computed
     streams, of copies (`followed`), and how many buckets were compared meanwhile, or were mixtures.
+    `moves`: states of moves in homes that give and take, changes of owners, steps adopted.
     """
 
     seed: int
@@ -49,6 +50,7 @@ class ScheduleFigures:
     violation: str | None
     market: Counter[str] = field(default_factory=Counter)
     revisions: Counter[str] = field(default_factory=Counter)
+    moves: Counter[str] = field(default_factory=Counter)
 
 
 def run_schedule(
@@ -89,6 +91,7 @@ def run_schedule(
         virtual_ms=world.now_ms,
         violation=violation,
         revisions=world.laws.revisions.counts,
+        moves=world.laws.moves.counts,
     )
 
 

@@ -1,5 +1,5 @@
-"""Sizes and contents of schedules: whole ones, with replicas, with revisions, short ones of trims,
-and markets."""
+"""Sizes and contents of schedules: whole ones, with replicas, with revisions, with moves, short
+ones of trims, and markets."""
 
 from __future__ import annotations
 
@@ -37,9 +37,11 @@ class Shape:
     `verifies`: an output of such a fragment is to be verified; `diverges`: one of them computes a
     wrong row. `revisions`: how many revisions operators make; `admits`: with which probability a
     source admits its late records; `follows`: a reader follows the revisions of a stream.
-    `market`: the schedule is one of a market, drawn as `market_scenario` says, and of
+    `moves`: how many fragments move, some of them
+    twice. `market`: the schedule is one of a market, drawn as `market_scenario` says, and of
     the rest `kinds` alone counts. Of a run, each `mixes`-th seed is one of REPLICAS, of the
-    others each `markets`-th one of MARKETS, and of the rest each `revises`-th one of REVISIONS.
+    others each `markets`-th one of MARKETS, of the rest each `revises`-th one of REVISIONS,
+    and of what is left each `moved`-th one of MOVES.
     """
 
     buckets: Bounds
@@ -67,9 +69,11 @@ class Shape:
     admits: float = 0.0
     follows: float = 0.0
     mixes: int = 0
+    moves: Bounds = (0, 0)
     market: bool = False
     markets: int = 0
     revises: int = 0
+    moved: int = 0
 
 
 WHOLE = Shape(
@@ -126,8 +130,11 @@ REVISIONS = replace(
 )
 """Operators revise sources, late records are admitted, and readers follow or stop."""
 
-MIXED = replace(WHOLE, mixes=4, markets=5, revises=3)
-"""Whole ones, of which some have replicas, some are markets, and some have revisions."""
+MOVES = replace(WHOLE, moves=(1, 3))
+"""Fragments are handed over to partners while they run, and come back."""
+
+MIXED = replace(WHOLE, mixes=4, markets=5, revises=3, moved=11)
+"""Whole ones; some of them have replicas, revisions or moves, and some are markets."""
 
 
 def shape_of(seed: int, shape: Shape) -> Shape:
@@ -138,4 +145,6 @@ def shape_of(seed: int, shape: Shape) -> Shape:
         return MARKETS
     if shape.revises and seed % shape.revises == 0:
         return REVISIONS
-    return replace(shape, mixes=0, markets=0, revises=0)
+    if shape.moved and seed % shape.moved == 0:
+        return MOVES
+    return replace(shape, mixes=0, markets=0, revises=0, moved=0)

@@ -20,9 +20,12 @@ from pipelines.catalog.memory.tables import LineRow
 from pipelines.simulation.faults.memory_storage import Storage
 
 if TYPE_CHECKING:
+    from pipelines.catalog.memory.moves import Message
     from pipelines.simulation.faults.simulated_listener import SimulatedConnection
 
 LineKey = tuple[StreamName, Producer]
+InboxEntry = tuple[Participant, "Message"]
+"""A message and who has sent it."""
 
 
 class HomeClock:
@@ -65,7 +68,8 @@ class Flight:
 class SimulatedHome:
     """One home; `between_reads` are the trims and kills since a reader last got something of it.
 
-    `since_first_read` are those between its first and its last read.
+    `since_first_read` are those between its first and its last read; `inbox` are messages of
+    partners about moves that are not taken yet.
     """
 
     participant: Participant
@@ -78,6 +82,7 @@ class SimulatedHome:
     listeners: list[SimulatedConnection] = field(default_factory=list)
     between_reads: set[str] = field(default_factory=set)
     since_first_read: set[str] | None = None
+    inbox: list[InboxEntry] = field(default_factory=list)
 
     def reach(self) -> MemoryCatalog:
         """The catalog's calls, each a transaction of its own; Unavailable while it is paused."""

@@ -63,6 +63,7 @@ class SimulatedConnection:
 def listener_of(world: World, process: Process) -> NotificationListener:
     """The listener of a participant's loop: at its own home and at those that it imports from."""
     partners = {w.participant for ws in world.imports[process.participant].values() for w in ws}
+    partners |= world.scenario.moves.partners(process.participant)
 
     def listen(url: str) -> ListenerConnection:
         home = world.homes[Participant(url)]

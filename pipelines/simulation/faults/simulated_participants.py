@@ -6,12 +6,14 @@ parts that they call: the catalog's client, the exchange, the engine, sources an
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 from medusa_core.commits import Lane
 from medusa_core.decide import Decision
 from medusa_core.errors import Conflict, Refused, Unavailable
+from medusa_core.fragments import Fragment, move_of
 from medusa_core.imports import Choose, explain_choice
 from medusa_core.knowledge import Limits
 from medusa_core.names import StreamName
@@ -136,7 +138,7 @@ def drivers_of(
                 columns={Port(str(stream)): () for stream in scenario.feeds},
                 boxes={},
             ),
-            fragments=tuple(scenario.fragments.values()),
+            fragments=tuple(fragments_here(world, catalog).values()),
         ),
         closer=engine,
         leases=leases,
@@ -145,6 +147,16 @@ def drivers_of(
         observer=recorder,
     )
     return [driver]
+
+
+def fragments_here(world: World, catalog: CatalogClient) -> dict[str, Fragment]:
+    """The fragments that a participant may compute, by id, those of its payers' moves too."""
+    scenario = world.scenario
+    if catalog.participant not in scenario.moves.providers:
+        return dict(scenario.fragments)
+    moves = (move_of(a.fragment) for a in newest_assignments(catalog, catalog.participant))
+    found = (replace(scenario.fragments[of[1]], move=of[0]) for of in moves if of is not None)
+    return {fragment.id: fragment for fragment in found}
 
 
 def importer_of(

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 READ, OPEN = "knowledge.read", "call.open"
 """Two gaps that no failpoint names: knowledge is read, and a transaction is open at the server."""
 
+MOVING = "move.open"
+"""The gap of moves: a transaction about one is open at the server, or one was read."""
+
 NOT_DRIVEN = ("compact.", "orphan")
 """What failpoints begin with whose work is not simulated."""
 
@@ -32,6 +35,9 @@ REPLICA_GAPS = (*GAPS, *CHOICE_POINTS)
 
 REVISION_GAPS = (*GAPS, *REVISION_POINTS, *LATE_POINTS)
 """The same where sources are revised."""
+
+MOVE_GAPS = (*GAPS, MOVING)
+"""The same where fragments move."""
 
 
 class Rest(NamedTuple):

@@ -16,6 +16,7 @@ from pipelines.exchange import first_holds
 from pipelines.participant import trimming
 from pipelines.simulation.faults.clients import CatalogClient
 from pipelines.simulation.faults.scenario import wiring
+from pipelines.simulation.faults.simulated_participants import fragments_here
 from pipelines.simulation.faults.simulated_processes import Process
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def keep_house(world: World, process: Process) -> NoReturn:
         if not world.is_trimmed:
             continue
         try:
-            needs = trimming.needs_of(catalog, world.scenario.fragments)
+            needs = trimming.needs_of(catalog, fragments_here(world, catalog))
             for status in catalog.lines():
                 trim(world, process, catalog, status, needs)
         except (Unavailable, OutcomeUnknown) as error:
@@ -51,6 +52,9 @@ def trim(
     """Trim one line by its retention, and remove what nothing names any more."""
     home = world.homes[process.participant]
     retention_us = world.scenario.retention_us[process.participant]
+    if process.participant in world.scenario.moves.providers:
+        # What a move has brought is kept for a time behind what was read of it.
+        retention_us = max(retention_us, catalog.retentions()[status.stream.name] * 1_000)
     before_us, kept_us = trimming.before_of(retention_us, None)(status), status.kept_from_us
     if before_us is None or kept_us is None or before_us < kept_us + status.stream.width_us:
         return

@@ -16,6 +16,7 @@ from itertools import islice
 
 from medusa_core.commits import Cause, Commit, CommitResult, Lease
 from medusa_core.digest import Digest
+from medusa_core.fragments import move_of
 from medusa_core.grid import FOREVER_US, Range, floor_us
 from medusa_core.names import Participant, StreamName
 from medusa_core.recalls import RecallResult
@@ -35,6 +36,7 @@ from pipelines.simulation.faults.evaluate import digests
 from pipelines.simulation.faults.events import Violation
 from pipelines.simulation.faults.expected import expected_buckets
 from pipelines.simulation.faults.live_rows import check_final, check_no_overlap
+from pipelines.simulation.faults.move_laws import MoveLaws
 from pipelines.simulation.faults.revised_contents import RevisedContents
 from pipelines.simulation.faults.revision_laws import RevisionLaws
 from pipelines.simulation.faults.scenario import Row, Scenario, bucket_of
@@ -86,6 +88,8 @@ class Laws:
         self.contents = RevisedContents(scenario, self._expected)
         self.revisions = RevisionLaws(scenario, homes, self.contents)
         self._has_revisions = scenario.revisions.occur
+        self.moves = MoveLaws(scenario, homes)
+        self._has_moves = scenario.moves.occur
         self._by_lineage: dict[object, Mapping[int, Digest]] = {}
         self._records: dict[tuple[StreamName, int], int] = {}
         for stream, batches in scenario.feeds.items():
@@ -108,6 +112,8 @@ class Laws:
         lines = home.lines()
         if self._has_revisions:
             self.revisions.note(home, seen.lines, (row for _, row in _new_commits(home, seen)))
+        if self._has_moves:
+            self.moves.note(home)
         if lines is not seen.lines:
             for key, line in lines.items():
                 old = seen.lines.get(key, _NO_LINE)
@@ -202,6 +208,8 @@ class Laws:
         if segment.stability is Stability.GAP:
             if self._choices and self._choices.may_be_lost(home, segment):
                 return
+            if self._has_moves and self.moves.may_be_lost(home, segment):
+                return
             raise Violation("LOST", f"{segment.range} of {where} is a gap, and no hold has run out")
         if segment.stability is Stability.STABLE:
             found, expected = self._as_expected(segment, segment.range, rows)
@@ -236,6 +244,8 @@ class Laws:
             else:
                 self._check_equal_lineage(row.commit)
                 is_disturbed = self._is_disturbed(home.participant)
+                if move_of(row.commit.lease.key.fragment) is not None:
+                    continue  # a provider promises its payer nothing, who waits for a time only
                 check_bound(home, row, home.lines(), self._bound, is_disturbed)
 
     def _count(self, seen: _Seen, row: CommitRow) -> None:

@@ -131,6 +131,7 @@ def links_of(world: World) -> list[Link]:
         pair
         for pair in pairs
         if any(w.participant in pair for p in pair for ws in world.imports[p].values() for w in ws)
+        or world.scenario.moves.partners(pair[0]) & {pair[1]}
     ]
     return read or pairs
 

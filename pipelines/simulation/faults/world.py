@@ -21,12 +21,13 @@ from medusa_core.names import Participant, StreamName
 from medusa_core.recalls import RecallResult
 from medusa_core.revisions import RevisionRequest
 from pipelines.catalog.memory.store import Waiting
-from pipelines.simulation.faults import simulated_participants as participants
 from pipelines.simulation.faults import (
+    simulated_moves,
     simulated_reader,
     simulated_revisions,
     simulated_trimming,
 )
+from pipelines.simulation.faults import simulated_participants as participants
 from pipelines.simulation.faults.bound_laws import DISTURBED_MS
 from pipelines.simulation.faults.choice_laws import ChoiceLaws
 from pipelines.simulation.faults.clients import end_flight
@@ -79,10 +80,12 @@ class World:
         self.dark: set[Participant] = set()
         self.traps: list[Trap] = []
         self.orders: dict[tuple[str, Participant], Callable[[], None]] = {}
-        # The commands of operators that are not done, and what operators have agreed to.
+        # The commands of operators that are not done, what operators have agreed to, and the moves
+        # that operators have yet to begin or to end.
         self.commands = {command.number for command in scenario.revisions.commands}
         self.agreed: dict[tuple[Participant, StreamName], int] = {}
         self.is_operated_late = True
+        self.moving: set[int] = set()
         # Everybody begins at the same time, and some late.
         self._disturbed_ms = {
             p: DISTURBED_MS + scenario.starts_ms[p] for p in scenario.participants
@@ -95,6 +98,8 @@ class World:
         self._ties = count()
         self._numbers = count(1)
         for participant, home in self.homes.items():
+            if participant in scenario.moves.providers:
+                continue
             home.catalog.deploy(deployment_for(scenario, participant))
             for stream in scenario.widths_us:
                 home.catalog.declare_bound(stream, scenario.bound, 0)
@@ -105,6 +110,7 @@ class World:
                 home.catalog.declare_following(stream, follows)
         simulated_trimming.hold_for_readers(self)
         simulated_revisions.begin(self)
+        simulated_moves.declare(self)
         for participant, in_ms in scenario.starts_ms.items():
             for lane in self.lanes_of(participant):
                 self.after(in_ms, partial(self._begin, participant, lane))
@@ -310,6 +316,8 @@ class World:
         if process.lane is Lane.BACKLOG:
             return
         yield partial(simulated_trimming.keep_house, self, process)
+        if self.scenario.moves.partners(process.participant):
+            yield partial(simulated_moves.carry, self, process)
         read = self.scenario.readers.get(process.participant)
         if read is not None:
             line = self.scenario.line_read(process.participant, read)

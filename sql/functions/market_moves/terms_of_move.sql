@@ -14,7 +14,7 @@ BEGIN
         -- One sentence, so that nobody learns which contracts others have.
         RAISE EXCEPTION 'no contract % in force lets % hand % over to %: name a movement contract '
             'whose moves have it', terms_of_move.contract, terms_of_move.payer,
-            terms_of_move.fragment, terms_of_move.provider USING ERRCODE = 'MD001';
+            terms_of_move.fragment, coalesce(terms_of_move.provider, 'anybody') USING ERRCODE = 'MD001';
     END IF;
     RETURN terms;
 END $$;

@@ -45,8 +45,9 @@ BEGIN
         WHERE h.stream = trim_line.stream AND h.purpose = 'view'
             AND h.from_us < (views->>h.holder)::bigint;
 
-        -- Hold what this home's own fragments need; one that does not say needs everything.
-        SELECT coalesce(array_agg(DISTINCT n.fragment), '{}') INTO readers
+        -- Hold what this home's own fragments read or adopt; one that does not say needs all.
+        SELECT coalesce(array_agg(DISTINCT n.fragment), '{}')
+            || ARRAY(SELECT medusa.adopting_fragments(trim_line.stream)) INTO readers
         FROM (
             SELECT DISTINCT ON (a.fragment, a.partition, a.replica) a.fragment, a.participant
             FROM medusa.assignment AS a JOIN medusa.fragment AS f ON f.id = a.fragment
