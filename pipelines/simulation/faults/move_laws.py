@@ -46,6 +46,9 @@ IN_ORDER = ("accepted", "started", "released", "returning", "ended")
 ALLOWED_BUCKETS = 2
 """So many buckets, and one step, may come between the look at the lines and the new owner."""
 
+LOOK_MS = 1_000
+"""How long that may take."""
+
 _NO_LINE = LineRow()
 
 
@@ -114,7 +117,9 @@ class MoveLaws:
         steps = self._scenario.limits.buckets_per_step_max + ALLOWED_BUCKETS
         for output in self._scenario.fragments[line.fragment].outputs:
             width_us = self._scenario.widths_us[output]
-            mine = final_us(home.lines()[output, Producer(home.participant)])
+            # Corrections may have come between the look at the lines and the new owner.
+            seen_ms = home.clock.now_ms - LOOK_MS
+            mine = final_us(home.lines()[output, Producer(home.participant)], seen_ms)
             its = final_us(home.lines().get((output, line.owner), _NO_LINE))
             if its < mine - steps * width_us:
                 raise Violation(
@@ -275,12 +280,13 @@ def owner_of(log: Iterable[OwnerLine], at_us: int, here: Participant) -> Produce
     return found[-1] if found else Producer(here)
 
 
-def final_us(line: LineRow) -> int:
-    """Up to where a line is final without a hole."""
+def final_us(line: LineRow, before_ms: int | None = None) -> int:
+    """Up to where a line is final without a hole, by what had arrived at a time if one is given."""
     begin_us = line.trimmed_us if line.trimmed_us is not None else line.origin_us
     at_us = BEGINNING_US if begin_us is None else begin_us
     for row in line.live:
-        if row.segment.range.from_us > at_us or not row.segment.stability.is_final:
+        is_late = before_ms is not None and row.segment.arrived_ms > before_ms
+        if is_late or row.segment.range.from_us > at_us or not row.segment.stability.is_final:
             break
         at_us = max(at_us, row.segment.range.to_us)
     return at_us
