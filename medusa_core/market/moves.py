@@ -19,7 +19,7 @@ from decimal import Decimal
 from enum import Enum
 
 from medusa_core.errors import Refused
-from medusa_core.grid import TIME_US_MIN, ceil_us
+from medusa_core.grid import ceil_us
 from medusa_core.market.message_fields import (
     WHOLE_MAX,
     contract_field,
@@ -193,7 +193,10 @@ def _behind_us(known: MoveProgress) -> int:
 
 
 def _provider_us(known: MoveProgress) -> int:
-    return TIME_US_MIN if known.provider_us is None else known.provider_us
+    """How far the provider's line is final; without one it is as late as the state is old."""
+    if known.provider_us is None:
+        return known.own_us - known.age_ms * 1_000
+    return known.provider_us
 
 
 def _ends(reason: str) -> MoveStep:

@@ -85,7 +85,9 @@ def test_a_provider_that_is_four_buckets_and_its_time_out_behind_is_lost() -> No
     assert state_after(state=MoveState.RELEASED, provider_us=limit_us) is None
     assert state_after(state=MoveState.RELEASED, provider_us=limit_us - 1) is MoveState.RETURNING
     before_1970 = {"own_us": -20 * WIDTH_US, "provider_us": None}
-    assert state_after(state=MoveState.RELEASED, **before_1970) is MoveState.RETURNING
+    assert state_after(state=MoveState.RELEASED, **before_1970, age_ms=13_000) is None
+    late = state_after(state=MoveState.RELEASED, **before_1970, age_ms=13_001)
+    assert late is MoveState.RETURNING, "without a line it is as late as the state is old"
 
 
 LOSSY = {"state": MoveState.RELEASED, "is_lossy": True}

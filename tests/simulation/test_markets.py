@@ -16,6 +16,7 @@ from pipelines.simulation.faults.schedule_shapes import (
     MARKET_KINDS,
     MARKETS,
     MIXED,
+    MOVES,
     REPLICAS,
     REVISIONS,
     WHOLE,
@@ -59,7 +60,7 @@ def test_two_thousand_markets_break_no_law_and_crash_at_every_gap() -> None:
     assert {gap for kind, gap in figures.gaps if kind == "freeze"} >= set(MARKET_GAPS)
 
 
-def test_of_five_seeds_one_is_a_market_and_of_three_others_one_revises() -> None:
+def test_of_five_seeds_one_is_a_market_and_others_revise_or_move() -> None:
     for seed in range(1, 41):
         shape = shape_of(seed, MIXED)
         if seed % 4 == 0:
@@ -68,6 +69,8 @@ def test_of_five_seeds_one_is_a_market_and_of_three_others_one_revises() -> None
             assert shape == MARKETS
         elif seed % 3 == 0:
             assert shape == REVISIONS
+        elif seed % 11 == 0:
+            assert shape == MOVES
         else:
             assert shape == WHOLE
 

@@ -60,9 +60,9 @@ def hold_inputs(
     """Until the provider acknowledges, this home keeps the inputs that it is to read; of which it
     held nothing for it before."""
     new: list[StreamName] = []
-    needed = needed_by(order)
-    for stream in order.payers_inputs:
-        needed_us = needed[stream]
+    for stream, needed_us in needed_by(order).items():
+        if stream not in order.payers_inputs:
+            continue
         # The partner may read the stream for another reason, and be behind.
         held = (h for h in readers.holds(stream) if h.holder == provider)
         others = [h.from_us for h in held if h.purpose == IMPORT_PURPOSE]
@@ -87,5 +87,5 @@ def _check_kept(catalog: LendingHome, order: MoveOrder) -> None:
         name, by = line.stream.name, line.producer.participant
         if by != order.move.payer or name not in order.payers_inputs or line.trimmed_us is None:
             continue
-        if line.trimmed_us > needed[name]:
+        if line.trimmed_us > needed.get(name, line.trimmed_us):
             raise Conflict(f"{name} was trimmed meanwhile: read again")
