@@ -96,7 +96,8 @@ def contract_of(method: Method) -> str:
     replicas = 2 if method is Method.ACTIVE_STANDBY else 1
     promise = f"recovery: {PROMISES[method].value}, method: {method.value}, replicas: {replicas}"
     return (
-        contract().replace("load_of_alpha", f"load_{method.value}")
+        contract()
+        .replace("load_of_alpha", f"load_{method.value}")
         .replace("[main]", f"[{', '.join(name_of(method, one) for one in CLASSES)}]")
         .replace(
             "{recovery: precise, method: upstream_backup, bound: 5s}",
