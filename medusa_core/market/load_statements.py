@@ -8,7 +8,7 @@ first one that the payer adopted until it took the fragment back.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import sha256
@@ -27,12 +27,12 @@ from medusa_core.market.bill_statements import (
     statement_of,
 )
 from medusa_core.market.money import seconds_of
-from medusa_core.market.settlement_periods import SettlementPeriod
+from medusa_core.market.settlement_periods import CHARGES_MAX, SettlementPeriod
 from medusa_core.market.terms import Movement, is_named
 from medusa_core.names import FragmentName, StreamName
 
-LOAD_CHARGES_MAX = 256
-"""So many charges for load are in one statement, or one for each move: ranges are joined."""
+FEW_MOVES, JOINED = 10, 8
+"""So many moves or fewer have a charge for each JOINED ranges, more of them one for each period."""
 
 GRAIN_US = 1_000_000
 """Ranges of a period are whole multiples of it."""
@@ -87,7 +87,8 @@ def load_statement(
 ) -> Statement:
     """The statement of a movement contract: reference load by move and range, less penalties.
 
-    `ranges` are what was counted in the period, with subjects MOVE/STREAM.
+    `ranges` are what was counted in the period, with subjects MOVE/STREAM: single buckets, and
+    older ones together. What was counted behind the end of a move is left out.
     """
     movement = period.terms.subject
     if not isinstance(movement, Movement):
@@ -97,28 +98,23 @@ def load_statement(
         number, _, stream = one.subject.partition("/")
         counted.setdefault(int(number), []).append((StreamName(stream), one))
     cut_us = period.cut_us(GRAIN_US)
-    joined_us = cut_us * _joined(period, moves, cut_us)
+    begun = [move for move in moves if move.from_us < period.range.to_us]
+    joined_us = cut_us * _joined(len(begun))
     charges: list[Charge] = []
-    for move in moves:
+    for move in begun:
         charges += _load_charges(period, move, counted.get(move.number, ()), joined_us)
         charges += _penalties(period, movement, move, cut_us)
     return statement_of(period, charges)
 
 
-def _joined(period: SettlementPeriod, moves: Collection[BilledMove], cut_us: int) -> int:
-    """How many ranges are one charge, so that a statement is not too long."""
-    parts = [part for move in moves if (part := move.within(period)) is not None]
-    joined = 1
-    while (
-        joined * cut_us < _length_us(period.range)
-        and sum(-(-_length_us(part) // (joined * cut_us)) + 1 for part in parts) > LOAD_CHARGES_MAX
-    ):
-        joined *= 2
-    return joined
+def _joined(moves: int) -> int:
+    """How many ranges are one charge, so that a statement is not too long.
 
-
-def _length_us(part: Range) -> int:
-    return part.to_us - part.from_us
+    It depends on how many moves there are and not on when they ended, which a home may learn late.
+    """
+    if moves > FEW_MOVES:
+        return CHARGES_MAX
+    return 1 if moves == 1 else JOINED
 
 
 def _load_charges(
@@ -133,13 +129,15 @@ def _load_charges(
     reference = reference_of(period.terms.subject, move.fragment)
     cells: dict[int, dict[StreamName, Digest]] = {}
     for stream, one in counted:
+        if stream not in reference or not one.range.overlaps(paid):
+            continue
         begins_us = period.range.from_us
         begins_us += (one.range.from_us - begins_us) // joined_us * joined_us
         cell = cells.setdefault(begins_us, {})
         cell[stream] = cell.get(stream, EMPTY) + one.digest
     for begins_us, streams in sorted(cells.items()):
         cell_range = paid.intersection(Range(begins_us, begins_us + joined_us))
-        cpu_ns = sum(reference.get(name, 0) * digest.rows for name, digest in streams.items())
+        cpu_ns = sum(reference[name] * digest.rows for name, digest in streams.items())
         if cell_range is not None and cpu_ns:
             yield charge_of(
                 ChargeKind.LOAD, move.subject, period.number, cell_range, seconds_of(cpu_ns),

@@ -53,7 +53,7 @@ class MoveEnvelope:
     hour and unit of load), released or ended.
 
     The provider is paid for the buckets from `from_us` until before `to_us`. `lost_us` is the first
-    bucket for which the payer waited in vain (None: it was not for that that the move ended).
+    bucket for which the payer waited in vain (None: it did not).
     """
 
     contract: ContractName

@@ -83,19 +83,22 @@ def next_period(
     )
 
 
-def is_over(period: SettlementPeriod, here: Participant, clock_ms: int, stable_us: int) -> bool:
+def is_over(
+    period: SettlementPeriod, here: Participant, clock_ms: int, stable_us: int, waited_ms: int = 0
+) -> bool:
     """Whether a home states a period: its time has passed, and what it bills is final to its end.
 
     The payer waits LAST_ROWS_MS for the last rows of a contract that has ended, which grants it the
-    stream no more: then it states what it holds. So do both for fragments that moved, of which the
-    other one may be lost.
+    stream no more: then it states what it holds. Of a contract about load both state what they
+    hold, LAST_ROWS_MS after the end of each period, since the other one may be lost; `waited_ms` is
+    how long the program of this home has waited, which may have been away before.
     """
     late_ms = clock_ms - period.to_ms
     if late_ms < 0 or stable_us >= period.range.to_us:
         return late_ms >= 0
-    is_owed = not isinstance(period.terms.subject, Content)
-    waits_no_more = here == period.terms.payer and period.is_last
-    return (is_owed or waits_no_more) and late_ms >= LAST_ROWS_MS
+    if not isinstance(period.terms.subject, Content):
+        return min(late_ms, waited_ms) >= LAST_ROWS_MS
+    return here == period.terms.payer and period.is_last and late_ms >= LAST_ROWS_MS
 
 
 def is_acceptable(

@@ -57,7 +57,9 @@ class Calibration:
     def reference(self) -> tuple[str, ...]:
         """As the field `reference` of a movement contract has it."""
         name = self.fragment.replace("/", ".")
-        return tuple(f"{name}/{stream}={self.cpu_us:.3f}".rstrip("0") for stream in self.streams)
+        return tuple(
+            f"{name}/{stream}={self.cpu_us:.3f}".rstrip("0").rstrip(".") for stream in self.streams
+        )
 
 
 def calibrate_fragment(

@@ -27,6 +27,7 @@ ALTER TABLE medusa_market.move
     ADD COLUMN to_us bigint,
     ADD COLUMN lost_us bigint,
     ADD COLUMN is_own_loss boolean,
+    ADD COLUMN payer_has_ended boolean NOT NULL DEFAULT false,
     ADD CONSTRAINT what_is_billed_has_begun CHECK (to_us IS NULL OR from_us <= to_us);
 COMMENT ON COLUMN medusa_market.move.price IS
     'Currency per hour and unit of load: as a round has agreed, else the highest of the contract; '
@@ -34,12 +35,14 @@ COMMENT ON COLUMN medusa_market.move.price IS
 COMMENT ON COLUMN medusa_market.move.from_us IS
     'The first bucket that the partner owned and is paid for; NULL: it was not released.';
 COMMENT ON COLUMN medusa_market.move.to_us IS
-    'Before when the buckets lie that it is paid for: final in the payer''s home, and not taken '
-    'back; NULL: it has not ended.';
+    'The bucket behind the last one that the partner is paid for, which is final in the payer''s '
+    'home; NULL: the move has not ended.';
 COMMENT ON COLUMN medusa_market.move.lost_us IS
     'The first bucket for which the payer waited in vain when it took the fragment back.';
 COMMENT ON COLUMN medusa_market.move.is_own_loss IS
-    'In the home of the provider: it had not computed that bucket when it heard of it.';
+    'In the home of the provider: it had not computed that bucket when it received the message.';
+COMMENT ON COLUMN medusa_market.move.payer_has_ended IS
+    'In the home of the provider: the payer''s message of the end was received.';
 
 CREATE TABLE medusa_market.billed_line (
     contract      text COLLATE "C" NOT NULL REFERENCES medusa_market.billing_position,

@@ -1,2 +1,3 @@
--- Count the final rows of a sold stream in the period that is stated next; up to where, as JSON.
-SELECT medusa_market.note_billed(:contract, :period, :from_ms, :to_us, :cut_us);
+-- Count the final rows that a contract bills in the period that is stated next; up to where all are
+-- final, as JSON.
+SELECT medusa_market.note_billed(:contract, :revision, :period, :from_ms, :to_us, :cut_us);

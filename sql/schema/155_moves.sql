@@ -19,6 +19,7 @@ CREATE TABLE medusa_market.move (
     to_us          bigint,
     lost_us        bigint,
     is_own_loss    boolean,
+    payer_has_ended boolean NOT NULL DEFAULT false,
     UNIQUE (is_given, partner, number),
     CONSTRAINT what_is_billed_has_begun CHECK (to_us IS NULL OR from_us <= to_us),
     CONSTRAINT taken_moves_are_not_released CHECK (
@@ -38,12 +39,14 @@ COMMENT ON COLUMN medusa_market.move.price IS
 COMMENT ON COLUMN medusa_market.move.from_us IS
     'The first bucket that the partner owned and is paid for; NULL: it was not released.';
 COMMENT ON COLUMN medusa_market.move.to_us IS
-    'Before when the buckets lie that it is paid for: final in the payer''s home, and not taken '
-    'back; NULL: it has not ended.';
+    'The bucket behind the last one that the partner is paid for, which is final in the payer''s '
+    'home; NULL: the move has not ended.';
 COMMENT ON COLUMN medusa_market.move.lost_us IS
     'The first bucket for which the payer waited in vain when it took the fragment back.';
 COMMENT ON COLUMN medusa_market.move.is_own_loss IS
-    'In the home of the provider: it had not computed that bucket when it heard of it.';
+    'In the home of the provider: it had not computed that bucket when it received the message.';
+COMMENT ON COLUMN medusa_market.move.payer_has_ended IS
+    'In the home of the provider: the payer''s message of the end was received.';
 CREATE UNIQUE INDEX move_of_fragment ON medusa_market.move (fragment)
     WHERE is_given AND state <> 'ended';
 COMMENT ON INDEX medusa_market.move_of_fragment IS 'A fragment moves to one partner at a time.';

@@ -75,6 +75,7 @@ class Lending(Trade):
         price: str = "1.5",
         lost: int | None = None,
         is_own_loss: bool | None = None,
+        state: str = "started",
     ) -> None:
         """A move as both parties know it; its lines are there."""
         for home in (ALPHA, BETA):
@@ -85,12 +86,23 @@ class Lending(Trade):
                 is_given=home == ALPHA,
                 partner=BETA if home == ALPHA else ALPHA,
                 number=number,
-                state="ended" if to_bucket is not None else "started",
+                state="ended" if to_bucket is not None else state,
                 price=Decimal(price),
                 from_us=None if from_bucket is None else at_us(from_bucket),
                 to_us=None if to_bucket is None else at_us(to_bucket),
                 lost_us=None if lost is None else at_us(lost),
                 is_own_loss=None if home == ALPHA else is_own_loss,
+            )
+
+    def ends(self, number: int, to_bucket: int) -> None:
+        """The end of a move becomes known in both homes."""
+        for home in (ALPHA, BETA):
+            self.execute(
+                home,
+                "UPDATE medusa_market.move SET to_us = :to_us, state = 'ended' "
+                "WHERE number = :number",
+                to_us=at_us(to_bucket),
+                number=number,
             )
 
     def line(

@@ -15,6 +15,8 @@ from tests.sweeps import long_but
 
 ROOT = Path(__file__).resolve().parents[2]
 CORE, SQL = "medusa_core/market", "sql/functions/market_books"
+PROPERTIES = "tests/market/test_load_statements.py"
+FITS = "test_a_statement_of_many_moves_fits_a_message_and_leaves_nothing_out"
 STATEMENTS, SETTLING, GUARDS, LOAD = (
     "tests/market/test_statements.py", "tests/books/test_settling.py", "tests/books/test_guards.py",
     "tests/books/test_load_bills.py",
@@ -67,12 +69,12 @@ BUGS = {
         f"{GUARDS}::test_a_second_statement_of_a_period_and_a_forged_one_are_refused",
     ),
     "load is billed from before its release": (
-        f"{SQL}/note_billed.sql", "greatest(one.from_us, at.from_ms * 1000)", "at.from_ms * 1000",
-        f"{LOAD}::test_nothing_is_billed_before_the_release_and_behind_the_return",
+        f"{CORE}/load_statements.py", "max(self.from_us, period.range.from_us)",
+        "period.range.from_us", f"{PROPERTIES}::{FITS}",
     ),
     "load is billed behind its return": (
-        f"{SQL}/note_billed.sql", "least(one.to_us, note_billed.to_us)", "note_billed.to_us",
-        f"{LOAD}::test_nothing_is_billed_before_the_release_and_behind_the_return",
+        f"{CORE}/load_statements.py", "or not one.range.overlaps(paid)", "",
+        f"{LOAD}::test_what_was_counted_before_the_end_of_a_move_was_known_is_not_billed_behind_it",
     ),
     "what a fragment writes is not billed": (
         f"{SQL}/streams_of_move.sql", "unnest(f.outputs)", "unnest('{}'::text[])",

@@ -131,7 +131,7 @@ def baseline(tmp_path: Path) -> Path:
     edit(folder / "views/110_contracts.sql", " r.boxes, r.reads,", "")
     edit(folder / "views/110_contracts.sql", " r.reference,", "")
     # The table that its argument or its result is a row of came with a migration.
-    for name in ("put_move", "with_bounds", "is_computed_before"):
+    for name in ("put_move", "with_bounds", "has_lost"):
         (folder / f"functions/market_moves/{name}.sql").unlink()
     views = folder / "views/020_consumers.sql"
     of_views = views.read_text().partition("CREATE VIEW medusa_api.views")

@@ -26,7 +26,7 @@ from medusa_core.market.bill_statements import (
     statement_from,
 )
 from medusa_core.market.books import Entry
-from medusa_core.market.documents import terms_of
+from medusa_core.market.documents import revision_of, terms_of
 from medusa_core.market.load_statements import GRAIN_US, BilledMove
 from medusa_core.market.settlement_periods import ActiveRevision, SettlementPeriod
 from medusa_core.market.terms import ContractName, plain
@@ -114,6 +114,7 @@ class PostgresSettlements(PostgresBills, Settlements):
         found = self._value(
             "note_billed",
             contract=contract,
+            revision=revision_of(period.terms),
             period=period.number,
             from_ms=period.from_ms,
             to_us=period.range.to_us,

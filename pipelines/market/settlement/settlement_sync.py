@@ -2,8 +2,8 @@
 
 Numbered, and the same numbers are in the code:
 
-1. count the final rows of each sold stream in the period that is stated next; what is counted may
-   be trimmed
+1. count the final rows of each sold stream, and of what moved fragments read and write, in the
+   period that is stated next; what is counted may be trimmed
 2. state the period once it is over, by the clock and by the stable prefix of the stream; the
    provider's statement is signed and sent with the next messages
 3. answer the statements of providers of which this home has made its own
@@ -78,7 +78,7 @@ class SettlementSync:
         self._here = here
         self._on_error = on_error
         self._looks_s = looks_s
-        self._next_s = clock.monotonic_s()
+        self._next_s = self._began_s = clock.monotonic_s()
 
     def settle(self) -> int:
         """Count, state and answer what is to be done now; how much was stated and answered."""
@@ -114,7 +114,10 @@ class SettlementSync:
         cut_us = period.cut_us(contract.width_us)
         counted = self._settlements.count(contract.contract, period, cut_us)  # 1
         reached("settlement.counted")
-        if counted is None or not is_over(period, self._here, contract.clock_ms, counted.stable_us):
+        waited_ms = int((clock.monotonic_s() - self._began_s) * 1_000)
+        if counted is None or not is_over(
+            period, self._here, contract.clock_ms, counted.stable_us, waited_ms
+        ):
             return False
         ranges, changes = self._settlements.ranges(contract.contract, period.number)
         if isinstance(period.terms.subject, Movement):

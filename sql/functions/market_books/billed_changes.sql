@@ -60,7 +60,8 @@ BEGIN
                     FROM generate_series(g.from_us + greatest(s.from_us - g.from_us, 0)
                         / g.cut * g.cut, least(s.to_us, g.ends_us) - 1, g.cut) AS c (from_us)
                 ) AS w
-                WHERE s.stability = 'gap' AND least(s.to_us, p.to_us, w.to_us)
+                WHERE s.stability = 'gap' AND counted.subject = ''
+                    AND least(s.to_us, p.to_us, w.to_us)
                     > greatest(s.from_us, p.from_us, w.from_us)
             )
             SELECT coalesce(jsonb_agg(jsonb_build_object('from_us', n.from_us,

@@ -12,11 +12,14 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WHERE m.contract = terms.contract AND m.from_us IS NOT NULL
         AND m.is_given = (terms.payer = medusa_market.here())
         AND (l.noted_us >= m.to_us) IS NOT TRUE
-        AND EXISTS (SELECT FROM unnest(terms.reference) AS r
-            WHERE split_part(split_part(r, '=', 1), '/', 2) = s.stream
-                AND medusa_market.is_fragment_of(replace(m.fragment, '/', '.'),
-                    split_part(r, '/', 1)))
+        AND (EXISTS (SELECT FROM unnest(terms.reference) AS r
+                WHERE split_part(split_part(r, '=', 1), '/', 2) = s.stream
+                    AND medusa_market.is_fragment_of(replace(m.fragment, '/', '.'),
+                        split_part(r, '/', 1)))
+            -- What a loss costs is known when the result is.
+            OR s.replica = m.number AND terms.penalty > 0 AND terms.bound_ms IS NOT NULL)
 $$;
 COMMENT ON FUNCTION medusa_market.lines_of_moves(medusa_market.contract_revision) IS
-    'The lines that the released moves of a contract read and write, which its reference names, '
-    'and from and until before when they are billed; NULL: there is no line yet, or no end.';
+    'The lines that the released moves of a contract read and write and by which they are billed, '
+    'and the first bucket that is billed and the one behind the last; NULL: there is no line yet, or '
+    'the move has not ended.';

@@ -45,6 +45,8 @@ BEGIN
         number = (SELECT t.number FROM medusa_market.contract_revision AS t
             WHERE t.revision = made.revision)
     WHERE b.contract = at.contract;
+    DELETE FROM medusa_market.billed_range AS r
+    WHERE r.contract = at.contract AND r.subject <> '' AND r.period <= at.period;
     UPDATE medusa_market.billed_line AS l SET noted_us = greatest(l.noted_us, made.to_ms * 1000)
     WHERE l.contract = at.contract;
     DELETE FROM medusa.hold AS h
@@ -55,6 +57,11 @@ BEGIN
                 ON (l.contract, l.subject) = (m.contract, m.number || '/' || h.stream)
             WHERE m.contract = at.contract AND l.noted_us >= m.to_us
                 AND h.holder = 'contract:' || at.contract || '/' || m.number));
+    UPDATE medusa.hold AS h SET from_us = l.noted_us
+    FROM medusa_market.billed_line AS l
+    WHERE l.contract = at.contract AND h.purpose = 'billing' AND h.from_us < l.noted_us
+        AND h.holder = 'contract:' || l.contract || '/' || split_part(l.subject, '/', 1)
+        AND h.stream = split_part(l.subject, '/', 2);
     IF here = made.provider AND jsonb_array_length(given->'charges') > 0 THEN
         PERFORM medusa_market.owe_statement('bills ' || made.statement);
     END IF;

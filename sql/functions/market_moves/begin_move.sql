@@ -23,13 +23,8 @@ BEGIN
         RAISE EXCEPTION 'another move has begun meanwhile: read again' USING ERRCODE = 'MD002';
     END IF;
     PERFORM medusa_market.begin_market();
-    IF (SELECT count(*) >= 256 FROM medusa_market.move AS m
-        WHERE m.is_given AND m.contract = begin_move.contract
-            AND m.began_at > clock_timestamp() - terms.settlement_ms * interval '1 ms')
-    THEN
-        -- One statement has room for so many.
-        RAISE EXCEPTION '256 moves have begun under contract % within a settlement period: wait, or '
-            'settle it more often', begin_move.contract USING ERRCODE = 'MD001';
+    IF medusa_market.too_many_moves(true, terms) IS NOT NULL THEN
+        RAISE EXCEPTION '%', medusa_market.too_many_moves(true, terms) USING ERRCODE = 'MD001';
     END IF;
     begun.agreed_id := medusa_market.agreed_as(true, provider, begin_move.contract,
         begin_move.fragment);

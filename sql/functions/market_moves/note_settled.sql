@@ -26,6 +26,8 @@ BEGIN
         WHERE a.move_id = known.agreed_id AND a.state <> 'lapsed';
     END IF;
     IF known.is_given AND known.state IN ('released', 'ended') THEN
+        UPDATE medusa_market.billing_position AS b SET counts = b.counts + 1
+        WHERE b.contract = known.contract;
         PERFORM medusa_market.put_move(known);
     ELSIF NOT known.is_given THEN
         PERFORM medusa_market.put_out(known.partner, 'moved', 'moved/' || known.number || '/'

@@ -8,4 +8,4 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
             move.lost_us, 'reason', move.reason))
 $$;
 COMMENT ON FUNCTION medusa_market.put_move(medusa_market.move) IS
-    'Tell the provider how a move of this home stands.';
+    'Send the provider the state of a move of this home.';

@@ -32,13 +32,21 @@ BEGIN
         ELSIF coalesce(known.from_us, take_move.from_us) > take_move.to_us THEN
             RAISE EXCEPTION 'move % of % ends before it began', take_move.number, envelope.sender
                 USING ERRCODE = 'MD001';
+        ELSIF take_move.from_us NOT BETWEEN (nullif(known.order_document, '')::jsonb->>'starts_us')::bigint
+            AND medusa.to_ms(clock_timestamp()) * 1000 + 86400000000
+        THEN
+            RAISE EXCEPTION 'move % of % is not released at %', take_move.number, envelope.sender,
+                take_move.from_us USING ERRCODE = 'MD001';
         ELSIF known.move_id IS NOT NULL THEN
+            UPDATE medusa_market.billing_position AS b SET counts = b.counts + 1
+            WHERE b.contract = known.contract;
             UPDATE medusa_market.move AS m
             SET from_us = coalesce(m.from_us, take_move.from_us),
                 to_us = coalesce(m.to_us, take_move.to_us),
                 lost_us = coalesce(m.lost_us, take_move.lost_us),
                 is_own_loss = coalesce(m.is_own_loss,
-                    medusa_market.is_computed_before(m, take_move.lost_us))
+                    medusa_market.has_lost(m, take_move.lost_us)),
+                payer_has_ended = m.payer_has_ended OR take_move.state = 'ended'
             WHERE m.move_id = known.move_id;
             IF take_move.state = 'ended' THEN
                 PERFORM medusa_market.note_settled(known.move_id, 'ended', take_move.reason);
@@ -71,6 +79,9 @@ BEGIN
         WHERE NOT m.is_given AND m.partner = envelope.sender AND m.state <> 'ended')
     THEN
         refusal := envelope.sender || ' has 64 fragments here: it may hand over no more';
+    END IF;
+    IF refusal IS NULL THEN
+        refusal := medusa_market.too_many_moves(false, terms);
     END IF;
     agreed := medusa_market.agreed_as(false, envelope.sender, take_move.contract,
         take_move.fragment);

@@ -1,6 +1,6 @@
 CREATE OR REPLACE FUNCTION medusa_market.with_bounds(move medusa_market.move, lost_us bigint)
 RETURNS medusa_market.move
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     owner   medusa.fragment_owner;
     through bigint;
@@ -10,7 +10,7 @@ BEGIN
     IF move.state = 'released' THEN
         -- What is stated already is not stated again.
         move.from_us := greatest(owner.from_us, (SELECT b.from_ms * 1000
-            FROM medusa_market.billing_position AS b WHERE b.contract = move.contract));
+            FROM medusa_market.billing_position AS b WHERE b.contract = move.contract FOR SHARE));
     ELSIF move.state = 'returning' THEN
         move.lost_us := with_bounds.lost_us;
     ELSIF move.state = 'ended' AND move.from_us IS NOT NULL THEN
