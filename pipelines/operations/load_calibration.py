@@ -12,9 +12,10 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from medusa_core.errors import Refused
 from medusa_core.fragments import Fragment
@@ -24,11 +25,14 @@ from medusa_core.network import Network, Output, Source
 from pipelines.base.process_tree import ProcessTree
 from pipelines.base.settings import Settings
 from pipelines.homes.deployed_fragments import fragment_named, fragments_in_force
-from pipelines.homes.home import chosen_participant, make_home, open_home
+from pipelines.homes.home import Home, chosen_participant, make_home, open_home
 from pipelines.language.check import CheckedNetwork, check_network
 from pipelines.participant.kept_history import ALL, KeptHistory, kept_history
-from pipelines.participant.replay import Sessions, StartingSession, replay
+from pipelines.participant.replay import replay
 from pipelines.participant.replay_order import ReplayOrder, with_landed_sources
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SOLO = Participant("solo")
 RECORDS_MIN = 20_000
@@ -90,8 +94,8 @@ def calibrate_fragment(
             )
         network = with_landed_sources(_network_of(checked, found), histories)
         landing = replace(network, boxes=(), outputs=())
-        with closing(StartingSession()) as session:
-            measure = _Measurement(settings, session.of_home, histories, say)
+        with _session() as session:
+            measure = _Measurement(settings, session, histories, say)
             measure.taken(network, half)
             (first, records), (all_, total) = (measure.taken(network, p) for p in (half, whole))
             land = measure.taken(landing, whole)[0] - measure.taken(landing, half)[0]
@@ -146,12 +150,12 @@ class _Measurement:
     def __init__(
         self,
         settings: Settings,
-        sessions: Sessions,
+        session: SparkSession,
         histories: Mapping[StreamName, KeptHistory],
         say: Callable[[str], None],
     ) -> None:
         self._settings = settings
-        self._sessions = sessions
+        self._session = session
         self._histories = histories
         self._say = say
         self._tree = ProcessTree()
@@ -175,11 +179,26 @@ class _Measurement:
             with make_home(own, SOLO, keep=False) as home:
                 self._tree.rescan()
                 before_ns = self._tree.spent_ns()
-                result = replay(order, home, None, say=self._say, sessions=self._sessions)
+                result = replay(order, home, None, say=self._say, sessions=self._of_home)
                 self._tree.rescan()
                 spent_ns = self._tree.spent_ns() - before_ns
         records = sum(result.streams[str(name)]["rows"] for name in histories)
         return spent_ns / 1e9, records
+
+    def _of_home(self, home: Home) -> AbstractContextManager[Callable[[], SparkSession]]:
+        return nullcontext(lambda: self._session)
+
+
+@contextmanager
+def _session() -> Iterator[SparkSession]:
+    from pipelines.spark.session import close_session, open_session
+
+    with _folder() as directory:
+        session = open_session(directory)
+        try:
+            yield session
+        finally:
+            close_session(session)
 
 
 @contextmanager

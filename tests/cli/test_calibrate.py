@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,7 @@ def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     (file,) = parquet_files(files / "in", table)
     with pytest.MonkeyPatch.context() as patched:
         replay_in(spark, patched)
+        patched.setattr(load_calibration, "_session", lambda: nullcontext(spark))
         patched.setenv("MEDUSA_DIR", str(folder))
         patched.delenv("MEDUSA_CATALOG_URL", raising=False)
         patched.chdir(files)
