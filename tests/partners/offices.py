@@ -46,7 +46,7 @@ class Office:
         """One command in a process of its own."""
         return subprocess.run(
             self.command(*arguments), env=self.environment, cwd=self.contracts.parent, input=stdin,
-            capture_output=True, text=True, timeout=120, check=False,
+            capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
 
     def sql(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
