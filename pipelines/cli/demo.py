@@ -64,6 +64,8 @@ def demo(settings: Settings, *, records: int, seed: int, scene: str | None = Non
                 _print("Medusa demo")
                 code = _load(settings, folder)
             _print("", f"The demo took {clock.monotonic_s() - started_s:.0f} s.")
+            if scene is None:
+                _print(f"Another scene, of load that moves: medusa demo --scene {LOAD}")
             return code
     except KeyboardInterrupt:
         left = _children()
