@@ -1,12 +1,15 @@
-"""`medusa demo`: two scenes, each with its answer checked and a page that shows it.
+"""`medusa demo`: scenes, each with its answer checked and a page that shows it.
 
 First made-up connections go through netmon on Spark, and DuckDB counts them again. Then three
 participants run as processes; one of them is cut off and is connected again (`demo_scene.py`).
+With `--scene load`, which is not part of the others, a participant hands a fragment over to a
+partner and takes it back (`demo_move_scene.py`).
 
 Everything is stored in MEDUSA_DIR/demo: `input` (generated, from a seed), `home` (catalog and
 storage of the replay, kept for inspection), `out` (the outputs as CSV), `report.html`;
-`federation` (a folder for each of three participants) and `federation.html`. A folder of that name
-that was not made by a demo is left alone. It needs no test data and no network.
+`federation` (a folder for each of three participants) and `federation.html`; `load` (a folder for
+each of two) and `load.html`. A folder of that name that was not made by a demo is left alone. It
+needs no test data and no network.
 """
 
 from __future__ import annotations
@@ -41,11 +44,11 @@ BUSIEST = 10
 RECORDS_PER_STEP = 20_000
 """Smaller steps than a replay would take, so that there are several to look at."""
 CHECK_FAILED = 1
-REPLAY, FEDERATION = "replay", "federation"
+REPLAY, FEDERATION, LOAD = "replay", "federation", "load"
 
 
 def demo(settings: Settings, *, records: int, seed: int, scene: str | None = None) -> int:
-    """Run the demo, or one scene of it, and print what came of it; 1 if something is not right."""
+    """Run the first two scenes, or one, and print what came of it; 1 if something is not right."""
     from pipelines.cli.demo_folder import own_folder
 
     started_s = clock.monotonic_s()
@@ -57,7 +60,12 @@ def demo(settings: Settings, *, records: int, seed: int, scene: str | None = Non
             if scene in (None, FEDERATION):
                 _print("" if scene is None else "Medusa demo")
                 code = max(code, _federation(settings, folder))
+            if scene == LOAD:
+                _print("Medusa demo")
+                code = _load(settings, folder)
             _print("", f"The demo took {clock.monotonic_s() - started_s:.0f} s.")
+            if scene is None:
+                _print(f"Another scene, of load that moves: medusa demo --scene {LOAD}")
             return code
     except KeyboardInterrupt:
         left = _children()
@@ -83,6 +91,25 @@ def _federation(settings: Settings, folder: Path) -> int:
     is_right = show_scene(settings, homes, page, say=_print)
     _print("", f"Report, with pictures: {page.resolve().as_uri()}", "", "What to type next:", "")
     for command in next_commands(homes / COMPUTES, stream=STREAM):
+        _print(f"  {command}")
+    return 0 if is_right else CHECK_FAILED
+
+
+def _load(settings: Settings, folder: Path) -> int:
+    """The scene of a spike of load."""
+    from pipelines.cli.demo_folder import remove_homes
+    from pipelines.cli.demo_move_homes import MOVING, PAYER
+    from pipelines.cli.demo_move_scene import show_move
+    from pipelines.report.next_steps import next_commands
+
+    homes, page = folder / "load", folder / "load.html"
+    for participant in MOVING.all:
+        remove_homes(replace(settings, directory=homes / participant))
+    remove_homes(replace(settings, directory=homes))
+    _print("A spike of load: a fragment moves to a partner, is paid for, and comes back", "")
+    is_right = show_move(settings, homes, page, say=_print)
+    _print("", f"Report, with pictures: {page.resolve().as_uri()}", "", "What to type next:", "")
+    for command in next_commands(homes / PAYER, commands=("move", "statement", "ledger")):
         _print(f"  {command}")
     return 0 if is_right else CHECK_FAILED
 
@@ -223,15 +250,15 @@ def _totals(result: ReplayResult, steps_ms: Sequence[float], seconds: float) -> 
     )
 
 
-HELP = "a replay that is checked, a partner that is cut off and comes back"
+HELP = "a replay that is checked, a partner that is cut off and comes back, load that moves"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `medusa demo`."""
     parser.add_argument("--records", type=positive, default=200_000, help="how many to generate")
     parser.add_argument("--seed", type=int, default=1)
-    scene = "only one of the two (default: both)"
-    parser.add_argument("--scene", choices=("replay", "federation"), help=scene)
+    scene = "only this one (default: replay and federation)"
+    parser.add_argument("--scene", choices=(REPLAY, FEDERATION, LOAD), help=scene)
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:

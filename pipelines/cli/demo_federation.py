@@ -54,11 +54,33 @@ END_S_MAX = 30
 LOOK_S = 0.25
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cast:
+    """Who takes part in a scene, and the folder with a template of each participant's contracts.
+
+    The one that computes joins the others, and is ended first: it would answer without them.
+    """
+
+    templates: Path
+    computes: Participant
+    others: tuple[Participant, ...]
+
+    @property
+    def all(self) -> tuple[Participant, ...]:
+        """All of them."""
+        return (self.computes, *self.others)
+
+
+CUT_OFF = Cast(templates=TEMPLATES, computes=COMPUTES, others=OTHERS)
+"""The participants of the second scene."""
+
+
 @dataclass(slots=True)
 class DemoFederation:
     """The participants' homes, each in a folder of its own below `folder`, and who runs now."""
 
     folder: Path
+    cast: Cast
     settings: Mapping[Participant, Settings]
     running: dict[Participant, subprocess.Popen[bytes]] = field(default_factory=dict)
 
@@ -119,8 +141,8 @@ class DemoFederation:
         return render(inject_fault(self.settings[one], HealRequest(participants=(one, other))))
 
     def stop(self) -> None:
-        """End all participants, the one that computes first: it would answer without the others."""
-        for participant in [p for p in ALL if p in self.running]:
+        """End all participants, the one that computes first."""
+        for participant in [p for p in self.cast.all if p in self.running]:
             _end(self.running.pop(participant))
 
 
@@ -137,8 +159,10 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def demo_federation(settings: Settings, folder: Path) -> Iterator[DemoFederation]:
-    """Homes in a new folder with the demo's contracts applied; every process ends with the block.
+def demo_federation(
+    settings: Settings, folder: Path, cast: Cast = CUT_OFF
+) -> Iterator[DemoFederation]:
+    """Homes in a new folder with the scene's contracts applied; every process ends with the block.
 
     Raises Unavailable if the folder cannot be written.
     """
@@ -149,11 +173,11 @@ def demo_federation(settings: Settings, folder: Path) -> Iterator[DemoFederation
             exchange_name=HOST,
             exchange_port=free_port(HOST),
         )
-        for participant in ALL
+        for participant in cast.all
     }
     files = {
-        str(path.relative_to(TEMPLATES)): path.read_text(encoding="utf-8")
-        for path in sorted(TEMPLATES.rglob("*"))
+        str(path.relative_to(cast.templates)): path.read_text(encoding="utf-8")
+        for path in sorted(cast.templates.rglob("*"))
         if path.suffix in (".py", ".yaml")
     }
     try:
@@ -164,36 +188,38 @@ def demo_federation(settings: Settings, folder: Path) -> Iterator[DemoFederation
         for own in homes.values():
             if own.catalog_url is None:
                 stack.enter_context(EmbeddedServer(own.directory / SERVER))
-        federation = DemoFederation(folder, homes)
+        federation = DemoFederation(folder, cast, homes)
         stack.callback(federation.stop)
-        for participant in ALL:
-            _apply(federation, participant, only_homes=True)
+        for participant in cast.all:
+            apply(federation, participant, only_homes=True)
         _join(federation)
         yield federation
 
 
 def _join(federation: DemoFederation) -> None:
-    """Let the one that computes join the others, each of which grants it a stream."""
-    for participant in OTHERS:
+    """Let the one that computes join the others."""
+    computes, others = federation.cast.computes, federation.cast.others
+    for participant in others:
         federation.start(participant, command="serve")
     is_served = federation.is_served
-    wait_until(federation, lambda: all(map(is_served, OTHERS)), "all are served", START_S_MAX)
-    for participant in OTHERS:
+    wait_until(federation, lambda: all(map(is_served, others)), "all are served", START_S_MAX)
+    for participant in others:
         own, contracts = federation.settings[participant], federation.contracts(participant)
-        request = InviteRequest(partner=COMPUTES, contracts=contracts, is_waiting=False)
+        request = InviteRequest(partner=computes, contracts=contracts, is_waiting=False)
         made: list[InvitationMade] = []
         invite_partner(own, request, made.append)
-        accepted = AcceptRequest(code=made[0].code, contracts=federation.contracts(COMPUTES))
-        accept_invitation(federation.settings[COMPUTES], accepted)
-        export_partner(own, None, COMPUTES, contracts)
-        _apply(federation, participant)
-    _apply(federation, COMPUTES)
+        accepted = AcceptRequest(code=made[0].code, contracts=federation.contracts(computes))
+        accept_invitation(federation.settings[computes], accepted)
+        export_partner(own, None, computes, contracts)
+        apply(federation, participant)
+    apply(federation, computes)
     federation.stop()
 
 
-def _apply(
+def apply(
     federation: DemoFederation, participant: Participant, *, only_homes: bool = False
 ) -> None:
+    """Apply a participant's contracts to its home."""
     request = ApplyRequest(contracts=federation.contracts(participant), only_homes=only_homes)
     apply_contracts(federation.settings[participant], request)
 

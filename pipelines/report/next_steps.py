@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from pipelines.base.time_text import iso
@@ -27,16 +28,17 @@ def next_commands(
     from_us: int | None = None,
     has_quarantine: bool = False,
     participant: str | None = None,
+    commands: Sequence[str] = ("streams", "status"),
 ) -> list[str]:
     """Commands to look further into the home in `directory`, of a participant among several."""
     medusa = f"MEDUSA_DIR={shlex.quote(str(near(directory)))} {program()}"
     whose = "" if participant is None else f" --participant {shlex.quote(participant)}"
-    commands = [f"{medusa} streams{whose}", f"{medusa} status{whose}"]
+    found = [f"{medusa} {command}{whose}" for command in commands]
     if stream is not None:
-        commands.insert(0, f"{medusa} read {stream}{whose}")
+        found.insert(0, f"{medusa} read {stream}{whose}")
         if from_us is not None:
             more = f"--from {iso(from_us)} --limit 5 --json"
-            commands.append(f"{medusa} read {stream}{whose} {more}")
+            found.append(f"{medusa} read {stream}{whose} {more}")
     if has_quarantine:
-        commands.append(f"{medusa} read --quarantine{whose}")
-    return commands
+        found.append(f"{medusa} read --quarantine{whose}")
+    return found
