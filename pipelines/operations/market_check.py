@@ -70,7 +70,7 @@ def check_market(settings: Settings) -> MarketCheck:
             closing(open_postgres_rounds(server.login_url("job"), participant)) as rounds,
         ):
             facts = rounds.read()
-        status = _status(facts)
+        status = trader_status(facts)
         if status is None:
             undeclared.append(participant)
             continue
@@ -89,7 +89,8 @@ def check_market(settings: Settings) -> MarketCheck:
     )
 
 
-def _status(facts: MarketFacts) -> TraderStatus | None:
+def trader_status(facts: MarketFacts) -> TraderStatus | None:
+    """What a home decides by; None if it has not declared what load costs."""
     known = knowledge_of(facts, Nonce("0" * 32))
     if known is None or facts.declared is None:
         return None
