@@ -12,8 +12,8 @@ from medusa_core.market.terms import Method, Recovery
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.operations.fragment_moves import MoveRequest, begin_move
 from pipelines.operations.partner_management import export_partner
+from tests.federation.counting_pair import LIVE
 from tests.federation.moving_offices import Participants, wait_for
-from tests.federation.test_moves import LIVE
 from tests.federation.test_moves_by_contract import contract
 from tests.federation.test_partner_streams import apply, join, write
 from tests.partners.offices import office
