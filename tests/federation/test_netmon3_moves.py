@@ -24,10 +24,13 @@ from tests.federation.moving_offices import Participants, a_move, wait_for
 from tests.federation.netmon3_offices import LOAD_OF_DELTA, check_netmon3, netmon3, tentative
 from tests.federation.test_definitions_of_partners import done
 from tests.federation.test_moves_by_contract import check_bills
+from tests.sweeps import each_of_part
 
 MOVES = int(os.environ.get("MEDUSA_MOVES") or 5)
 SEED = int(os.environ.get("MEDUSA_MOVES_SEED") or 22)
 CHECKED_EACH = 10
+CASES = each_of_part(("both ways", "a grant ends", "faults"))
+OTHERS_TURN = "another turn of make test-long has it"
 STATES = (MoveState.ACCEPTED, MoveState.STARTED, MoveState.RELEASED, MoveState.RETURNING)
 FAULTS = ("kill", "freeze", "cut")
 SUFFER = ("payer", "provider", "beta", "gamma")
@@ -56,6 +59,7 @@ def computes_again(four: Participants) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.skipif("both ways" not in CASES, reason=OTHERS_TURN)
 def test_netmon3_moves_to_a_partner_that_reads_its_inputs_at_their_origins(
     postgres_server: EmbeddedServer, tmp_path: Path
 ) -> None:
@@ -89,6 +93,7 @@ def test_netmon3_moves_to_a_partner_that_reads_its_inputs_at_their_origins(
 
 
 @pytest.mark.long
+@pytest.mark.skipif("a grant ends" not in CASES, reason=OTHERS_TURN)
 def test_a_move_ends_with_a_grant_of_the_third_participant(
     postgres_server: EmbeddedServer, tmp_path: Path
 ) -> None:
@@ -108,6 +113,7 @@ def test_a_move_ends_with_a_grant_of_the_third_participant(
 
 
 @pytest.mark.long
+@pytest.mark.skipif("faults" not in CASES, reason=OTHERS_TURN)
 @pytest.mark.parametrize("moves", [MOVES])
 def test_netmon3_moves_and_comes_back_while_processes_die_stop_and_are_cut_off(
     postgres_server: EmbeddedServer, tmp_path: Path, moves: int
