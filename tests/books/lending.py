@@ -94,6 +94,26 @@ class Lending(Trade):
                 is_own_loss=None if home == ALPHA else is_own_loss,
             )
 
+    def acknowledge(self, number: int, to_bucket: int) -> None:
+        """The payer has received the results of a move up to a bucket."""
+        self.execute(
+            BETA,
+            "INSERT INTO medusa.line_version (line_id, version, chain, stable_us) "
+            "SELECT line_id, last_version, sha256(''), :to_us FROM medusa.stream_producer "
+            "WHERE stream = 'counted' AND replica = :number "
+            "ON CONFLICT (line_id, version) DO UPDATE SET stable_us = excluded.stable_us",
+            to_us=at_us(to_bucket),
+            number=number,
+        )
+        self.execute(
+            BETA,
+            "INSERT INTO medusa.hold (stream, holder, purpose, from_us, versions) "
+            "SELECT stream, 'alpha', 'import', 0, jsonb_build_object(replica, last_version) "
+            "FROM medusa.stream_producer WHERE stream = 'counted' AND replica = :number "
+            "ON CONFLICT (stream, holder, purpose) DO UPDATE SET versions = excluded.versions",
+            number=number,
+        )
+
     def ends(self, number: int, to_bucket: int) -> None:
         """The end of a move becomes known in both homes."""
         for home in (ALPHA, BETA):

@@ -63,6 +63,7 @@ def test_a_move_that_goes_on_is_billed_in_each_period(lending: Lending) -> None:
     lending.move(1, A_DAY - 60)
     lending.line("seen", 0, 2 * A_DAY, {A_DAY - 60: 10**6, A_DAY: 3 * 10**6, A_DAY + 1: 10**6})
     lending.line("counted", 0, 2 * A_DAY, {A_DAY: 7}, replica=1)
+    lending.acknowledge(1, 2 * A_DAY)
     lending.settle()
     assert [bill[3] for bill in lending.bills(lending.beta)][:2] == [
         cost("1.5", 10**6, 0), cost("1.5", 4 * 10**6, 7),
@@ -171,6 +172,25 @@ def test_what_was_counted_before_the_end_of_a_move_was_known_is_not_billed_behin
     states = {bill[2] for bill in lending.bills(lending.alpha) if bill[0] == 1}
     assert states == {"settled"}
     assert sum(D(charge[5]) for charge in lending.charges()) == 117 * 2 + D("500.5") * D("0.002007")
+
+
+def test_a_provider_states_no_results_of_a_move_that_goes_on_before_they_are_acknowledged(
+    lending: Lending,
+) -> None:
+    lending.lend()
+    lending.move(1, 0)
+    lending.line("seen", 0, A_DAY, dict.fromkeys(range(A_DAY), 10**6))
+    lending.line("counted", 0, A_DAY, {3: 2_000}, replica=1, homes=(BETA,))
+    lending.settle()
+    assert lending.bills(lending.beta) == []
+    lending.acknowledge(1, A_DAY - 1)
+    lending.settle()
+    assert lending.bills(lending.beta) == [], "the payer may still take the last bucket back"
+    lending.line("counted", 0, 117, {3: 2_000}, replica=1, homes=(ALPHA,))
+    lending.ends(1, 117)
+    lending.settle()
+    assert {bill[2] for bill in lending.bills(lending.alpha) if bill[0] == 1} == {"settled"}
+    assert lending.alpha.sql("SELECT FROM medusa_api.bill_disputes") == []
 
 
 def test_a_provider_waits_for_the_release_also_of_a_move_that_it_has_ended(

@@ -15,6 +15,9 @@ from tests.sweeps import long_but
 
 ROOT = Path(__file__).resolve().parents[2]
 CORE, SQL = "medusa_core/market", "sql/functions/market_books"
+ACKNOWLEDGED = (
+    "test_a_provider_states_no_results_of_a_move_that_goes_on_before_they_are_acknowledged"
+)
 PROPERTIES = "tests/market/test_load_statements.py"
 FITS = "test_a_statement_of_many_moves_fits_a_message_and_leaves_nothing_out"
 STATEMENTS, SETTLING, GUARDS, LOAD = (
@@ -75,6 +78,10 @@ BUGS = {
     "load is billed behind its return": (
         f"{CORE}/load_statements.py", "or not one.range.overlaps(paid)", "",
         f"{LOAD}::test_what_was_counted_before_the_end_of_a_move_was_known_is_not_billed_behind_it",
+    ),
+    "a provider states what its payer has not acknowledged": (
+        f"{SQL}/note_billed.sql", "WHEN one.safe_us < stable", "WHEN false",
+        f"{LOAD}::{ACKNOWLEDGED}",
     ),
     "what a fragment writes is not billed": (
         f"{SQL}/streams_of_move.sql", "unnest(f.outputs)", "unnest('{}'::text[])",

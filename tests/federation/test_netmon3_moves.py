@@ -58,6 +58,21 @@ def computes_again(four: Participants) -> None:
     wait_for("delta computes again", lambda: four.steps[-2:] == ["compute"] * 2)
 
 
+def moves_and_adopts(four: Participants) -> None:
+    """The fragment moves, and delta adopts several buckets of alpha."""
+    done(four.payer, "move", "main", "--to", "alpha")
+    four.until_state(MoveState.RELEASED)
+    adopted = len(four.steps)
+    wait_for("rows are adopted", lambda: four.steps[adopted:].count("adopt") >= 5)
+
+
+def comes_back(four: Participants) -> None:
+    done(four.provider, "move", "main", "--back")
+    four.until_state(MoveState.ENDED)
+    four.until_state(MoveState.ENDED, is_given=False)
+    computes_again(four)
+
+
 @pytest.mark.long
 @pytest.mark.skipif("both ways" not in CASES, reason=OTHERS_TURN)
 def test_netmon3_moves_to_a_partner_that_reads_its_inputs_at_their_origins(
@@ -74,18 +89,12 @@ def test_netmon3_moves_to_a_partner_that_reads_its_inputs_at_their_origins(
                 "UPDATE medusa_api.contract SET reads = '{beta/connections_b,gamma/connections_c}'"
             )
         wait_for("it is in force", lambda: all(one.sql(READS_BOTH) for one in (delta, alpha)))
-        done(delta, "move", "main", "--to", "alpha")
-        four.until_state(MoveState.RELEASED)
-        adopted = len(four.steps)
-        wait_for("rows are adopted", lambda: four.steps[adopted:].count("adopt") >= 5)
+        moves_and_adopts(four)
         assert four.steps[-1] == "adopt"
         assert imports_of_provider(four) == {
             ("connections_b", "beta"), ("connections_c", "gamma"),
         }  # fmt: skip
-        done(alpha, "move", "main", "--back")
-        four.until_state(MoveState.ENDED)
-        four.until_state(MoveState.ENDED, is_given=False)
-        computes_again(four)
+        comes_back(four)
         wait_for("alpha imports nothing more", lambda: not imports_of_provider(four))
         check_netmon3(four)
         check_bills(four.payer, four.provider)
@@ -136,6 +145,9 @@ def test_netmon3_moves_and_comes_back_while_processes_die_stop_and_are_cut_off(
             )
             if number % CHECKED_EACH == 0:
                 check_netmon3(four)
+        # Those may have come back before a bucket of theirs was adopted and paid for.
+        moves_and_adopts(four)
+        comes_back(four)
         print(f"{moves} moves and ways back in {clock.wall_s() - all_began_s:.0f} s")
         for fault, its in sorted(latest.items()):
             print(f"{fault}: {len(its)} times, the latest bucket {max(its):.2f} s after its end")

@@ -40,6 +40,8 @@ BEGIN
         FOR one IN SELECT * FROM medusa_market.lines_of_moves(terms) LOOP
             stable := medusa_market.count_line(at, one.subject, one.line_id,
                 greatest(one.from_us, at.from_ms * 1000), least(one.to_us, note_billed.to_us), 1);
+            -- A payer takes nothing back that it has acknowledged.
+            stable := CASE WHEN one.safe_us < stable THEN one.safe_us ELSE stable END;
             PERFORM medusa_market.join_billed(at, one.subject, note_billed.cut_us);
             least_stable := least(least_stable, CASE
                 WHEN one.to_us <= stable OR one.from_us >= note_billed.to_us THEN least_stable

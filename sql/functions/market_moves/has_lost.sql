@@ -5,8 +5,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
         AND bool_or(s.is_output AND coalesce(s.stable_us, at_us) <= at_us)
         AND bool_and(s.is_output OR s.stable_us > at_us)
     FROM (
-        SELECT o.participant = medusa_market.here() AND o.replica = move.number AS is_output,
-            medusa_market.stable_us(p) AS stable_us
+        SELECT o.is_output, medusa_market.stable_us(p) AS stable_us
         FROM medusa_market.streams_of_move(move) AS o
         LEFT JOIN medusa.stream_producer AS p ON (p.stream, p.participant, p.replica) =
             (o.stream, o.participant, o.replica)
