@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from medusa_core.availability.measured_figures import MS_US, SECOND_US, FragmentFigures
-from medusa_core.market.terms import Method, Recovery
+from medusa_core.market.terms import Method, Recovery, is_possible
 
 STRENGTH: Mapping[Recovery, int] = {Recovery.GAP: 0, Recovery.ROLLBACK: 1, Recovery.PRECISE: 2}
 """A stronger recovery meets each promise of a weaker one."""
@@ -51,11 +51,6 @@ class AvailabilityOption:
         if self.recovery_ms is None or STRENGTH[self.recovery] < STRENGTH[recovery]:
             return False
         return bound_ms is None or self.recovery_ms <= bound_ms
-
-
-def is_possible(method: Method, recovery: Recovery) -> bool:
-    """Whether a method can give a recovery: without copies and inputs, buckets are lost."""
-    return method is not Method.AMNESIA or recovery is Recovery.GAP
 
 
 def options_of(figures: FragmentFigures) -> tuple[AvailabilityOption, ...]:

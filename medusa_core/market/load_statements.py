@@ -102,7 +102,9 @@ def load_statement(
     joined_us = cut_us * _joined(len(begun))
     charges: list[Charge] = []
     for move in begun:
-        charges += _load_charges(period, move, counted.get(move.number, ()), joined_us)
+        reference = reference_of(movement, move.fragment)
+        of_it = counted.get(move.number, ())
+        charges += _load_charges(period, move, reference, of_it, joined_us)
         charges += _penalties(period, movement, move, cut_us)
     return statement_of(period, charges)
 
@@ -120,13 +122,13 @@ def _joined(moves: int) -> int:
 def _load_charges(
     period: SettlementPeriod,
     move: BilledMove,
+    reference: Reference,
     counted: Iterable[tuple[StreamName, BilledRange]],
     joined_us: int,
 ) -> Iterator[Charge]:
     paid = move.within(period)
-    if paid is None or not isinstance(period.terms.subject, Movement):
+    if paid is None:
         return
-    reference = reference_of(period.terms.subject, move.fragment)
     cells: dict[int, dict[StreamName, Digest]] = {}
     for stream, one in counted:
         if stream not in reference or not one.range.overlaps(paid):
@@ -153,7 +155,7 @@ def _digest_of(streams: Mapping[StreamName, Digest]) -> str:
 def _penalties(
     period: SettlementPeriod, movement: Movement, move: BilledMove, cut_us: int
 ) -> Iterator[Charge]:
-    """One for the loss of a provider that has promised a bound."""
+    """The penalty for the loss of a provider that promised a bound."""
     if move.lost_us is None or movement.availability.bound_ms is None:
         return
     lost_us = max(move.lost_us, move.from_us)

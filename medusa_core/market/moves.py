@@ -20,6 +20,7 @@ from enum import Enum
 
 from medusa_core.errors import Refused
 from medusa_core.grid import ceil_us
+from medusa_core.knowledge import NEVER_MS
 from medusa_core.market.message_fields import (
     WHOLE_MAX,
     contract_field,
@@ -27,7 +28,7 @@ from medusa_core.market.message_fields import (
     whole_number,
 )
 from medusa_core.market.term_rules import AMOUNT
-from medusa_core.market.terms import ContractName
+from medusa_core.market.terms import ContractName, Method, Recovery
 from medusa_core.names import check_name
 from medusa_core.suggest import shown
 
@@ -35,6 +36,24 @@ ORDER_BYTES_MAX = 64 * 1024
 REASON_LENGTH_MAX = 500
 ADOPTION_TIMEOUT_MS = 10_000
 """How long after its inputs a provider's bucket is waited for, where the contract has no bound."""
+
+
+def is_lossy(method: Method | None, recovery: Recovery | None) -> bool:
+    """Whether what a lost provider has not computed is given up, and not computed by the payer;
+    None for both: the contract is not in force."""
+    return recovery is Recovery.GAP and method is not Method.ACTIVE_STANDBY
+
+
+def timeout_ms(bound_ms: int | None) -> int:
+    """How late a provider's bucket is at most, by the bound of its contract."""
+    return ADOPTION_TIMEOUT_MS if bound_ms is None else bound_ms
+
+
+def adoption_wait_ms(method: Method | None, recovery: Recovery | None, bound_ms: int | None) -> int:
+    """How long a bucket of the provider is waited for before the payer computes it."""
+    if method is Method.ACTIVE_STANDBY:
+        return 0
+    return NEVER_MS if is_lossy(method, recovery) else timeout_ms(bound_ms)
 
 
 class MoveState(Enum):

@@ -155,6 +155,11 @@ class PriceRange:
         return self.low + level * self.step
 
 
+def is_possible(method: Method, recovery: Recovery) -> bool:
+    """Whether a method can give a recovery: without copies and inputs, results are lost."""
+    return method is not Method.AMNESIA or recovery is Recovery.GAP
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Availability:
     """What the provider promises of what it computes or sends.
@@ -178,7 +183,7 @@ class Availability:
         )
         require(
             unless(
-                self.method is not Method.AMNESIA or self.recovery is Recovery.GAP,
+                is_possible(self.method, self.recovery),
                 recovery,
                 f"is {self.recovery.value}, but a failure loses results with method amnesia: "
                 "write recovery: gap, or another method",

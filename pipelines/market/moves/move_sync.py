@@ -13,9 +13,15 @@ from typing import Protocol
 from medusa_core.errors import Conflict, Refused
 from medusa_core.fragments import Move
 from medusa_core.grid import TIME_US_MIN, Range
-from medusa_core.knowledge import NEVER_MS
-from medusa_core.market.moves import ADOPTION_TIMEOUT_MS, MoveProgress, MoveState, next_step
-from medusa_core.market.terms import Method, OriginStream, Recovery
+from medusa_core.market.moves import (
+    MoveProgress,
+    MoveState,
+    adoption_wait_ms,
+    is_lossy,
+    next_step,
+    timeout_ms,
+)
+from medusa_core.market.terms import OriginStream
 from medusa_core.names import Epoch, Participant, StreamName
 from medusa_core.segments import Producer, content_of
 from pipelines.catalog.move_store import AgreedToGive, Moves, OpenMove
@@ -197,7 +203,7 @@ class MoveSync:
                 epoch=Epoch(len(log) + 1),
                 owner=owner,
                 from_us=from_us,
-                timeout_ms=_wait_ms(move),
+                timeout_ms=adoption_wait_ms(move.method, move.recovery, move.bound_ms),
                 because=f"move {move.number}: {reason}",
             )
         )
@@ -229,8 +235,8 @@ class MoveSync:
             is_recalled=move.is_recalled,
             has_ended=all(line.has_ended for line in own),
             move_ms=move.move_ms,
-            timeout_ms=_timeout_ms(move),
-            is_lossy=_is_lossy(move),
+            timeout_ms=timeout_ms(move.bound_ms),
+            is_lossy=is_lossy(move.method, move.recovery),
             ready_us=self._ready_us(order),
             quiet_ms=self._quiet_ms(move, theirs),
         )
@@ -294,19 +300,3 @@ def _computed_us(line: LineStatus) -> int:
 
 def _us(at_us: int | None) -> int:
     return TIME_US_MIN if at_us is None else at_us
-
-
-def _is_lossy(move: OpenMove) -> bool:
-    """Whether what a lost provider has not computed is given up, and not computed here."""
-    return move.recovery is Recovery.GAP and move.method is not Method.ACTIVE_STANDBY
-
-
-def _wait_ms(move: OpenMove) -> int:
-    """How long a bucket of the provider is waited for before this home computes it."""
-    if move.method is Method.ACTIVE_STANDBY:
-        return 0
-    return NEVER_MS if _is_lossy(move) else _timeout_ms(move)
-
-
-def _timeout_ms(move: OpenMove) -> int:
-    return ADOPTION_TIMEOUT_MS if move.bound_ms is None else move.bound_ms
