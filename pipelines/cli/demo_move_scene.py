@@ -30,6 +30,7 @@ from pipelines.cli.demo_move_homes import (
     MOVING,
     PAYER,
     PROVIDER,
+    SECOND_US,
     SETTLED,
     PartyHome,
     agree,
@@ -45,7 +46,6 @@ from pipelines.report.next_steps import near
 
 INCOMING = "incoming"
 QUIET_PER_S, SPIKE_PER_S = 200, 20_000
-SECOND_US = 1_000_000
 BEFORE, RISEN, OF_PROVIDER, AFTER = 4, 4, 6, 3
 """How many buckets are shown before the spike, of the spike before the move, of the provider, and
 after the way back."""

@@ -8,13 +8,9 @@ landing, is divided by its records. Nothing in the participant's home is changed
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medusa_core.errors import Refused
@@ -27,6 +23,7 @@ from pipelines.base.settings import Settings
 from pipelines.homes.deployed_fragments import fragment_named, fragments_in_force
 from pipelines.homes.home import Home, chosen_participant, make_home, open_home
 from pipelines.language.check import CheckedNetwork, check_network
+from pipelines.operations.recorded_replay import SOLO, replay_folder
 from pipelines.participant.kept_history import ALL, KeptHistory, kept_history
 from pipelines.participant.replay import replay
 from pipelines.participant.replay_order import ReplayOrder, with_landed_sources
@@ -34,7 +31,6 @@ from pipelines.participant.replay_order import ReplayOrder, with_landed_sources
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SOLO = Participant("solo")
 RECORDS_MIN = 20_000
 """Fewer records do not stand out from what a step costs whatever it reads."""
 
@@ -174,7 +170,7 @@ class _Measurement:
             histories=histories,
             width_us=max(its.width_us for its in histories.values()),
         )
-        with _folder() as directory:
+        with replay_folder() as directory:
             own = replace(self._settings, directory=directory)
             with make_home(own, SOLO, keep=False) as home:
                 self._tree.rescan()
@@ -193,20 +189,9 @@ class _Measurement:
 def _session() -> Iterator[SparkSession]:
     from pipelines.spark.session import close_session, open_session
 
-    with _folder() as directory:
+    with replay_folder() as directory:
         session = open_session(directory)
         try:
             yield session
         finally:
             close_session(session)
-
-
-@contextmanager
-def _folder() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="medusa-calibrate-"))
-    # The embedded server may run as another user, who must be able to pass through.
-    os.chmod(folder, 0o711)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder)

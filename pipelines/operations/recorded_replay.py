@@ -157,7 +157,7 @@ def _run(
     check_network(network)  # before a home is made and Spark started for it
     done: CheckedReplay | None = None
     try:
-        with _folder(request.keep) as directory, closing(StartingSession()) as session:
+        with replay_folder(request.keep) as directory, closing(StartingSession()) as session:
             own, keeps = replace(settings, directory=directory), request.keep is not None
             with make_home(own, SOLO, keep=keeps, meanwhile=session.start) as home:
                 done = _replayed(home, order, request, session.of_home, progress)
@@ -255,7 +255,7 @@ def _checked(
 
 
 @contextmanager
-def _folder(keep: Path | None) -> Iterator[Path]:
+def replay_folder(keep: Path | None = None) -> Iterator[Path]:
     """The folder to keep, or one that is removed unless a check fails."""
     if keep is not None:
         yield keep.absolute()
