@@ -56,7 +56,7 @@ def adopted(step: ComputeStep, wait_ms: int | None, now_ms: int) -> ComputeStep 
 
 
 def _not_computed_here(provider: ProviderKnowledge, step: ComputeStep) -> Adopt | Wait:
-    """A wait for the provider; where another owner follows, the loss of what it has not sent."""
+    """Wait for the provider; if another owner follows, what it has not sent is lost."""
     until_us = provider.range.to_us
     if until_us == FOREVER_US:
         reason = f"waits for what {provider.producer} computes: with gap it is not computed here"

@@ -49,7 +49,7 @@ class AvailabilityPromise:
 class Advice:
     """What there is to choose from, each with its cost in an hour, and what to choose.
 
-    `chosen` is None where nothing meets the promise.
+    `chosen` is None if no option meets the promise.
     """
 
     figures: FragmentFigures

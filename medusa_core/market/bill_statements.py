@@ -53,7 +53,7 @@ _FIELDS = (
 
 class ChargeKind(Enum):
     """What is charged: final records, a period, load (seconds of CPU, at a price an hour), a change
-    of what was settled, a penalty (below zero)."""
+    of what was settled, a penalty (a negative amount)."""
 
     RECORDS = "records"
     PERIOD = "period"
@@ -66,8 +66,8 @@ class ChargeKind(Enum):
 class BilledRange:
     """The final records of a stream in a range of event time, and how much of it is lost.
 
-    `subject` is empty of the stream that a contract sells, MOVE/STREAM of what a moved fragment
-    reads or writes.
+    `subject` is empty for the stream that a contract sells, and MOVE/STREAM for a stream that a
+    moved fragment reads or writes.
     """
 
     range: Range
@@ -181,7 +181,7 @@ def statement_of(period: SettlementPeriod, charges: Iterable[Charge]) -> Stateme
 
 
 def penalty_charge(period: int, subject: str, of: Range, penalty: Decimal) -> tuple[Charge, ...]:
-    """What the provider owes for a violation of what it promised; none where it costs nothing."""
+    """The charge for a promise that the provider broke; empty if the penalty is 0."""
     if not penalty:
         return ()
     return (charge_of(ChargeKind.PENALTY, subject, period, of, Decimal(-1), penalty, ""),)

@@ -49,8 +49,8 @@ class ContractInForce:
     (None: any), and `reads`, the streams of third participants that the provider reads for them.
     `spread` is the provider's place in an order that is the same for all: whoever has a choice
     among equals asks the earlier one, and room at the later ones is left to those who have no other
-    (the ranking rule of online matching). `relieves` is whether what moves
-    under it is load that its payer has no more: with active standby the payer computes it as well.
+    (the ranking rule of online matching). `relieves` is whether what moves under it is load that
+    its payer has no more: with active standby the payer computes it as well.
     """
 
     name: ContractName

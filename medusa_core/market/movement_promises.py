@@ -13,7 +13,7 @@ REPLICAS_OF_PAIR = 2
 
 
 def check_possible(availability: Availability) -> None:
-    """Raise InvalidTerms for replicas that no payer and provider are."""
+    """Raise InvalidTerms for a number of replicas that a payer and a provider cannot be."""
     method, replicas = availability.method, availability.replicas
     is_active = method is Method.ACTIVE_STANDBY
     fields = ("availability", "replicas")

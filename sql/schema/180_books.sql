@@ -33,8 +33,8 @@ CREATE TABLE medusa_market.billed_line (
 COMMENT ON TABLE medusa_market.billed_line IS
     'The lines whose final rows a contract bills, and how far each is counted.';
 COMMENT ON COLUMN medusa_market.billed_line.subject IS
-    'Empty of the stream that a contract sells; NUMBER/STREAM of a stream that a moved fragment '
-    'reads or writes.';
+    'Empty for the stream that a contract sells, and NUMBER/STREAM for a stream that a moved '
+    'fragment reads or writes.';
 COMMENT ON COLUMN medusa_market.billed_line.noted_us IS
     'The final rows of all buckets before it are counted, as they were at noted_version of the line.';
 

@@ -311,7 +311,8 @@ def _message_of(row: MoveRow) -> MoveEnvelope:
 def take_move(
     transaction: Transaction, here: Participant, sender: Participant, message: MoveEnvelope
 ) -> str:
-    """A payer hands a fragment over under a contract in force, or ends its move (no order)."""
+    """A payer hands a fragment over under a contract in force, adopts its rows, or ends the
+    move."""
     transaction.lock_name(tables.HOME, "moves")
     known = _of_partner(transaction, False, sender, message.number)
     if known is not None and (known.contract, known.fragment) != (
