@@ -103,8 +103,11 @@ class Participants:
                 self.start(office)
             case "freeze":
                 process.send_signal(signal.SIGSTOP)
-                self._wait()
-                process.send_signal(signal.SIGCONT)
+                try:
+                    self._wait()
+                finally:
+                    # One that is left stopped would never end.
+                    process.send_signal(signal.SIGCONT)
             case _:
                 lost = self._lost_rows(office, only_sent=words[-1] == "sends")
                 for each in self.offices:
