@@ -5,9 +5,13 @@ from datetime import timedelta
 from airflow.sdk import DAG, Asset, PartitionedAssetTimetable
 
 from pipelines.airflow.forms import one_participant, optional_text, participants
-from pipelines.airflow.operators import ParticipantsOperator
-from pipelines.airflow.quality_operators import CertifyOperator, WindowsOperator
+from pipelines.airflow.quality_operators import (
+    CertifyOperator,
+    UncheckedParticipantsOperator,
+    WindowsOperator,
+)
 
+CHECKS = "medusa_quality"
 WINDOWS = Asset(name="medusa_closed_windows", uri="medusa://closed-windows")
 
 with DAG(
@@ -24,19 +28,20 @@ with DAG(
     },
     doc_md="""
 Looks in each home which windows of its streams have become final since the last certificate, and
-tells `medusa_quality` of them: each is a partition `PARTICIPANT/STREAM/FROM/TO`.
+tells `medusa_quality` of them: each is a partition `PARTICIPANT/STREAM/FROM/TO`. While checks of
+earlier windows wait or run it is skipped, so that they do not pile up on a slow machine.
 
 **When it is red** a home is away, or a form value was refused: the error says which. What was
 missed is found at the next look.
 """,
 ):
-    names = ParticipantsOperator(task_id="participants")
+    names = UncheckedParticipantsOperator(task_id="participants", checks=CHECKS)
     WindowsOperator.partial(
         task_id="windows", outlets=[WINDOWS], map_index_template="{{ task.participant }}"
     ).expand(participant=names.output)
 
 with DAG(
-    dag_id="medusa_quality",
+    dag_id=CHECKS,
     schedule=PartitionedAssetTimetable(assets=WINDOWS),
     catchup=False,
     max_active_runs=2,

@@ -138,5 +138,6 @@ class JudgeOperator(DrillStepOperator):
             "certificates": done.certificates,
         }
         self.show(settings, document)
-        self.say(*(f"report: {page}" for page in done.pages))
+        self.say(f"{done.checks} checks passed", *done.late)
+        self.say_pages()
         return document

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.sdk import BaseOperator
+from airflow.sdk.configuration import conf
 
 from medusa_core.errors import MedusaError
 from pipelines.airflow.hooks import DEFAULT, MedusaHook
 from pipelines.airflow.run_notes import BECAUSE
-from pipelines.airflow.task_errors import airflow_error
+from pipelines.airflow.task_errors import airflow_error, log_failures_as_sentences
 from pipelines.airflow.task_links import CertificateLink, ReportLink, url_of
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class MedusaOperator(BaseOperator):
             return act()
         except MedusaError as error:
             context["ti"].xcom_push(key=BECAUSE, value=str(error))
+            log_failures_as_sentences()
             raise airflow_error(error) from None
 
     def say(self, *lines: str) -> None:
@@ -69,6 +71,13 @@ class MedusaOperator(BaseOperator):
         self.report_url = url_of(settings.directory, pages[0])
         docs = document.get("certificates") if "pages" in document else document.get("page")
         self.certificate_url = url_of(settings.directory, docs)
+
+    def say_pages(self) -> None:
+        """Log where Airflow's server shows what `show` was given; its log makes links of them."""
+        server = str(conf.get("api", "base_url", fallback="")).rstrip("/")
+        for name, url in (("report", self.report_url), ("certificate", self.certificate_url)):
+            if url:
+                self.say(f"{name}: {server}{url}")
 
 
 def who(context: Context) -> str:

@@ -10,7 +10,9 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from medusa_core.names import Participant
+from medusa_core.suggest import counted
 from pipelines.airflow.medusa_operator import MedusaOperator, who
+from pipelines.airflow.operators import ParticipantsOperator
 from pipelines.airflow.triggers import CorrectionsEnd
 
 if TYPE_CHECKING:
@@ -71,6 +73,28 @@ class CorrectOperator(MedusaOperator):
         return self.ran(context, check)
 
 
+class UncheckedParticipantsOperator(ParticipantsOperator):
+    """The participants to look at, unless checks of earlier windows wait or run.
+
+    Then it is skipped: on a slow machine, runs would pile up, each of them for a window that
+    overlaps the one before. Nothing is missed, since a window begins where the last certificate
+    ended.
+    """
+
+    def __init__(self, *, checks: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.checks = checks
+
+    def act(self, settings: Settings, context: Context) -> list[str]:
+        unfinished = context["ti"].get_dr_count(self.checks, states=["queued", "running"])
+        if unfinished:
+            raise AirflowSkipException(
+                f"{counted(unfinished, 'run')} of {self.checks} not ended yet: windows that have "
+                "closed are looked for when they have"
+            )
+        return super().act(settings, context)
+
+
 class WindowsOperator(MedusaOperator):
     """Tells of the windows of one participant that have closed: partitions of its outlet."""
 
@@ -106,7 +130,8 @@ class CertifyOperator(MedusaOperator):
         result = certify(settings, self._request(settings, context))
         page = str(result.page)
         self.show(settings, {"page": page})
-        self.say(f"{len(result.found)} checks; pages: {page}")
+        self.say(*result.lines())
+        self.say_pages()
         result.check_passed()
         return {"passed": True, "checks": len(result.found), "page": page}
 
@@ -151,5 +176,6 @@ class CertifyCorrectedOperator(MedusaOperator):
             settings, Participant(self.corrected["participant"]), self.corrected["streams"]
         )
         self.show(settings, {"page": done.page})
-        self.say(f"{done.checks} checks; pages: {done.page}")
+        self.say(f"{counted(done.checks, 'check')} passed")
+        self.say_pages()
         return {"passed": True, "checks": done.checks, "page": done.page}

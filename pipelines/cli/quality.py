@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING
 
-from medusa_core.certificates import Suite
 from medusa_core.errors import CheckFailed
 from medusa_core.suggest import counted
 from pipelines.base.settings import Settings
@@ -21,7 +19,6 @@ from pipelines.cli.arguments import add_home, add_json
 
 if TYPE_CHECKING:
     from pipelines.operations.certification import CertificationResult
-    from pipelines.quality.check_run import Found
 
 HELP = "check closed windows against the laws, write certificates"
 BREAK_MODES = (
@@ -76,6 +73,8 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
 
 def render(result: CertificationResult) -> str:
     """The result for people: a line for each stream and law."""
+    from pipelines.quality.certificate_text import figures_text
+
     names = ("stream", "law", "suite", "from", "to", "passed", "found")
     rows = [
         (
@@ -85,7 +84,7 @@ def render(result: CertificationResult) -> str:
             iso(found.certificate.range.from_us),
             iso(found.certificate.range.to_us),
             "yes" if found.certificate.passed else "NO",
-            _short(found),
+            figures_text(found.certificate),
         )
         for found in result.found
     ]
@@ -104,27 +103,3 @@ def render(result: CertificationResult) -> str:
     if result.report is not None:
         lines.append(f"how answers came: {result.report}")
     return "\n".join(lines)
-
-
-def _short(found: Found) -> str:
-    """The most important figures of a check, in a few words."""
-    figures: Mapping[str, Any] = found.certificate.figures
-    match found.certificate.suite:
-        case Suite.CONVERGED:
-            engines = sorted({e.partition(":")[0] for e in found.certificate.engines.values()})
-            rows = (
-                f"{counted(figures['final_rows'], 'row')} and {figures['recomputed_rows']:,} again"
-            )
-            return rows + (f" by {' and '.join(engines)}" if engines else "")
-        case Suite.COMPLETE:
-            in_quarantine = sum(figures["in_quarantine"].values())
-            return f"{counted(figures['final_rows'], 'row')}, {in_quarantine:,} in quarantine"
-        case Suite.BOUNDARIES:
-            return counted(figures["versions"], "version")
-        case Suite.AVAILABILITY:
-            delays = [figures["delay_ms_max_final"], figures["delay_ms_max_tentative"]]
-            longest = max((d for d in delays if d is not None), default=None)
-            bound = figures["bound_ms"]
-            text = "no bound declared" if bound is None else f"bound {bound:,} ms"
-            return text if longest is None else f"{longest:,} ms at most, {text}"
-    assert_never(found.certificate.suite)

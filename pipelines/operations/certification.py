@@ -12,6 +12,7 @@ from medusa_core.names import Participant
 from pipelines.base.settings import Settings
 from pipelines.base.time_text import iso
 from pipelines.homes.home import Home, chosen_participant, open_home
+from pipelines.quality.certificate_text import certificate_line
 from pipelines.quality.check_run import Found, run_checks
 from pipelines.quality.windows import WindowRequest
 
@@ -68,6 +69,12 @@ class CertificationResult:
         return [
             (one.certificate.law, _failure(one)) for one in self.found if not one.certificate.passed
         ]
+
+    def lines(self) -> list[str]:
+        """A sentence for each check, those that failed first."""
+        found = sorted(self.found, key=lambda one: one.certificate.passed)
+        skipped = (f"{name} was not recomputed: {why}" for name, why in self.not_recomputed)
+        return [*map(certificate_line, found), *skipped]
 
     def check_passed(self) -> None:
         """Raises CheckFailed, naming the laws that were broken."""

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from medusa_core.certificates import Certificate
 from pipelines.homes.deployed_fragments import fragments_in_force
 from pipelines.homes.home import Home
+from pipelines.quality.certificate_text import certificate_line
 from pipelines.quality.gx_project import Project, project
+from pipelines.quality.offline import Caption
 from pipelines.quality.planted_faults import broken
 from pipelines.quality.spark_boxes import spark_batch
 from pipelines.quality.suites import examinations
@@ -120,7 +122,10 @@ def _examined(pages: Project, home: Home, facts: Facts) -> Iterator[Found]:
             engines=examination.engines,
             quarantined=sum(facts.quarantine.values()),
         )
-        yield Found(certificate=certificate, broken=verdict.broken)
+        found = Found(certificate=certificate, broken=verdict.broken)
+        sentence = certificate_line(found)
+        pages.caption(Caption(suites=verdict.suites, sentence=sentence, passed=verdict.passed))
+        yield found
 
 
 def _written(home: Home, found: Found) -> Found:

@@ -24,7 +24,7 @@ from medusa_core.errors import Unavailable
 from medusa_core.suggest import counted
 from pipelines.base.files import FileLock
 from pipelines.base.time_text import iso
-from pipelines.quality.offline import make_offline
+from pipelines.quality.offline import Caption, make_offline
 from pipelines.quality.suites import TITLES, Examination, Expected, Table
 
 RUNS_KEPT = 50
@@ -40,18 +40,22 @@ _ON_FIRST_USE = ("altair", "scipy.stats")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The result of one examination, with a sentence for each expectation that failed."""
+    """The result of one examination, with a sentence for each expectation that failed.
+
+    `suites`: the names of its suites in GX, one for each table.
+    """
 
     passed: bool
     broken: tuple[str, ...]
+    suites: tuple[str, ...]
 
 
 def great_expectations() -> Any:
     """The library, silenced, without the modules that it imports and that no suite uses."""
+    logging.getLogger("great_expectations").setLevel(logging.ERROR)  # it logs while it is imported
     with warnings.catch_warnings(), _unused_modules():
         warnings.simplefilter("ignore")
         import great_expectations as gx
-    logging.getLogger("great_expectations").setLevel(logging.ERROR)
     return gx
 
 
@@ -110,6 +114,7 @@ class Project:
         self._save_settings = self._context._save_project_config
         self._context._save_project_config = lambda: None
         self._written: list[Any] = []
+        self._captions: list[Caption] = []
         self._known = {asset.name for asset in self._source.assets}
 
     @property
@@ -120,12 +125,18 @@ class Project:
     def examine(self, examination: Examination, whose: str) -> Verdict:
         """Check the expectations about the tables."""
         broken: list[str] = []
+        suites: list[str] = []
         for table in examination.tables:
             stream = str(examination.facts.stream).replace("/", "_")
             name = f"{whose}_{stream}_{examination.suite.value}_{table.name}"
             result = self._run(name, examination, table)
+            suites.append(name)
             broken += _broken(result)
-        return Verdict(passed=not broken, broken=tuple(broken))
+        return Verdict(passed=not broken, broken=tuple(broken), suites=tuple(suites))
+
+    def caption(self, caption: Caption) -> None:
+        """Begin the pages of these suites with a sentence."""
+        self._captions.append(caption)
 
     def _run(self, name: str, examination: Examination, table: Table) -> Any:
         gx = self._gx
@@ -161,7 +172,7 @@ class Project:
             warnings.simplefilter("ignore")
             self._save_settings()
             self._context.build_data_docs(resource_identifiers=self._written or None)
-        make_offline(self._folder / _SITE)
+        make_offline(self._folder / _SITE, self._captions)
         return self.index
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -56,12 +57,35 @@ class Airflow:
 
     def run(self, dag: str, **form: Any) -> Ran:
         """Run a DAG to its end, with these fields of its form."""
+        document = self._asked({"dag": dag, "form": form})
+        return Ran(**{**document, "tasks": [tuple(t) for t in document["tasks"]]})
+
+    @contextmanager
+    def unfinished(self, dag: str, state: str) -> Iterator[None]:
+        """A run of a DAG is in this state for as long as the block lasts."""
+        self._asked({"dag": dag, "unfinished": state})
+        try:
+            yield
+        finally:
+            self._asked({"dag": dag, "unfinished": None})
+
+    @contextmanager
+    def logged(self) -> Iterator[list[str]]:
+        """What is logged in the block, by line, once it has ended."""
+        begins = self.log.stat().st_size
+        lines: list[str] = []
+        yield lines
+        with self.log.open() as log:
+            log.seek(begins)
+            lines += log.read().splitlines()
+
+    def _asked(self, question: Mapping[str, Any]) -> Any:
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps({"dag": dag, "form": form}) + "\n")
+        self.process.stdin.write(json.dumps(question) + "\n")
         self.process.stdin.flush()
         document = answered(self.process, self.answers, self.log)
         assert "failed" not in document, document["failed"]
-        return Ran(**{**document, "tasks": [tuple(t) for t in document["tasks"]]})
+        return document
 
 
 def answered(process: subprocess.Popen[str], answers: IO[str], log: Path) -> Any:

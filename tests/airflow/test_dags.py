@@ -196,8 +196,11 @@ def test_a_form_value_that_cannot_be_is_refused_before_anything_starts(
     airflow: Airflow, settings: Settings, form: dict[str, str], reason: str
 ) -> None:
     until(lambda: has_answered(settings), "beta has computed something", STARTS_S_MAX)
-    run = airflow.run("medusa_drill", **{"participant": "beta", "partner": "alpha", **form})
+    with airflow.logged() as log:
+        run = airflow.run("medusa_drill", **{"participant": "beta", "partner": "alpha", **form})
     assert run.state == "failed"
+    assert any(re.search(reason, line) for line in log), "the log has the sentence"
+    assert not [line for line in log if TRACEBACK.search(line)], log
     assert run.states("prepare") == ["failed"]
     assert re.search(reason, str(run.note)), run.note
     assert run.states("strike") == ["upstream_failed"]
@@ -228,6 +231,9 @@ def test_each_field_of_a_drill_has_its_refusal(
     given = {"scene": "cut", "participant": "beta", "partner": "alpha", "lasts": "5s", **form}
     with pytest.raises(Refused, match=reason):
         prepare(settings, given)
+
+
+TRACEBACK = re.compile(r"Traceback|task_runner\.py:\d+ in ")
 
 
 def has_answered(settings: Settings) -> bool:
@@ -272,25 +278,47 @@ def closed(airflow: Airflow, settings: Settings, deployment: Deployment) -> Ran:
     return airflow.run("medusa_closed_windows", participants=["alpha"], length="5s")
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("deployment")
+@pytest.mark.parametrize("state", ["queued", "running"])
+def test_windows_are_not_looked_for_while_checks_of_earlier_ones_have_not_ended(
+    airflow: Airflow, state: str
+) -> None:
+    with airflow.unfinished("medusa_quality", state), airflow.logged() as log:
+        run = airflow.run("medusa_closed_windows", participants=["alpha"], length="5s")
+    assert run.states("participants") == run.states("windows") == ["skipped"]
+    assert any("1 run of medusa_quality not ended yet" in line for line in log), log
+
+
 @pytest.fixture(scope="module")
-def checked(airflow: Airflow, closed: Ran) -> Ran:
-    """The run that checked the first of them."""
+def checked(airflow: Airflow, closed: Ran) -> tuple[Ran, list[str]]:
+    """The run that checked the first of them, and its log."""
     assert closed.state == "success", airflow.log.read_text()[-4_000:]
     participant, stream, from_, to = closed.told("windows")[0].split("/")
-    return airflow.run(
-        "medusa_quality", participant=participant, stream=stream, **{"from": from_, "to": to}
-    )
+    with airflow.logged() as log:
+        run = airflow.run(
+            "medusa_quality", participant=participant, stream=stream, **{"from": from_, "to": to}
+        )
+    return run, log
 
 
 @pytest.mark.long
 def test_windows_that_have_closed_are_partitions_and_one_of_them_is_certified(
-    closed: Ran, checked: Ran
+    closed: Ran, checked: tuple[Ran, list[str]]
 ) -> None:
     keys = closed.told("windows")
     assert keys
     assert set(keys) <= set(closed.partitions)
-    assert checked.state == "success", checked
-    assert checked.told("certify")["checks"] >= 3
+    run, log = checked
+    assert run.state == "success", run
+    assert run.told("certify")["checks"] >= 3
+    stream, from_, to = keys[0].split("/")[1:]
+    found = [
+        line for line in log if f"{stream} passed " in line and f"from {from_} to {to}" in line
+    ]
+    assert len(found) == run.told("certify")["checks"], log
+    assert any("certificate: " in line and "/medusa/pages/quality/" in line for line in log)
+    assert not [line for line in log if "great_expectations" in line], "its chatter is off"
 
 
 @pytest.mark.long

@@ -193,6 +193,7 @@ def environment(folder: PlatformFolder, host: str = "127.0.0.1", **environ: str)
         directory=folder.directory,
         root=folder.root,
         dags=Path("/a/dags"),
+        own_dags=Path("/a/own"),
         plugins=Path("/a/plugins"),
         programs=Path("/a/bin"),
         passwords=folder.passwords,

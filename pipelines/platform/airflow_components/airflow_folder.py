@@ -9,7 +9,8 @@
     state.json        state of the platform, written by the supervisor, read by `up` and `status`
     logs/             of Airflow's tasks
 
-The components write their output to `MEDUSA_DIR/logs/airflow-*.log`.
+The components write their output to `MEDUSA_DIR/logs/airflow-*.log`. The user's own DAGs are read
+from `MEDUSA_DIR/dags`.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class PlatformFolder:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.root = directory / NAME
+        self.own_dags = directory / "dags"
         self.logs = directory / "logs"
         self.supervisor_log = self.logs / "supervisor.log"
         self.passwords = self.root / "passwords.json"
@@ -67,6 +69,7 @@ class PlatformFolder:
         try:
             # Postgres may have to pass through the upper one as another user.
             self.logs.mkdir(parents=True, exist_ok=True)
+            self.own_dags.mkdir(mode=0o755, exist_ok=True)
             self.root.mkdir(mode=0o700, exist_ok=True)
             if self.root.stat().st_uid != os.geteuid():
                 raise PermissionError(13, "it belongs to another user", str(self.root))

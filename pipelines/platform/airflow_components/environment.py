@@ -14,18 +14,22 @@ from pathlib import Path
 from pipelines.platform.airflow_components.airflow_folder import USER, Secrets
 from pipelines.platform.airflow_components.component_processes import MARK
 
-BUNDLE = "medusa"
+BUNDLE, OWN_BUNDLE = "medusa", "own"
 LOOPBACK = "127.0.0.1"
 _NOT_OURS = ("AIRFLOW", "_AIRFLOW", "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where everything is; `programs` is the folder of `airflow` and `python`."""
+    """Where everything is; `programs` is the folder of `airflow` and `python`.
+
+    `dags` are Medusa's, `own_dags` the user's.
+    """
 
     directory: Path
     root: Path
     dags: Path
+    own_dags: Path
     plugins: Path
     programs: Path
     passwords: Path
@@ -75,13 +79,7 @@ def airflow_environment(
         "API__EXPOSE_CONFIG": "False",
         "API_AUTH__JWT_SECRET": secrets.jwt_secret,
         "DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(
-            [
-                {
-                    "name": BUNDLE,
-                    "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle",
-                    "kwargs": {"path": str(place.dags)},
-                }
-            ]
+            [_bundle(BUNDLE, place.dags), _bundle(OWN_BUNDLE, place.own_dags)]
         ),
         "DAG_PROCESSOR__REFRESH_INTERVAL": "10",
         "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "30",
@@ -112,4 +110,12 @@ def airflow_environment(
         "MEDUSA_DIR": str(place.directory),
         "MEDUSA_CATALOG_URL": place.catalog_url or "",
         MARK: secrets.mark,
+    }
+
+
+def _bundle(name: str, folder: Path) -> dict[str, object]:
+    return {
+        "name": name,
+        "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle",
+        "kwargs": {"path": str(folder)},
     }

@@ -111,6 +111,7 @@ def _run(
             directory=settings.directory,
             root=folder.root,
             dags=REPOSITORY / "dags",
+            own_dags=folder.own_dags,
             plugins=REPOSITORY / "pipelines" / "airflow" / "plugins",
             programs=Path(sys.executable).parent,
             passwords=folder.passwords,
