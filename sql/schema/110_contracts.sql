@@ -360,3 +360,15 @@ COMMENT ON POLICY all_for_owner_and_job ON medusa_market.contract_proposal IS
     'Only the owner and its program see mere proposals.';
 COMMENT ON POLICY all_for_owner_and_job ON medusa_market.contract_signature IS
     'Only the owner and its program see mere proposals.';
+CREATE POLICY all_for_page ON medusa_market.contract_revision FOR SELECT USING (
+    current_user = current_database() || '_page');
+CREATE POLICY all_for_page ON medusa_market.contract_proposal FOR SELECT USING (
+    current_user = current_database() || '_page');
+CREATE POLICY all_for_page ON medusa_market.contract_signature FOR SELECT USING (
+    current_user = current_database() || '_page');
+COMMENT ON POLICY all_for_page ON medusa_market.contract_revision IS
+    'The operator''s page shows what is proposed.';
+COMMENT ON POLICY all_for_page ON medusa_market.contract_proposal IS
+    'The operator''s page shows what is proposed.';
+COMMENT ON POLICY all_for_page ON medusa_market.contract_signature IS
+    'The operator''s page shows what is proposed.';

@@ -120,6 +120,7 @@ def baseline(tmp_path: Path) -> Path:
     write_quarantine = folder / "functions/landing/write_quarantine.sql"
     edit(write_quarantine, "size_bytes, sha256,\n        outputs)", "size_bytes, sha256)")
     edit(write_quarantine, "r.sha256,\n        coalesce(r.outputs, '{}')", "r.sha256")
+    (folder / "grants/page.sql").unlink()  # nobody logged in as the page
     edit(folder / "grants/owner.sql", "medusa_market.invitation,\n", "")
     edit(folder / "grants/job.sql", "medusa_market.invitation, ", "")
     for grants in ("owner", "job"):

@@ -28,7 +28,7 @@ from tests.sql.conftest import LogIn
 from tests.sweeps import long_but
 from tests.waiting import until
 
-OTHERS = ("job", "airflow", "analyst", "exchange")
+OTHERS = ("job", "airflow", "analyst", "exchange", "page")
 AGREED = {"contract", "contract_history", "contract_in_force", "contract_notices", "rounds",
           "desired_jobs", "jobs"}  # fmt: skip
 VIEWS = {
@@ -49,6 +49,13 @@ VIEWS = {
                 "streams",
                 "transitions", "bounds", "divergences", "disputed", "recalls"},
     "exchange": set(),
+    "page": {*AGREED, "contract_proposals", "contract_voids", "party_keys", "inbox", "outbox",
+             "stream_grants", "links", "assignments", "certificates", "holds", "leases", "lineage",
+             "published_boundaries", "published_files", "published_segments", "quarantine",
+             "segments", "sinks", "steps", "streams", "transitions", "bounds", "cursors",
+             "divergences", "disputed", "recalls", "views", "accounts", "bill_disputes", "bills",
+             "books", "payments", "cost", "load_samples", "offers", "answers", "agreed_moves",
+             "trading"},
 }  # fmt: skip
 NO_RIGHT = "42501"
 OWNERS = """
@@ -132,7 +139,16 @@ def test_nobody_but_the_owner_changes_what_there_is(
     assert is_refused(session_of, role, statement)
 
 
-@pytest.mark.parametrize("role", ["airflow", "analyst", "exchange"])
+def test_the_sessions_of_the_page_are_read_only_by_themselves(attacked_urls: HomeUrls) -> None:
+    login = psycopg2.connect(attacked_urls.page.replace("+psycopg2", ""))
+    with closing(login), login.cursor() as cursor:
+        cursor.execute("SHOW default_transaction_read_only")
+        assert cursor.fetchone() == ("on",)
+        with pytest.raises(psycopg2.errors.ReadOnlySqlTransaction):
+            cursor.execute("CREATE TEMP TABLE mine (n integer)")
+
+
+@pytest.mark.parametrize("role", ["airflow", "analyst", "exchange", "page"])
 def test_only_a_job_commits(session_of: LogIn, role: str) -> None:
     assert is_refused(session_of, role, "SELECT medusa.commit_step('{}')")
     assert is_refused(session_of, role, "SELECT medusa.land('{}')")

@@ -42,7 +42,7 @@ from pipelines.catalog.server.roles import (
 )
 from pipelines.catalog.server.server_address import login_url
 
-ROLES = ("owner", "job", "airflow", "analyst", "exchange")
+ROLES = ("owner", "job", "airflow", "analyst", "exchange", "page")
 FORMER_ROLES = ("reader",)
 """Logins of homes that an earlier Medusa made, which `prepare_home` drops: partners had `reader`
 before they were reached through exchange servers."""
@@ -58,7 +58,7 @@ _SUFFIX = "_analyst"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeUrls:
     """A home and how each role logs in: owner for people, and for `medusa apply` where it grants
-    streams, job for drivers, exchange for its server.
+    streams, job for drivers, exchange for its server, page for the operator's page.
 
     `owner_role` is for migrations: the administrator's login, in the role that owns the tables.
     """
@@ -70,6 +70,7 @@ class HomeUrls:
     airflow: str
     analyst: str
     exchange: str
+    page: str
     owner_role: str = field(repr=False)
 
 

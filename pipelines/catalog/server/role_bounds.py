@@ -15,7 +15,9 @@ from psycopg2.sql import SQL, Composed, Identifier, Literal
 
 from pipelines.catalog.server.roles import role_name
 
-CONNECTIONS_MAX: Mapping[str, int] = MappingProxyType({"analyst": 24, "exchange": 24})
+CONNECTIONS_MAX: Mapping[str, int] = MappingProxyType({
+    "analyst": 24, "exchange": 24, "page": 8,
+})  # fmt: skip
 """Of a server's 100, say; all partners and recipients share those of the exchange server."""
 
 SETTINGS: Mapping[str, Mapping[str, str]] = MappingProxyType({
@@ -29,6 +31,12 @@ SETTINGS: Mapping[str, Mapping[str, str]] = MappingProxyType({
         "idle_in_transaction_session_timeout": "10s",
         "lock_timeout": "3s",
         "statement_timeout": "30s",
+    },
+    "page": {
+        "default_transaction_read_only": "on",
+        "idle_in_transaction_session_timeout": "10s",
+        "lock_timeout": "2s",
+        "statement_timeout": "10s",
     },
 })  # fmt: skip
 """An owner who thinks about an edit in psql has two minutes; then it is taken back."""
