@@ -1,7 +1,8 @@
-"""Reports and certificates over HTTP, below /medusa/pages, for users logged in to Airflow.
+"""Medusa below /medusa of Airflow's server: the operator's page, reports and certificates.
 
-Only files of the two folders that hold pages are served, whatever the request, and no page may
-run a script from elsewhere or be framed by another site.
+They are for users who are logged in to Airflow and may look at DAGs. Of files only those of the two
+folders that hold reports are served, whatever the request, and no page may run a script from
+elsewhere or be framed by another site.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.airflow.task_links import FOLDERS
+from pipelines.pages.viewer import Viewer
 
 KINDS = {
     ".html": "text/html; charset=utf-8",
@@ -41,21 +43,55 @@ def page_file(directory: Path, below: str) -> Path | None:
 
 
 def pages_app() -> Any:
-    """The application that Airflow's server mounts."""
-
-    from airflow.api_fastapi.core_api.security import get_user
-    from fastapi import Depends, FastAPI, HTTPException
-    from fastapi.responses import FileResponse
+    """The application that Airflow's server mounts: the operator's page and pages of files."""
+    from fastapi import FastAPI
+    from starlette.requests import Request
+    from starlette.responses import FileResponse, Response
 
     from pipelines.base.settings import Settings
+    from pipelines.pages.readings import Readings
+    from pipelines.pages.site import Site
 
-    app = FastAPI(title="Medusa", docs_url=None, redoc_url=None, openapi_url=None)
+    settings = Settings.from_environment()
+    site = Site(viewer_of, Readings(settings))
 
-    @app.get("/pages/{below:path}", dependencies=[Depends(get_user)])
-    def page(below: str) -> FileResponse:
-        file = page_file(Settings.from_environment().directory, below)
+    async def page(request: Request) -> Response:
+        if await viewer_of(request) is None:
+            return Response("log in to Airflow", 401)
+        file = page_file(settings.directory, request.path_params["below"])
         if file is None:
-            raise HTTPException(404, "there is no such page: run the DAG again that wrote it")
+            return Response("there is no such page: run the DAG again that wrote it", 404)
         return FileResponse(file, media_type=KINDS[file.suffix], headers=HEADERS)
 
+    app = FastAPI(title="Medusa", docs_url=None, redoc_url=None, openapi_url=None)
+    app.add_route("/pages/{below:path}", page)
+    app.routes.extend(site.routes())
     return app
+
+
+async def viewer_of(request: Any) -> Viewer | None:
+    """Who is logged in to Airflow, and may look at DAGs; None: nobody who may."""
+    from airflow.api_fastapi.app import get_auth_manager
+    from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+    from airflow.api_fastapi.core_api.security import bearer_scheme, get_user
+    from fastapi import HTTPException
+
+    try:
+        user = await get_user(request, None, await bearer_scheme(request))
+    except HTTPException:
+        return None
+    manager = get_auth_manager()
+    if not manager.is_authorized_dag(method="GET", user=user):
+        return None
+    may_trigger = manager.is_authorized_dag(
+        method="POST", access_entity=DagAccessEntity.RUN, user=user
+    )
+    return Viewer(name=str(user.get_name()), roles=roles_of(user), may_trigger=may_trigger)
+
+
+def roles_of(user: Any) -> frozenset[str]:
+    """The names of a user's roles, as far as its auth manager has any."""
+    found = getattr(user, "roles", None)
+    roles = found if isinstance(found, list | tuple | set) else [getattr(user, "role", None)]
+    names = (getattr(role, "name", role) for role in roles if role is not None)
+    return frozenset(str(getattr(name, "value", name)).lower() for name in names)

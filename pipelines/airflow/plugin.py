@@ -19,6 +19,18 @@ class _Pages:
         return [{"app": pages_app(), "url_prefix": PREFIX, "name": "Medusa's pages"}]
 
 
+MENU = {
+    "name": "Medusa",
+    # Relative to the address of Airflow, which may be below a path.
+    "href": f"{PREFIX.lstrip('/')}/federation",
+    "icon": f"{PREFIX.lstrip('/')}/static/icon.svg",
+    "url_route": "medusa",
+    "destination": "nav",
+    "nav_top_level": True,
+}
+"""The entry of Airflow's menu, which shows the page in Airflow's window."""
+
+
 class MedusaPlugin(AirflowPlugin):
     """Registered by `plugins/medusa.py`."""
 
@@ -26,3 +38,4 @@ class MedusaPlugin(AirflowPlugin):
     operator_extra_links = [ReportLink(), CertificateLink()]  # noqa: RUF012 - as Airflow has it
     listeners = [run_notes]  # noqa: RUF012
     fastapi_apps = _Pages()
+    external_views = [MENU]  # noqa: RUF012

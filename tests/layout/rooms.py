@@ -31,7 +31,7 @@ LEVELS = (
     ("participant",),
     ("quality", "report", "simulation", "watching"),
     ("operations",),
-    ("cli",),
+    ("cli", "pages"),
     ("airflow",),
 )
 """From the ground up; below all of them is `medusa_core`, above all of them are the DAGs."""

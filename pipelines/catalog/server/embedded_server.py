@@ -412,6 +412,20 @@ class EmbeddedServer:
         return last.rpartition("FATAL:")[2].strip().rstrip(".")
 
 
+def recorded_address(directory: Path) -> str:
+    """Where the server of a folder answers while it runs; nothing is started.
+
+    Unavailable if none has ever run there.
+    """
+    try:
+        port = int((directory / "port").read_text())
+    except (FileNotFoundError, ValueError):
+        raise Unavailable(
+            f"no catalog server has run in {directory} yet: medusa up starts it"
+        ) from None
+    return f"postgresql+psycopg2://{HOST}:{port}"
+
+
 # ---------------------------------------------------------------- folders
 
 

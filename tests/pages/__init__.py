@@ -1,0 +1,1 @@
+"""The operator's page: its documents, their rendering, and how it is kept current."""
