@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from sqlalchemy import RowMapping
 
@@ -47,18 +47,7 @@ class PostgresSupervision(NamedStatements):
             def rows(name: str, **values: Any) -> Sequence[RowMapping]:
                 return connection.execute(query(name), values).mappings().all()
 
-            (clock,) = rows("supervision_clock")
-            return SupervisionRows(
-                now_ms=clock["now_ms"],
-                reachable_since_ms=clock["reachable_since_ms"],
-                desired=tuple(_desired_of(row) for row in rows("desired_jobs")),
-                jobs=tuple(_job_of(row) for row in rows("jobs", tried_max=TRIED_MAX)),
-                held=tuple(
-                    HeldLane(Lane(row["lane"]), row["holder"], row["expires_at_ms"])
-                    for row in rows("leases")
-                    if row["holder"] is not None and row["expires_at_ms"] > row["read_at_ms"]
-                ),
-            )
+            return supervision_rows(rows)
 
     def mark(self) -> tuple[int, int]:
         """Two counts that grow: declarations of desired jobs, and jobs that have ended."""
@@ -103,6 +92,28 @@ class PostgresSupervision(NamedStatements):
     def end(self, job: int, exit_code: int | None, because: str | None) -> bool:
         """It has ended; False if that was known."""
         return bool(self._value("end_job", job_id=job, exit_code=exit_code, because=because))
+
+
+class Rows(Protocol):
+    """Sends a statement of `sql/queries` and returns its rows."""
+
+    def __call__(self, name: str, **values: Any) -> Sequence[RowMapping]: ...
+
+
+def supervision_rows(rows: Rows) -> SupervisionRows:
+    """What one home says, as statements of one moment return it."""
+    (clock,) = rows("supervision_clock")
+    return SupervisionRows(
+        now_ms=clock["now_ms"],
+        reachable_since_ms=clock["reachable_since_ms"],
+        desired=tuple(_desired_of(row) for row in rows("desired_jobs")),
+        jobs=tuple(_job_of(row) for row in rows("jobs", tried_max=TRIED_MAX)),
+        held=tuple(
+            HeldLane(Lane(row["lane"]), row["holder"], row["expires_at_ms"])
+            for row in rows("leases")
+            if row["holder"] is not None and row["expires_at_ms"] > row["read_at_ms"]
+        ),
+    )
 
 
 def _desired_of(row: RowMapping) -> DesiredJob:

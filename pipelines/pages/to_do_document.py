@@ -1,0 +1,64 @@
+"""What there is to do, as a document: every finding with its cause in figures and what mends it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipelines.pages.mends import KINDS, Level, act_document
+from pipelines.pages.page_kinds import Document, Request
+from pipelines.pages.to_do_figures import Finding, problem_kind, read_folder, read_to_do
+
+SHOWN_MAX = 200
+
+
+def to_do_document(request: Request) -> Document:
+    """The findings of all homes that the viewer sees, the worst and the oldest first."""
+    directory = str(request.readings.settings.directory)
+    found: list[Document] = []
+    for home in request.homes:
+        findings = request.of_home(home, "to do", read_to_do) or ()
+        problem = next((one for one in request.problems if one["home"] == home), None)
+        if problem is not None:
+            # What was read before may be mended: only that it cannot be read is known now.
+            found.append(_unread(problem, directory))
+            continue
+        found += [_document(one, home, directory) for one in findings]
+    folder = request.of_folder("folder", lambda: read_folder(request.readings.settings)) or ()
+    found += [_document(one, home, directory) for home, one in folder]
+    found.sort(key=lambda one: (one["level"] != Level.BAD.value, one["since_ms"] or 0, one["kind"],
+                                one["home"] or "", one["subject"]))  # fmt: skip
+    return {
+        "may_trigger": request.viewer.may_trigger,
+        "findings": found[:SHOWN_MAX],
+        "findings_in_all": len(found),
+        "bad": sum(one["level"] == Level.BAD.value for one in found),
+    }
+
+
+def _unread(problem: Mapping[str, Any], directory: str) -> Document:
+    because = problem["because"]
+    finding = Finding(kind=problem_kind(because), subject="its catalog", cause=because,
+                      since_ms=problem["since_ms"])  # fmt: skip
+    return _document(finding, problem["home"], directory)
+
+
+def _document(one: Finding, home: str | None, directory: str) -> Document:
+    kind = KINDS[one.kind]
+    values = {**(one.values or {}), "subject": one.subject, "directory": directory}
+    if home is not None:
+        values["home"] = home
+    return {
+        "kind": one.kind,
+        "level": kind.level.value,
+        "home": home,
+        "title": kind.title,
+        "subject": one.subject,
+        "cause": one.cause,
+        "since_ms": one.since_ms,
+        "does": kind.does,
+        "mends": kind.mends,
+        "act": {**act_document(kind.act(values)), "login": kind.login},
+        "docs": kind.docs,
+        "view": kind.view,
+    }

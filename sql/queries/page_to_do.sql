@@ -1,0 +1,48 @@
+-- What a person may have to do about in this home, each with its figures as JSON: blocked sinks,
+-- producers that differ, laws that were broken last, proposals of partners, disputes about bills,
+-- refused envelopes of a day, partners without an address, and records in quarantine of a day.
+SELECT 'sink_blocked' AS kind, s.stream AS subject, medusa.to_ms(s.delivered_at) AS since_ms,
+    jsonb_build_object('sink', s.name, 'because', s.problem) AS figures
+FROM medusa.sink AS s WHERE s.problem IS NOT NULL
+UNION ALL
+SELECT 'diverged', d.stream, medusa.to_ms(min(d.noticed_at)), jsonb_build_object(
+    'producer', min(d.participant), 'other', min(d.other_participant), 'buckets', count(*),
+    'from_us', min(d.bucket_us))
+FROM medusa_api.divergences AS d GROUP BY d.stream
+UNION ALL
+SELECT 'law_broken', c.stream, medusa.to_ms(c.certified_at), jsonb_build_object(
+    'law', c.law, 'suite', c.suite, 'from_us', c.from_us, 'to_us', c.to_us)
+FROM (SELECT DISTINCT ON (n.stream, n.law) n.* FROM (
+        SELECT * FROM medusa.certificate ORDER BY certificate_id DESC LIMIT 5000) AS n
+    ORDER BY n.stream, n.law, n.certificate_id DESC) AS c
+WHERE NOT c.passed
+UNION ALL
+SELECT 'contract_requested', p.contract, medusa.to_ms(p.made_at), jsonb_build_object(
+    'partner', p.proposed_by, 'expires_at_ms', medusa.to_ms(p.expires_at))
+FROM medusa_market.contract_proposal AS p CROSS JOIN medusa.home AS h
+WHERE p.state = 'open' AND p.proposed_by <> h.participant AND p.expires_at > clock_timestamp()
+UNION ALL
+SELECT 'bill_disputed', b.contract, medusa.to_ms(b.noted_at), jsonb_build_object(
+    'period', b.period, 'claimed', b.claimed, 'agreed', b.agreed, 'currency', b.currency)
+FROM medusa_api.bill_disputes AS b WHERE b.state = 'open'
+UNION ALL
+SELECT 'envelopes_refused', i.sender, medusa.to_ms(max(i.received_at)), jsonb_build_object(
+    'envelopes', count(*), 'because', (array_agg(i.reason ORDER BY i.envelope_id DESC))[1])
+FROM medusa_market.inbox AS i
+WHERE i.state = 'refused' AND i.received_at > clock_timestamp() - interval '1 day'
+GROUP BY i.sender
+UNION ALL
+SELECT 'partner_without_address', p.participant, NULL, jsonb_build_object(
+    'streams', string_agg(DISTINCT p.stream, ', '))
+FROM medusa.stream_producer AS p CROSS JOIN medusa.home AS h
+JOIN medusa.fragment AS f ON f.id = 'import/' || p.stream AND f.stopped_at IS NULL
+LEFT JOIN medusa_market.partner AS a ON a.participant = p.participant
+WHERE p.participant <> h.participant AND p.replica >= 0 AND a.url IS NULL
+GROUP BY p.participant
+UNION ALL
+SELECT 'quarantined', q.stream, medusa.to_ms(max(q.quarantined_at)), jsonb_build_object(
+    'records', count(*), 'because', (array_agg(q.reason ORDER BY q.quarantine_id DESC))[1])
+FROM (SELECT * FROM medusa.quarantine ORDER BY quarantine_id DESC LIMIT 10000) AS q
+WHERE q.quarantined_at > clock_timestamp() - interval '1 day'
+GROUP BY q.stream
+LIMIT 1000;
