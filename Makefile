@@ -47,8 +47,8 @@ test-long: setup classes  ## run the sweeps and long tests, and a sample of muta
 	@MEDUSA_TEST_LONG=1 .venv/bin/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -o console_output_style=classic \
 		-m "long or sweep or mutation or differential_long" $(ARGS)
 
-test-browser: setup  ## an operator's drill in a real Chromium; pictures in .medusa/pictures
-	@.venv/bin/python -m pytest tests/hosting -m browser $(ARGS)
+test-browser: setup  ## a drill and the page in a real Chromium; pictures in .medusa/pictures
+	@.venv/bin/python -m pytest tests/hosting tests/pages -m browser $(ARGS)
 
 exact: setup  ## replay all recorded data in every cut and compare row for row (long)
 	@.venv/bin/python -m pytest tests/end_to_end -m exact $(ARGS)

@@ -41,26 +41,26 @@ def section_id(heading: str) -> str:
 def _blocks(lines: list[str]) -> list[Markup]:
     """Paragraphs, lists, tables, code and headings: what the documentation is written in."""
     found: list[Markup] = []
-    at = 0
+    at, title = 0, ""
     while at < len(lines):
         line = lines[at]
         end = at + 1
         if line.startswith("```"):
             while end < len(lines) and not lines[end].startswith("```"):
                 end += 1
-            found.append(tag("pre", "\n".join(lines[at + 1 : end])))
+            found.append(tag("pre", "\n".join(lines[at + 1 : end]), tabindex="0"))
             end += 1
         elif heading := _HEADING.fullmatch(line):
-            level = len(heading[1])
+            level, title = len(heading[1]), heading[2]
             found.append(tag(f"h{level}", _inline(heading[2]), id=section_id(heading[2])))
         elif line.startswith("|"):
             while end < len(lines) and lines[end].startswith("|"):
                 end += 1
-            found.append(_table(lines[at:end]))
+            found.append(_table(lines[at:end], f"table {len(found)}: {title}"))
         elif line.startswith("    "):
             while end < len(lines) and lines[end].startswith("    "):
                 end += 1
-            found.append(tag("pre", "\n".join(one[4:] for one in lines[at:end])))
+            found.append(tag("pre", "\n".join(one[4:] for one in lines[at:end]), tabindex="0"))
         elif line.startswith("- "):
             while end < len(lines) and lines[end].startswith(("- ", "  ")):
                 end += 1
@@ -83,12 +83,12 @@ def _list(lines: list[str]) -> Markup:
     return tag("ul", *(tag("li", _inline(item)) for item in items))
 
 
-def _table(lines: list[str]) -> Markup:
+def _table(lines: list[str], title: str) -> Markup:
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     head = tag("tr", *(tag("th", _inline(cell), scope="col") for cell in rows[0]))
     body = [tag("tr", *(tag("td", _inline(cell)) for cell in row)) for row in rows[2:]]
     table = tag("table", tag("thead", head), tag("tbody", *body))
-    return tag("div", table, class_="wide", tabindex="0", role="region", aria_label="table")
+    return tag("div", table, class_="wide", tabindex="0", role="region", aria_label=title)
 
 
 def _inline(words: str) -> Markup:

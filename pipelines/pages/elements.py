@@ -47,7 +47,7 @@ NOTHING = tag("span", "–", class_="none", title="nothing")
 """What a cell without a value shows; where tables are cards it is left out."""
 
 
-def moment(at_ms: int | None, *, shows: str = "time") -> Markup:
+def moment(at_ms: int | None, *, shows: str = "time", id_: str | None = None) -> Markup:
     """A time, in the zone of the browser; without a script, and when pointed at, in UTC.
 
     With `shows` `since` it is how long ago, counted on by the script.
@@ -56,7 +56,7 @@ def moment(at_ms: int | None, *, shows: str = "time") -> Markup:
         return NOTHING
     utc = iso(at_ms // 1_000 * 1_000_000)
     words = utc.replace("T", " ").replace("Z", " UTC")
-    return tag("time", words, datetime=utc, title=words, data_shows=shows)
+    return tag("time", words, datetime=utc, title=words, data_shows=shows, id_=id_)
 
 
 def event_time(time_us: int | None) -> Markup:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import NamedTuple
 
 from medusa_core.names import Participant
 from pipelines.pages.elements import WORST_FIRST
@@ -17,137 +17,100 @@ from pipelines.pages.federation_figures import (
     MOVED,
     FederationFigures,
     FragmentFigures,
+    Lease,
+    LineFigures,
     read_federation,
 )
 from pipelines.pages.page_kinds import Document, Request
 
-ROWS_MAX = 200
+ROWS_MAX = 100
 """Rows of a table of the page; the worst come first, and the rest is a number."""
 _RANK = {state: rank for rank, state in enumerate(WORST_FIRST)}
 
 
+class _Placed(NamedTuple):
+    """A fragment where it is shown: in which state, whom it belongs to, and which home knows it."""
+
+    rank: int
+    participant: str
+    name: str
+    replica: int
+    state: str
+    belongs_to: str
+    known_from: str
+    of: FragmentFigures
+
+
 def federation_document(request: Request) -> Document:
-    """All of the homes that the viewer sees; with `participant` only what is beside that one."""
+    """All of the homes that the viewer sees; with `participant` only what is near that one."""
     homes = {
         home: figures
         for home in request.homes
         if (figures := request.of_home(home, "federation", read_federation)) is not None
     }
-    fragments = _fragments(homes)
+    placed = _placed(homes)
     links = _links(homes)
-    participants = _participants(homes, request.homes, fragments)
+    participants = _participants(homes, request.homes, placed)
     chosen = request.query.get("participant")
     if chosen is not None:
-        fragments = _neighbourhood(fragments, chosen)
+        placed = _neighbourhood(placed, chosen)
         links = [one for one in links if chosen in (one["reader"], one["partner"])]
-    fragments.sort(key=lambda one: (_RANK[one["state"]], one["participant"], one["name"]))
-    streams = _streams(homes, fragments, chosen)
+    placed.sort()
     return {
         "chosen": chosen,
         "participants": participants,
-        "states": dict(Counter(one["state"] for one in fragments if not one["is_left"])),
-        **_cut("fragments", fragments),
-        **_cut("links", links),
-        **_cut("streams", streams),
+        "states": dict(Counter(one.state for one in placed if not _is_left(one))),
+        "fragments": [_document(one) for one in placed[:ROWS_MAX]],
+        "fragments_in_all": len(placed),
+        "links": links[:ROWS_MAX],
+        "links_in_all": len(links),
+        **_streams(homes, placed, chosen),
     }
-
-
-def _cut(name: str, values: list[Document]) -> Document:
-    return {name: values[:ROWS_MAX], f"{name}_in_all": len(values)}
 
 
 # ---------------------------------------------------------------- fragments
 
 
-def _fragments(homes: Mapping[Participant, FederationFigures]) -> list[Document]:
-    found: dict[tuple[str, str, int], Document] = {}
+def _placed(homes: Mapping[Participant, FederationFigures]) -> list[_Placed]:
+    found: dict[tuple[str, str, int], _Placed] = {}
     for home, figures in homes.items():
         for one in figures.fragments:
+            key = (one.participant, one.id, one.replica)
             if one.participant == home:
-                found[one.participant, one.id, one.replica] = _own(one)
-            elif one.participant not in homes:
-                key = (one.participant, one.id, one.replica)
-                found.setdefault(key, _foreign(one, home))
+                found[key] = _own(one)
+            elif one.participant not in homes and key not in found:
+                found[key] = _foreign(one, home)
     for home, figures in homes.items():
         for one in figures.fragments:
-            if one.participant == home and _is_moved_away(one) and one.owner not in homes:
+            if one.participant == home and one.has_left and one.owner not in homes:
                 # Its present place is known from here alone.
-                key = (str(one.owner), one.id, one.replica)
-                found.setdefault(key, _at_provider(one, home))
+                place = str(one.owner)
+                at_provider = _Placed(_RANK["unknown"], place, one.id, one.replica, "unknown",
+                                      home, home, one)  # fmt: skip
+                found.setdefault((place, one.id, one.replica), at_provider)
     return list(found.values())
 
 
-def _is_moved_away(one: FragmentFigures) -> bool:
-    return one.owner is not None and one.owner != one.participant
-
-
-def _own(one: FragmentFigures) -> Document:
-    is_left = _is_moved_away(one)
-    is_led = any(lease.is_held for lease in one.leases)
+def _own(one: FragmentFigures) -> _Placed:
+    if one.has_left:
+        state = "unknown"
+    elif one.is_led:
+        state = "stable" if one.state is None else one.state.lower()
+    else:
+        state = "stopped"
     belongs_to, name = _origin(one)
-    return {
-        **_named(one, name),
-        "belongs_to": belongs_to,
-        "state": "unknown" if is_left else one.state if is_led else "stopped",
-        "since_ms": one.since_ms,
-        "because": one.owned_because if is_left else one.because,
-        "is_left": is_left,
-        "computed_by": one.owner if is_left else None,
-        "leases": [
-            {
-                "lane": lease.lane,
-                "holder": lease.holder,
-                "epoch": lease.epoch,
-                "is_held": lease.is_held,
-                # While it is held it is renewed all the time: that would be news every second.
-                "ended_at_ms": None if lease.is_held else lease.expires_at_ms,
-            }
-            for lease in one.leases
-        ],
-        "known_from": one.participant,
-    }
+    return _Placed(_RANK[state], one.participant, name, one.replica, state, belongs_to,
+                   one.participant, one)  # fmt: skip
 
 
-def _foreign(one: FragmentFigures, home: str) -> Document:
+def _foreign(one: FragmentFigures, home: str) -> _Placed:
     belongs_to, name = _origin(one)
-    return {
-        **_named(one, name),
-        "belongs_to": belongs_to,
-        "state": "unknown",
-        "since_ms": None,
-        "because": None,
-        "is_left": False,
-        "computed_by": None,
-        "leases": [],
-        "known_from": home,
-    }
-
-
-def _at_provider(one: FragmentFigures, home: str) -> Document:
-    return {
-        **_foreign(one, home),
-        "participant": one.owner,
-        "belongs_to": one.participant,
-        "because": one.owned_because,
-    }
-
-
-def _named(one: FragmentFigures, name: str) -> Document:
-    return {
-        "id": f"{one.participant} {one.id} {one.partition} {one.replica}",
-        "name": name,
-        "fragment": one.id,
-        "partition": one.partition,
-        "replica": one.replica,
-        "participant": one.participant,
-        "is_source": one.id.startswith(LANDING),
-        "inputs": list(one.inputs),
-        "outputs": list(one.outputs),
-    }
+    return _Placed(_RANK["unknown"], one.participant, name, one.replica, "unknown", belongs_to,
+                   home, one)  # fmt: skip
 
 
 def _origin(one: FragmentFigures) -> tuple[str, str]:
-    """Whom a fragment belongs to, and its name there; a moved one is `moved/OWNER/NUMBER/NAME`."""
+    """The owner of a fragment, and its name there; a moved one is `moved/OWNER/NUMBER/NAME`."""
     if one.id.startswith(MOVED):
         parts = one.id.split("/", 3)
         if len(parts) == 4:
@@ -155,17 +118,57 @@ def _origin(one: FragmentFigures) -> tuple[str, str]:
     return one.participant, one.id
 
 
-def _neighbourhood(fragments: list[Document], chosen: str) -> list[Document]:
+def _is_left(one: _Placed) -> bool:
+    """Whether it is only the mark that a moved fragment leaves with its owner."""
+    return one.of.has_left and one.participant == one.of.participant
+
+
+def _document(one: _Placed) -> Document:
+    of, is_left = one.of, _is_left(one)
+    is_own = one.known_from == one.participant
+    return {
+        "id": f"{one.participant} {of.id} {of.partition} {one.replica}",
+        "name": one.name,
+        "fragment": of.id,
+        "partition": of.partition,
+        "replica": one.replica,
+        "participant": one.participant,
+        "belongs_to": one.belongs_to,
+        "is_source": of.id.startswith(LANDING),
+        "inputs": of.inputs,
+        "outputs": of.outputs,
+        "state": one.state,
+        "since_ms": of.since_ms if is_own and not is_left else None,
+        "because": of.owned_because if of.has_left else of.because if is_own else None,
+        "is_left": is_left,
+        "computed_by": of.owner if is_left else None,
+        "leases": [_lease(lease) for lease in of.leases] if is_own else [],
+        "known_from": one.known_from,
+    }
+
+
+def _lease(lease: Lease) -> Document:
+    return {
+        "lane": lease.lane,
+        "holder": lease.holder,
+        "epoch": lease.epoch,
+        "is_held": lease.is_held,
+        # While it is held it is renewed all the time: that would be news every second.
+        "ended_at_ms": None if lease.is_held else lease.expires_at_ms,
+    }
+
+
+def _neighbourhood(placed: list[_Placed], chosen: str) -> list[_Placed]:
     """Those of a participant, and those that write for it or read from it."""
-    own = [one for one in fragments if one["participant"] == chosen]
-    read = {stream for one in own for stream in one["inputs"]}
-    written = {stream for one in own for stream in one["outputs"]}
+    own = [one.of for one in placed if one.participant == chosen]
+    read = {stream for one in own for stream in one.inputs}
+    written = {stream for one in own for stream in one.outputs}
     return [
         one
-        for one in fragments
-        if one["participant"] == chosen
-        or read.intersection(one["outputs"])
-        or written.intersection(one["inputs"])
+        for one in placed
+        if one.participant == chosen
+        or read.intersection(one.of.outputs)
+        or written.intersection(one.of.inputs)
     ]
 
 
@@ -175,16 +178,16 @@ def _neighbourhood(fragments: list[Document], chosen: str) -> list[Document]:
 def _participants(
     homes: Mapping[Participant, FederationFigures],
     seen: Iterable[Participant],
-    fragments: list[Document],
+    placed: list[_Placed],
 ) -> list[Document]:
     partners = {link.partner for figures in homes.values() for link in figures.links}
-    names = {*seen, *partners, *(one["participant"] for one in fragments)}
+    names = {*seen, *partners, *(one.participant for one in placed)}
     states: dict[str, Counter[str]] = {name: Counter() for name in names}
     streams: dict[str, set[str]] = {name: set() for name in names}
-    for one in fragments:
-        if not one["is_left"]:
-            states[one["participant"]][one["state"]] += 1
-        streams[one["participant"]].update(one["outputs"])
+    for one in placed:
+        if not _is_left(one):
+            states[one.participant][one.state] += 1
+        streams[one.participant].update(one.of.outputs)
     known = set(seen)
     return [
         {
@@ -226,39 +229,37 @@ def _links(homes: Mapping[Participant, FederationFigures]) -> list[Document]:
 
 
 def _streams(
-    homes: Mapping[Participant, FederationFigures], fragments: list[Document], chosen: str | None
-) -> list[Document]:
-    readers: dict[str, set[str]] = {}
-    for one in fragments:
-        for stream in one["inputs"]:
-            readers.setdefault(stream, set()).add(one["participant"])
-    found: dict[tuple[str, str, int], Document] = {}
-    shown = {stream for one in fragments for stream in (*one["inputs"], *one["outputs"])}
+    homes: Mapping[Participant, FederationFigures], placed: list[_Placed], chosen: str | None
+) -> Document:
+    near = {s for one in placed for s in (*one.of.inputs, *one.of.outputs)} if chosen else None
+    found: dict[tuple[str, str, int], LineFigures] = {}
     for home, figures in homes.items():
         for line in figures.lines:
             key = (line.stream, line.participant, line.replica)
-            is_own = line.participant == home
-            if (chosen is None or line.stream in shown) and (is_own or key not in found):
-                found[key] = {
-                    "stream": line.stream,
-                    "kind": line.kind,
-                    "participant": line.participant,
-                    "replica": line.replica,
-                    "stable_through_us": _stable_us(line.boundary_us, line.tentative_us),
-                    "tentative_through_us": (
-                        line.boundary_us if line.tentative_us is not None else None
-                    ),
-                    "readers": sorted(readers.get(line.stream, ())),
-                }
-    return sorted(
-        found.values(), key=lambda one: (one["tentative_through_us"] is None, one["stream"])
-    )
+            is_shown = near is None or line.stream in near
+            if is_shown and (line.participant == home or key not in found):
+                found[key] = line
+    lines = sorted(found.values(), key=lambda line: (line.tentative_us is None, line.stream))
+    shown = lines[:ROWS_MAX]
+    readers: dict[str, set[str]] = {line.stream: set() for line in shown}
+    for one in placed:
+        for stream in one.of.inputs:
+            if stream in readers:
+                readers[stream].add(one.participant)
+    return {
+        "streams": [_stream(line, sorted(readers[line.stream])) for line in shown],
+        "streams_in_all": len(lines),
+    }
 
 
-def _stable_us(boundary_us: int | None, tentative_us: int | None) -> int | None:
-    return boundary_us if tentative_us is None else tentative_us
-
-
-def worst_of(values: Iterable[Mapping[str, Any]]) -> str:
-    """The worst state of some."""
-    return min((one["state"] for one in values), key=_RANK.__getitem__, default="stable")
+def _stream(line: LineFigures, readers: list[str]) -> Document:
+    is_final = line.tentative_us is None
+    return {
+        "stream": line.stream,
+        "kind": line.kind,
+        "participant": line.participant,
+        "replica": line.replica,
+        "stable_through_us": line.boundary_us if is_final else line.tentative_us,
+        "tentative_through_us": None if is_final else line.boundary_us,
+        "readers": readers,
+    }

@@ -6,17 +6,16 @@ Its cost grows with the number of fragments and lines, never with segments.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipelines.pages.page_home import Snapshot
 
-IMPORT, MOVED, LANDING = "import/", "moved/", "landing/"
+MOVED, LANDING = "moved/", "landing/"
 OLD_MS = 60_000
 """A link of which nothing was reported for so long is in no known state."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(NamedTuple):
     """A lease of a fragment: its holder, and when it expires by the home's clock."""
 
     lane: str
@@ -26,26 +25,34 @@ class Lease:
     expires_at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class FragmentFigures:
-    """A fragment at one of the participants that it is assigned to."""
+class FragmentFigures(NamedTuple):
+    """A fragment at one of the participants that it is assigned to; STABLE has no `state`."""
 
     id: str
     partition: int
     participant: str
     replica: int
+    inputs: list[str]
+    outputs: list[str]
     owner: str | None
     owned_because: str | None
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    state: str
+    state: str | None
     because: str | None
     since_ms: int | None
     leases: tuple[Lease, ...]
 
+    @property
+    def has_left(self) -> bool:
+        """Whether another participant computes it now."""
+        return self.owner is not None and self.owner != self.participant
 
-@dataclass(frozen=True, slots=True)
-class LineFigures:
+    @property
+    def is_led(self) -> bool:
+        """Whether a driver has one of its leases."""
+        return any(lease.is_held for lease in self.leases)
+
+
+class LineFigures(NamedTuple):
     """A line and how far it is final and tentative."""
 
     stream: str
@@ -84,38 +91,25 @@ def read_federation(home: Snapshot) -> FederationFigures:
     (here,) = home.rows("page_home")
     return FederationFigures(
         here["participant"],
-        _fragments(home.rows("page_fragments")),
-        tuple(
-            LineFigures(r["stream"], r["kind"], r["participant"], r["replica"], r["boundary_us"],
-                        r["tentative_us"])
-            for r in home.rows("page_lines") if r["replica"] >= 0
-        ),
+        _fragments(home.tuples("page_fragments")),
+        tuple(map(LineFigures._make, home.tuples("page_lines"))),
         tuple(_link(r, here["clock_ms"]) for r in home.rows("page_links") if r["side"]),
-    )  # fmt: skip
+    )
 
 
 def _fragments(rows: Any) -> tuple[FragmentFigures, ...]:
-    """One of all rows of a fragment, which has a row for each lease."""
-    found: dict[tuple[str, int, int], tuple[Any, list[Lease]]] = {}
+    """One of all rows of a fragment, which has a row for each lease, in order."""
+    found: list[FragmentFigures] = []
+    last: Any = None
     for row in rows:
-        if row["fragment"].startswith(IMPORT):
-            continue
-        key = (row["fragment"], row["partition"], row["replica"])
-        _, leases = found.setdefault(key, (row, []))
-        if row["lane"] is not None:
-            leases.append(
-                Lease(row["lane"], row["epoch"], row["holder"], row["is_held"],
-                      row["expires_at_ms"])
-            )  # fmt: skip
-    return tuple(
-        FragmentFigures(
-            row["fragment"], row["partition"], row["participant"], row["replica"], row["owner"],
-            row["owned_because"], tuple(row["inputs"]), tuple(row["outputs"]),
-            (row["state"] or "STABLE").lower(), row["because"], row["state_since_ms"],
-            tuple(leases),
-        )
-        for row, leases in found.values()
-    )  # fmt: skip
+        leases = () if row[11] is None else (Lease._make(row[11:]),)
+        key = row[:4]
+        if key == last:
+            found[-1] = found[-1]._replace(leases=found[-1].leases + leases)
+        else:
+            found.append(FragmentFigures._make((*row[:11], leases)))
+            last = key
+    return tuple(found)
 
 
 def _link(row: Any, clock_ms: int) -> LinkFigures:

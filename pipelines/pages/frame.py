@@ -19,7 +19,7 @@ CSP = (
 
 
 def whole_page(page: Page, pages: Sequence[Page], live: Markup, *, version: str, root: str,
-               viewer: str) -> str:  # fmt: skip
+               viewer: str, read_at: int | None) -> str:  # fmt: skip
     """The text of a page; `version` names the present style and script."""
     menu = [
         tag("li", tag("a", one.title, href=one.name,
@@ -35,7 +35,9 @@ def whole_page(page: Page, pages: Sequence[Page], live: Markup, *, version: str,
             class_="pulse", role="status"),
     )  # fmt: skip
     lost = tag("div", hidden="", id="lost", class_="note bad", role="alert")
-    main = tag("main", tag("h1", page.title), lost, tag("div", live, id="live"), id="main")
+    foot = tag("footer", "read at ", moment(read_at, id_="read-at"), class_="soft")
+    main = tag("main", tag("h1", page.title), lost, tag("div", live, id="live"),
+               foot, id="main")  # fmt: skip
     return _document(page.title, join([_skip(), header, main]), version=version, root=root)
 
 
@@ -63,15 +65,12 @@ def _document(title: str, content: Markup, *, version: str, root: str) -> str:
     return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
 
 
-def live_part(rendered: Markup, problems: Sequence[Document], homes: int,
-              read_at_ms: int | None) -> Markup:  # fmt: skip
-    """What is asked for again and again: problems first, then the page, then when it was read."""
-    read_at = tag("p", "read at ", moment(read_at_ms), class_="soft read-at")
+def live_part(rendered: Markup, problems: Sequence[Document], homes: int) -> Markup:
+    """What is requested again and again: problems first, then the page."""
     parts = [*map(_problem, problems)]
     if not homes:
         parts.append(_no_homes())
-    return join([tag("div", *parts, id="problems"), rendered,
-                 tag("footer", read_at if read_at_ms else "", id="foot")])  # fmt: skip
+    return join([tag("div", *parts, id="problems"), rendered])
 
 
 def _problem(one: Document) -> Markup:

@@ -87,6 +87,14 @@
     one.dataset.kind = kind;
   }
 
+  function readAt(ms) {
+    const one = $("read-at");
+    if (!one || !ms) return;
+    one.dateTime = new Date(Number(ms)).toISOString();
+    one.title = one.dateTime.slice(0, 19).replace("T", " ") + " UTC";
+    showTimes(one.parentElement);
+  }
+
   function lost(...nodes) {
     const one = $("lost");
     one.replaceChildren(...nodes);
@@ -133,6 +141,7 @@
       failures = 0;
       goodAt = Date.now();
       lost();
+      readAt(answer.headers.get("X-Medusa-Read-At"));
       pulse("live", "good");
     } catch (error) {
       failures += 1;

@@ -39,6 +39,12 @@ class Snapshot:
         self.statements += 1
         return self._connection.execute(query(name), values).mappings().all()
 
+    def tuples(self, name: str, **values: Any) -> Sequence[Any]:
+        """The rows as tuples, in the order of the columns: cheap where there are many."""
+        self.statements += 1
+        found = self._connection.execute(query(name), values).cursor
+        return [] if found is None else found.fetchall()
+
     def value(self, name: str, **values: Any) -> Any:
         """The one value of the one row of a statement."""
         (row,) = self.rows(name, **values)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from medusa_core.names import Participant
+from pipelines.base import clock
 from pipelines.pages.readings import Read, Reading, Readings
 from pipelines.pages.viewer import Viewer
 from pipelines.report.markup import Markup
@@ -18,19 +19,23 @@ in microseconds (`_us`)."""
 
 @dataclass(slots=True, kw_only=True)
 class Request:
-    """Who asks for a page, about which homes, with which values after `?`; and what was read."""
+    """The viewer of a page, the homes that they see, the values after `?`, and the readings used.
+
+    `current` reads again; `read_s` is the time that reading has taken.
+    """
 
     viewer: Viewer
     homes: list[Participant]
     query: Mapping[str, str]
     readings: Readings
     used: list[Reading] = field(default_factory=list)
+    current: list[Callable[[], Reading]] = field(default_factory=list)
+    read_s: float = 0.0
     problems: list[Document] = field(default_factory=list)
 
     def of_home(self, home: Participant, part: str, read: Read) -> Any:
         """A part of a home; None if it was never read. A home that cannot be read is a problem."""
-        reading = self.readings.of_home(home, part, read)
-        self.used.append(reading)
+        reading = self._read(lambda: self.readings.of_home(home, part, read))
         if reading.error is not None and all(one["home"] != home for one in self.problems):
             self.problems.append(
                 {
@@ -44,15 +49,21 @@ class Request:
 
     def of_folder(self, part: str, read: Callable[[], Any]) -> Any:
         """A part of what is in no home."""
-        reading = self.readings.of_folder(part, read)
-        self.used.append(reading)
-        return reading.value
+        return self._read(lambda: self.readings.of_folder(part, read)).value
 
-    @property
-    def read_at_ms(self) -> int | None:
-        """When the oldest of what is shown was read."""
-        times = [one.read_at_s for one in self.used if one.read_at_s is not None]
-        return milliseconds(min(times)) if times else None
+    def _read(self, current: Callable[[], Reading]) -> Reading:
+        began_s = clock.monotonic_s()
+        reading = current()
+        self.read_s += clock.monotonic_s() - began_s
+        self.used.append(reading)
+        self.current.append(current)
+        return reading
+
+
+def read_at_ms(readings: Iterable[Reading]) -> int | None:
+    """When the oldest of some readings was made."""
+    times = [one.read_at_s for one in readings if one.read_at_s is not None]
+    return milliseconds(min(times)) if times else None
 
 
 def milliseconds(at_s: float | None) -> int | None:

@@ -20,7 +20,7 @@ from pipelines.base.settings import Settings
 from pipelines.pages.page_home import PageHome, Snapshot
 
 FRESH_S = 5.0
-SHARE = 200
+SHARE = 100
 IDLE_S = 60.0
 KEPT_MAX = 2_000
 
@@ -77,6 +77,12 @@ class Readings:
             costs = [e.cost_s for e in self._entries.values() if now_s - e.requested_at_s < IDLE_S]
         return max(self._fresh_s, SHARE * sum(costs)) if self._fresh_s else 0.0
 
+    def charge(self, what: Hashable, cost_s: float) -> None:
+        """Count the cost of what is made of readings each time they change."""
+        with self._lock:
+            entry = self._entries.setdefault(("made", what), _Entry(threading.Lock()))
+            entry.cost_s, entry.requested_at_s = cost_s, clock.monotonic_s()
+
     def close(self) -> None:
         """Give all connections back."""
         with self._lock:
@@ -107,14 +113,15 @@ class Readings:
             entry.lock.release()
 
     def _read(self, entry: _Entry, read: Callable[[], Any]) -> None:
-        began_ns, last = clock.thread_cpu_ns(), entry.reading
+        began_s, last = clock.monotonic_s(), entry.reading
         try:
             value, error = read(), None
         except MedusaError as raised:
             value, error = None, raised
         now_s = clock.wall_s()
-        entry.cost_s = (clock.thread_cpu_ns() - began_ns) / 1e9
         entry.tried_at_s = clock.monotonic_s()
+        if error is None:  # to wait for a server costs nothing
+            entry.cost_s = entry.tried_at_s - began_s
         if error is None:
             if last is not None and last.error is None and last.value == value:
                 value = last.value  # the same objects: what was rendered of them still holds

@@ -11,7 +11,7 @@ import json
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
@@ -25,13 +25,14 @@ from starlette.routing import Route
 
 from medusa_core.errors import MedusaError
 from medusa_core.names import Participant
+from pipelines.base import clock
 from pipelines.base.settings import Settings, environment
 from pipelines.homes.home import known_homes
 from pipelines.pages.docs_page import docs_page
 from pipelines.pages.federation_page import FEDERATION
 from pipelines.pages.frame import CSP, live_part, plain_page, whole_page
-from pipelines.pages.page_kinds import Document, Page, Request
-from pipelines.pages.readings import Readings
+from pipelines.pages.page_kinds import Document, Page, Request, read_at_ms
+from pipelines.pages.readings import Reading, Readings
 from pipelines.pages.to_do_page import TO_DO
 from pipelines.pages.viewer import VARIABLE, Viewer, homes_of, read_access
 from pipelines.report.markup import Markup, tag
@@ -65,6 +66,8 @@ class _Rendered:
     """What was made of some readings, whose numbers are `of`."""
 
     of: tuple[int, ...]
+    current: tuple[Callable[[], Reading], ...]
+    read_at_ms: int | None
     document: Document
     live: Markup
     etag: str
@@ -146,18 +149,20 @@ class Site:
         rendered = self._made(page, request, viewer)
         is_part = "part" in request.query_params
         etag = f'"{rendered.etag}"'
+        headers = {**HEADERS, "ETag": etag, "X-Medusa-Version": self.version,
+                   "X-Medusa-Read-At": str(rendered.read_at_ms or "")}  # fmt: skip
         if is_part and request.headers.get("if-none-match") == etag:
-            return Response(status_code=304, headers={**HEADERS, "ETag": etag})
+            return Response(status_code=304, headers=headers)
         text = rendered.live if is_part else whole_page(
             page, self._pages, rendered.live, version=self.version, root=_root(request),
-            viewer=viewer.name,
+            viewer=viewer.name, read_at=rendered.read_at_ms,
         )  # fmt: skip
-        headers = {**HEADERS, "ETag": etag, "X-Medusa-Version": self.version}
         return Response(text, media_type="text/html", headers=headers)
 
     def _json(self, page: Page, request: HttpRequest, viewer: Viewer) -> Response:
         rendered = self._made(page, request, viewer)
-        text = json.dumps(rendered.document, ensure_ascii=True)
+        whole = {**rendered.document, "read_at_ms": rendered.read_at_ms}
+        text = json.dumps(whole, ensure_ascii=True)
         return Response(text, media_type="application/json", headers=HEADERS)
 
     def _refused(self, request: HttpRequest, status: int) -> Response:
@@ -179,27 +184,31 @@ class Site:
     def _made(self, page: Page, http: HttpRequest, viewer: Viewer) -> _Rendered:
         """The document and its rendering; the last one, if nothing behind it was read again."""
         request = self._request(http, viewer)
-        document = page.document(request)
-        of = tuple(reading.number for reading in request.used)
         key = (page.name, tuple(request.homes), tuple(sorted(request.query.items())),
                viewer.may_trigger)  # fmt: skip
         with self._lock:
             known = self._rendered.get(key)
-            if known is not None and known.of == of:
-                self._rendered.move_to_end(key)
-                return known
+        if known is not None:
+            now = [one() for one in known.current]
+            if known.of == tuple(reading.number for reading in now):
+                return replace(known, read_at_ms=read_at_ms(now))
+        began_s = clock.monotonic_s()
+        document = page.document(request)
         whole = {
             "page": page.name,
             "homes": list(request.homes),
-            "read_at_ms": request.read_at_ms,
             "problems": request.problems,
             **document,
         }
-        live = live_part(page.render(whole), request.problems, len(request.homes),
-                         request.read_at_ms)  # fmt: skip
-        rendered = _Rendered(of, whole, live, sha256(live.encode()).hexdigest()[:24])
+        live = live_part(page.render(whole), request.problems, len(request.homes))
+        of = tuple(reading.number for reading in request.used)
+        etag = sha256(live.encode()).hexdigest()[:24]
+        read_ms = read_at_ms(request.used)
+        rendered = _Rendered(of, tuple(request.current), read_ms, whole, live, etag)
+        self._readings.charge(key, clock.monotonic_s() - began_s - request.read_s)
         with self._lock:
             self._rendered[key] = rendered
+            self._rendered.move_to_end(key)
             while len(self._rendered) > RENDERED_MAX:
                 self._rendered.popitem(last=False)
         return rendered

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pipelines.pages.federation_figures import read_federation
 from pipelines.pages.mends import KINDS, Level, act_document
 from pipelines.pages.page_kinds import Document, Request
-from pipelines.pages.to_do_figures import Finding, problem_kind, read_folder, read_to_do
+from pipelines.pages.to_do_figures import (
+    Finding,
+    findings_of,
+    problem_kind,
+    read_folder,
+    read_to_do,
+)
 
 SHOWN_MAX = 200
 
@@ -17,13 +24,16 @@ def to_do_document(request: Request) -> Document:
     directory = str(request.readings.settings.directory)
     found: list[Document] = []
     for home in request.homes:
-        findings = request.of_home(home, "to do", read_to_do) or ()
+        federation = request.of_home(home, "federation", read_federation)
+        figures = request.of_home(home, "to do", read_to_do)
         problem = next((one for one in request.problems if one["home"] == home), None)
         if problem is not None:
             # What was read before may be mended: only that it cannot be read is known now.
             found.append(_unread(problem, directory))
             continue
-        found += [_document(one, home, directory) for one in findings]
+        if federation is not None and figures is not None:
+            findings = findings_of(federation, figures)
+            found += [_document(one, home, directory) for one in findings]
     folder = request.of_folder("folder", lambda: read_folder(request.readings.settings)) or ()
     found += [_document(one, home, directory) for home, one in folder]
     found.sort(key=lambda one: (one["level"] != Level.BAD.value, one["since_ms"] or 0, one["kind"],

@@ -23,7 +23,7 @@ from pipelines.catalog.postgres.supervision import SupervisionRows, supervision_
 from pipelines.homes.headroom_file import headroom_sentence, read_headroom
 from pipelines.homes.home import known_homes
 from pipelines.operations.folder_status import platform_status
-from pipelines.pages.federation_figures import FederationFigures, read_federation
+from pipelines.pages.federation_figures import FederationFigures
 from pipelines.pages.page_home import Snapshot
 from pipelines.platform.jobs.job_processes import inspect_process
 from pipelines.watching.alarms import alarm_facts
@@ -47,26 +47,46 @@ class Finding:
     values: Mapping[str, Any] | None = None
 
 
-def read_to_do(home: Snapshot) -> tuple[Finding, ...]:
-    """The findings of a home."""
+@dataclass(frozen=True, slots=True)
+class ToDoFigures:
+    """What is read of a home beside the figures of the federation."""
+
+    participant: str
+    directory: Path
+    clock_ms: int
+    jobs: SupervisionRows
+    found: tuple[Finding, ...]
+
+
+def read_to_do(home: Snapshot) -> ToDoFigures:
+    """Seven statements, and the files of its drivers on this machine."""
     clock_ms = int(home.rows("page_home")[0]["clock_ms"])
-    federation = read_federation(home)
-    return (
-        *_of_jobs(home, federation),
+    found = (
         *(_of_alarm(fact, clock_ms) for fact in alarm_facts(home.directory, home.participant)),
-        *_of_links(home, federation),
-        *_of_states(federation, clock_ms),
         *_of_bounds(home),
         *_of_server(home),
         *_of_rows(home),
     )
+    # The clock is read to the minute: nothing that is shown needs more, and it is no news.
+    return ToDoFigures(home.participant, home.directory, clock_ms // 60_000 * 60_000,
+                       supervision_rows(home.rows), found)  # fmt: skip
+
+
+def findings_of(federation: FederationFigures, figures: ToDoFigures) -> list[Finding]:
+    """All findings of a home."""
+    return [
+        *_of_jobs(figures, federation),
+        *figures.found,
+        *_of_links(figures, federation),
+        *_of_states(federation, figures.clock_ms),
+    ]
 
 
 # ---------------------------------------------------------------- jobs
 
 
-def _of_jobs(home: Snapshot, federation: FederationFigures) -> Iterator[Finding]:
-    rows = supervision_rows(home.rows)
+def _of_jobs(home: ToDoFigures, federation: FederationFigures) -> Iterator[Finding]:
+    rows = home.jobs
     given_up = [one for one in _decided(rows) if isinstance(one, GiveUp)]
     for one in given_up:
         yield Finding(kind="job_given_up", subject=one.lane.value, cause=one.because,
@@ -141,7 +161,7 @@ def alarm_kind(of: str) -> str:
 # ---------------------------------------------------------------- links, states, bounds
 
 
-def _of_links(home: Snapshot, federation: FederationFigures) -> Iterator[Finding]:
+def _of_links(home: ToDoFigures, federation: FederationFigures) -> Iterator[Finding]:
     for link in federation.links:
         if link.side == "client" and link.state in ("unreachable", "refused"):
             is_here = link.partner in known_homes(home.directory)
@@ -160,10 +180,10 @@ def _of_states(federation: FederationFigures, clock_ms: int) -> Iterator[Finding
         if one.participant != federation.participant or one.since_ms is None:
             continue
         lasts_ms = clock_ms - one.since_ms
-        if one.state == "up_failure":
+        if one.state == "UP_FAILURE":
             yield Finding(kind="tentative", subject=one.id, cause=one.because or "",
                           since_ms=one.since_ms)  # fmt: skip
-        elif one.state == "stabilization" and lasts_ms > CORRECTIONS_MS_MAX:
+        elif one.state == "STABILIZATION" and lasts_ms > CORRECTIONS_MS_MAX:
             yield Finding(kind="corrections_owed", subject=one.id, cause=one.because or "",
                           since_ms=one.since_ms)  # fmt: skip
 

@@ -97,7 +97,8 @@ def svg(width: float, height: float, inside: Markup, *, title: str, description:
         role="img",
         aria_label=f"{title}. {description}",
     )
-    return tag("div", picture, class_="picture")
+    # Wider than the screen it scrolls, also by keyboard.
+    return tag("div", picture, class_="picture", tabindex="0", role="region", aria_label=title)
 
 
 def _layers(nodes: Sequence[Node], edges: Iterable[Edge]) -> list[tuple[Node, int]]:

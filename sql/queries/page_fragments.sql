@@ -1,10 +1,10 @@
--- The fragments of this home that are computed, with the participants that they are assigned to, the
+-- The fragments of this home that are computed, imports apart, with the participants that they are assigned to, the
 -- owner of their newest buckets, the state that they came into last, and their leases.
-SELECT f.id AS fragment, f.network, f.inputs, f.outputs, a.partition, a.participant, a.replica,
-    o.participant AS owner, medusa.to_ms(o.noted_at) AS owned_since_ms, o.because AS owned_because,
-    t.state, t.because, medusa.to_ms(t.changed_at) AS state_since_ms,
-    l.lane::text AS lane, l.epoch, l.holder, medusa.to_ms(l.expires_at) AS expires_at_ms,
-    coalesce(l.expires_at > clock_timestamp(), false) AS is_held
+SELECT f.id AS fragment, a.partition, a.participant, a.replica, f.inputs, f.outputs,
+    o.participant AS owner, o.because AS owned_because, t.state, t.because,
+    medusa.to_ms(t.changed_at) AS since_ms, l.lane::text AS lane, l.epoch, l.holder,
+    coalesce(l.expires_at > clock_timestamp(), false) AS is_held,
+    medusa.to_ms(l.expires_at) AS expires_at_ms
 FROM (
     SELECT DISTINCT ON (n.fragment, n.partition, n.replica) n.fragment, n.partition, n.participant,
         n.replica
@@ -12,8 +12,9 @@ FROM (
     ORDER BY n.fragment, n.partition, n.replica, n.epoch DESC
 ) AS a
 JOIN medusa.fragment AS f ON f.id = a.fragment AND f.stopped_at IS NULL
+    AND f.id NOT LIKE 'import/%'
 LEFT JOIN LATERAL (
-    SELECT w.participant, w.noted_at, w.because FROM medusa.fragment_owner AS w
+    SELECT w.participant, w.because FROM medusa.fragment_owner AS w
     WHERE (w.fragment, w.partition) = (a.fragment, a.partition) ORDER BY w.epoch DESC LIMIT 1
 ) AS o ON true
 LEFT JOIN LATERAL (
