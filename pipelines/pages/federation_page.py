@@ -34,6 +34,8 @@ LINK_WORDS = {
 
 def render(document: Document) -> Markup:
     """All sections, each with an id: the script replaces those that have changed."""
+    if not document["homes"]:
+        return tag("section", id="overview")
     if not document["participants"]:
         return note("empty", "There is nothing to draw yet: no home could be read.")
     return join([

@@ -35,7 +35,8 @@ def whole_page(page: Page, pages: Sequence[Page], live: Markup, *, version: str,
             class_="pulse", role="status"),
     )  # fmt: skip
     lost = tag("div", hidden="", id="lost", class_="note bad", role="alert")
-    foot = tag("footer", "read at ", moment(read_at, id_="read-at"), class_="soft")
+    foot = tag("footer", "read at ", moment(read_at, id_="read-at"), class_="soft",
+               hidden="" if read_at is None else None)  # fmt: skip
     main = tag("main", tag("h1", page.title), lost, tag("div", live, id="live"),
                foot, id="main")  # fmt: skip
     return _document(page.title, join([_skip(), header, main]), version=version, root=root)
