@@ -67,7 +67,7 @@ def test_each_dag_that_mends_exists_and_has_the_fields_of_the_form(
     name: str, kind: Kind, act: Act
 ) -> None:
     source = (REPOSITORY / "dags" / f"{act.text}.py").read_text(encoding="utf-8")
-    assert f'dag_id="{act.text}"' in source
+    assert f'"{act.text}"' in source
     assert set(act.form or {}) <= set(re.findall(r'"(\w+)": ', source)) | set(
         re.findall(r'params=\{"(\w+)"', source)
     )
