@@ -39,7 +39,6 @@ def bill_answer(
     owed = comparison.amounts(outcome)
     booked = comparison.amounts(AnswerOutcome.DISPUTED) if outcome.ends_dispute else None
     is_disputed = outcome is AnswerOutcome.DISPUTED
-    first = comparison.differences[0] if is_disputed else None
     return BillAnswer(
         statement=statement_id(comparison.claimed),
         outcome=outcome,
@@ -47,5 +46,5 @@ def bill_answer(
         entries=statement_entries(here, comparison.claimed, outcome, owed, booked),
         own=statement_document(comparison.own) if is_disputed else None,
         blocked=comparison.blocked if is_disputed else ZERO,
-        segment=None if first is None else (first.from_us, first.to_us),
+        segment=comparison.segment if is_disputed else None,
     )

@@ -72,6 +72,17 @@ class StatementComparison:
         return AnswerOutcome.DISPUTED if self.differences else AnswerOutcome.AGREED
 
     @property
+    def segment(self) -> tuple[int, int] | None:
+        """The first segment in which they differ, or the first wrong sample in it; None: none."""
+        if not self.differences:
+            return None
+        first = self.differences[0]
+        samples = (one for one in self.differences if one.kind is ChargeKind.SAMPLE)
+        inside = [s for s in samples if first.from_us <= s.from_us < first.to_us]
+        found = (inside or [first])[0]
+        return found.from_us, found.to_us
+
+    @property
     def blocked(self) -> Decimal:
         """The amount that is blocked until the dispute ends."""
         return total_of(one.blocked for one in self.differences)

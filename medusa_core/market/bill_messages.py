@@ -6,9 +6,11 @@ sentences that name the hash of the statement, so that a signature proves what i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 
+from medusa_core.frozen import freeze
 from medusa_core.market.bill_comparison import AnswerOutcome
 from medusa_core.market.bill_statements import Statement, StatementId, statement_from
 from medusa_core.market.message_fields import (
@@ -33,7 +35,8 @@ class StatementEnvelope:
 class StatementAnswerEnvelope:
     """A payer's message: what it owes of a statement, with its signature (unverified).
 
-    `own` is its own statement, in the first answer if that differs.
+    `own` is its own statement, in the first answer if that differs. `seeds` are those from which it
+    has drawn the buckets that it has recomputed of the period, by the number of the move.
     """
 
     contract: ContractName
@@ -44,6 +47,10 @@ class StatementAnswerEnvelope:
     own: Statement | None
     own_document: bytes | None
     signature: bytes
+    seeds: Mapping[int, bytes] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        freeze(self, "seeds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +89,9 @@ def read_statement_message(body: bytes) -> StatementEnvelope:
 def read_statement_answer(body: bytes) -> StatementAnswerEnvelope:
     """The answer in a body; ValueError or Refused for anything that is not just that."""
     given = message_fields(
-        body, "amount", "contract", "outcome", "own", "period", "signature", "statement"
-    )
+        body, "amount", "contract", "outcome", "own", "period", "signature", "statement", "seeds",
+        later=("seeds",),
+    )  # fmt: skip
     own = None if given["own"] is None else str(given["own"]).encode()
     amount = Decimal(str(given["amount"])[:60])
     if not amount.is_finite() or plain(amount) != given["amount"]:
@@ -97,7 +105,12 @@ def read_statement_answer(body: bytes) -> StatementAnswerEnvelope:
         own=None if own is None else statement_from(own),
         own_document=own,
         signature=signature_of(given["signature"]),
+        seeds=_seeds(given["seeds"] or {}),
     )
+
+
+def _seeds(given: Mapping[str, object]) -> Mapping[int, bytes]:
+    return {int(number): bytes.fromhex(str(seed)) for number, seed in given.items()}
 
 
 def read_concession(body: bytes) -> ConcessionEnvelope:

@@ -53,13 +53,15 @@ _FIELDS = (
 
 class ChargeKind(Enum):
     """What is charged: final records, a period, load (seconds of CPU, at a price an hour), a change
-    of what was settled, a penalty (a negative amount)."""
+    of what was settled, a penalty (a negative amount). A sample costs nothing: it is why the payer
+    does not pay for the load of its range."""
 
     RECORDS = "records"
     PERIOD = "period"
     LOAD = "load"
     CORRECTION = "correction"
     PENALTY = "penalty"
+    SAMPLE = "sample"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,7 +336,7 @@ def _correction(content: Content, change: RangeChange) -> Charge:
 
 
 def _subject(given: object) -> str:
-    """A stream, or a move and its fragment."""
+    """A stream, or a move and its fragment or a stream that it writes."""
     text = str(given)
     number, *names = text.split("/") if "/" in text else ("1", text)
     if not re.fullmatch("[1-9][0-9]{0,9}", number) or len(names) not in (1, 2):

@@ -45,6 +45,7 @@ _KIND_OF_CHARGE: Mapping[ChargeKind, EntryKind] = {
     ChargeKind.LOAD: EntryKind.STATEMENT,
     ChargeKind.CORRECTION: EntryKind.CORRECTION,
     ChargeKind.PENALTY: EntryKind.PENALTY,
+    ChargeKind.SAMPLE: EntryKind.CORRECTION,
 }
 
 

@@ -3,13 +3,14 @@
 What is billed is reference load: the records that a moved fragment has read and written, which both
 homes hold, times the CPU microseconds a record that the contract names. Metered CPU is information,
 never the bill. A provider is paid for the buckets that are final in the home of the payer, from the
-first one that the payer adopted until it took the fragment back.
+first one that the payer adopted until it took the fragment back. The payer's own statement pays
+nothing for a range in which a sample of the results was wrong (`samples.py`), and names the sample.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from hashlib import sha256
 
@@ -26,13 +27,17 @@ from medusa_core.market.bill_statements import (
     penalty_charge,
     statement_of,
 )
-from medusa_core.market.money import seconds_of
+from medusa_core.market.money import ZERO, seconds_of
+from medusa_core.market.samples import Sample, SampleOutcome
 from medusa_core.market.settlement_periods import CHARGES_MAX, SettlementPeriod
 from medusa_core.market.terms import Movement, is_named
 from medusa_core.names import FragmentName, StreamName
 
 FEW_MOVES, JOINED = 10, 8
 """So many moves or fewer have a charge for each JOINED ranges, more of them one for each period."""
+
+SAMPLES_MAX = 32
+"""So many wrong samples are in a statement at most, one for each charge that is not paid."""
 
 GRAIN_US = 1_000_000
 """Ranges of a period are whole multiples of it."""
@@ -83,12 +88,16 @@ def reference_of(movement: Movement, fragment: str) -> Reference:
 
 
 def load_statement(
-    period: SettlementPeriod, moves: Sequence[BilledMove], ranges: Iterable[BilledRange]
+    period: SettlementPeriod,
+    moves: Sequence[BilledMove],
+    ranges: Iterable[BilledRange],
+    samples: Iterable[Sample] = (),
 ) -> Statement:
     """The statement of a movement contract: reference load by move and range, less penalties.
 
     `ranges` are what was counted in the period, with subjects MOVE/STREAM: single buckets, and
-    older ones together. What was counted behind the end of a move is left out.
+    older ones together. What was counted behind the end of a move is left out. `samples` are what
+    the payer has recomputed in the period.
     """
     movement = period.terms.subject
     if not isinstance(movement, Movement):
@@ -106,7 +115,7 @@ def load_statement(
         of_it = counted.get(move.number, ())
         charges += _load_charges(period, move, reference, of_it, joined_us)
         charges += _penalties(period, movement, move, cut_us)
-    return statement_of(period, charges)
+    return statement_of(period, _withheld(period, charges, begun, samples))
 
 
 def _joined(moves: int) -> int:
@@ -145,6 +154,37 @@ def _load_charges(
                 ChargeKind.LOAD, move.subject, period.number, cell_range, seconds_of(cpu_ns),
                 move.price, _digest_of(streams),
             )  # fmt: skip
+
+
+def _withheld(
+    period: SettlementPeriod,
+    charges: Sequence[Charge],
+    moves: Iterable[BilledMove],
+    samples: Iterable[Sample],
+) -> Sequence[Charge]:
+    """The charges without the price of those in which a sample is wrong, and these samples."""
+    of_number = {move.number: move for move in moves}
+    found = {(c.subject, c.from_us, c.to_us): c for c in charges if c.kind is ChargeKind.LOAD}
+    others = [charge for charge in charges if charge.kind is not ChargeKind.LOAD]
+    withheld = 0
+    for sample in sorted(samples, key=lambda one: (one.range, one.subject)):
+        move = of_number.get(sample.number)
+        if sample.outcome is not SampleOutcome.DIFFERS or move is None:
+            continue
+        for key, charge in found.items():
+            is_in_it = key[0] == move.subject and key[1] <= sample.range.from_us < key[2]
+            if is_in_it and charge.price and withheld < SAMPLES_MAX:
+                withheld += 1
+                found[key] = replace(charge, price=ZERO, amount=ZERO)
+                others.append(sample_charge(period.number, sample))
+    return [*found.values(), *others]
+
+
+def sample_charge(period: int, sample: Sample) -> Charge:
+    """A wrong sample, as the payer's statement names it."""
+    return charge_of(
+        ChargeKind.SAMPLE, sample.subject, period, sample.range, ZERO, ZERO, sample.digests
+    )
 
 
 def _digest_of(streams: Mapping[StreamName, Digest]) -> str:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
+from typing import TypedDict
 
 from medusa_core.errors import Refused
 from medusa_core.grid import ceil_us
@@ -34,6 +35,7 @@ from medusa_core.suggest import shown
 
 ORDER_BYTES_MAX = 64 * 1024
 REASON_LENGTH_MAX = 500
+COMMITMENT_BYTES = 32
 ADOPTION_TIMEOUT_MS = 10_000
 """How long after its inputs a provider's bucket is waited for, where the contract has no bound."""
 
@@ -72,7 +74,9 @@ class MoveEnvelope:
     hour and unit of load), released or ended.
 
     The provider is paid for the buckets from `from_us` until before `to_us`. `lost_us` is the first
-    bucket for which the payer waited in vain (None: it did not).
+    bucket for which the payer waited in vain (None: it did not). `commitment` is what the payer
+    commits to when it hands the fragment over: it draws the buckets that it recomputes from seeds
+    of the settlement periods from `first_period` on (`samples.py`; None: it recomputes none).
     """
 
     contract: ContractName
@@ -85,6 +89,8 @@ class MoveEnvelope:
     to_us: int | None
     lost_us: int | None
     reason: str
+    commitment: bytes | None = None
+    first_period: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +236,7 @@ def message_of_move(body: bytes) -> MoveEnvelope:
     """The payer's message in a body; ValueError or Refused for anything else."""
     given = message_fields(
         body, "contract", "number", "fragment", "state", "order", "price", "from_us", "to_us",
-        "lost_us", "reason",
+        "lost_us", "reason", "commitment", "first_period", later=("commitment", "first_period"),
     )  # fmt: skip
     state = MoveState(given["state"])
     order = None if given["order"] is None else _text(given["order"])
@@ -249,6 +255,7 @@ def message_of_move(body: bytes) -> MoveEnvelope:
         to_us=_time(given["to_us"]),
         lost_us=_time(given["lost_us"]),
         reason=_text(given["reason"])[:REASON_LENGTH_MAX],
+        **_commitment(given["commitment"], given["first_period"]),
     )
 
 
@@ -286,6 +293,21 @@ def _price(given: object, *, is_needed: bool) -> Decimal | None:
     if not isinstance(price, Decimal) or not AMOUNT.holds(price):
         raise ValueError("no price")
     return price
+
+
+class _Commitment(TypedDict, total=False):
+    commitment: bytes
+    first_period: int
+
+
+def _commitment(commitment: object, first_period: object) -> _Commitment:
+    """What a payer commits to, or nothing."""
+    if commitment is None and first_period is None:
+        return {}
+    found = bytes.fromhex(_text(commitment))
+    if len(found) != COMMITMENT_BYTES:
+        raise ValueError("no commitment")
+    return {"commitment": found, "first_period": whole_number(first_period, 1)}
 
 
 def _time(given: object) -> int | None:

@@ -24,6 +24,7 @@ from medusa_core.market.bill_statements import (
     StatementId,
 )
 from medusa_core.market.load_statements import BilledMove
+from medusa_core.market.sample_claims import Commitment
 from medusa_core.market.settlement_periods import ActiveRevision, SettlementPeriod
 from medusa_core.market.terms import ContractName
 
@@ -91,6 +92,9 @@ class Bills(Protocol):
 
     def bill_of_period(self, contract: ContractName, period: int) -> DisputedStatements | None:
         """The statements of a period; None if the provider's is not known."""
+
+    def commitments(self, contract: ContractName, period: int) -> tuple[Commitment, ...]:
+        """What the payer has committed to of the moves of a contract that it has released."""
 
 
 class Settlements(Protocol):

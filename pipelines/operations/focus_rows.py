@@ -24,6 +24,7 @@ _CATEGORIES = {
     ChargeKind.PERIOD: "Purchase",
     ChargeKind.CORRECTION: "Adjustment",
     ChargeKind.PENALTY: "Credit",
+    ChargeKind.SAMPLE: "Adjustment",
 }
 _UNITS = {
     ChargeKind.RECORDS: "Records",
@@ -31,6 +32,7 @@ _UNITS = {
     ChargeKind.PERIOD: "Periods",
     ChargeKind.CORRECTION: "Records",
     ChargeKind.PENALTY: "Violations",
+    ChargeKind.SAMPLE: "Buckets",
 }
 
 

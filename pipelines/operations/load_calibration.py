@@ -14,15 +14,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from medusa_core.errors import Refused
-from medusa_core.fragments import Fragment
 from medusa_core.grid import Range
 from medusa_core.names import Participant, StreamName
-from medusa_core.network import Network, Output, Source
+from medusa_core.network import Network
 from pipelines.base.process_tree import ProcessTree
 from pipelines.base.settings import Settings
 from pipelines.homes.deployed_fragments import fragment_named, fragments_in_force
 from pipelines.homes.home import Home, chosen_participant, make_home, open_home
-from pipelines.language.check import CheckedNetwork, check_network
+from pipelines.language.check import check_network
+from pipelines.language.fragment_networks import network_of_fragment
 from pipelines.operations.recorded_replay import SOLO, replay_folder
 from pipelines.participant.kept_history import ALL, KeptHistory, kept_history
 from pipelines.participant.replay import replay
@@ -88,7 +88,7 @@ def calibrate_fragment(
                 f"the second half of what is kept of the inputs of {found.id} has {kept:,} "
                 f"records in the home of {here}: calibrate it when there are {RECORDS_MIN:,}"
             )
-        network = with_landed_sources(_network_of(checked, found), histories)
+        network = with_landed_sources(network_of_fragment(checked, found), histories)
         landing = replace(network, boxes=(), outputs=())
         with _session() as session:
             measure = _Measurement(settings, session, histories, say)
@@ -101,26 +101,6 @@ def calibrate_fragment(
         streams=tuple(sorted(found.input_streams)),
         records=total - records,
         seconds=max(all_ - first - land, 0.0),
-    )
-
-
-def _network_of(checked: CheckedNetwork, fragment: Fragment) -> Network:
-    """The fragment as a network of its own, whose sources are what it reads."""
-    return replace(
-        checked.network,
-        sources=tuple(
-            Source(
-                name=str(port),
-                stream=str(stream),
-                columns={column.name: column.type for column in checked.columns[port]},
-            )
-            for port, stream in sorted(fragment.inputs.items())
-        ),
-        boxes=fragment.boxes,
-        outputs=tuple(
-            Output(name=str(stream), input=str(port))
-            for stream, port in sorted(fragment.outputs.items())
-        ),
     )
 
 

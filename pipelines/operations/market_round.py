@@ -20,6 +20,7 @@ from pipelines.homes.signing_keys import load_key
 from pipelines.market.rounds.round_assembly import open_market_worker
 from pipelines.market.rounds.round_report import decision_documents
 from pipelines.operations.job_supervision import lane_is_held
+from pipelines.operations.sample_recomputation import recomputes
 from pipelines.participant.home_session import open_session
 from pipelines.platform.drills.fault_injected_exchange import FaultInjectedExchange
 from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
@@ -83,6 +84,7 @@ def hold_round(settings: Settings, request: RoundRequest) -> RoundResult:
             ),
             note,
             to_all=True,
+            recomputes=recomputes(home_session.home.storage),
         ) as worker,
     ):
         if request.explain:

@@ -28,6 +28,7 @@ from pipelines.homes.home import (
 )
 from pipelines.homes.lease_renewer import LEASE_MS, LeaseRenewer
 from pipelines.operations.exchange_process import ExchangeProcess, exchange_process
+from pipelines.operations.sample_recomputation import recomputes
 from pipelines.participant.assembly import (
     Engines,
     OwnSession,
@@ -323,7 +324,14 @@ def _running(
         yield (
             home_session,
             loop_of(
-                home_session, leases, spark.session, watcher, stack, options.limits, spark.engines
+                home_session,
+                leases,
+                spark.session,
+                watcher,
+                stack,
+                options.limits,
+                spark.engines,
+                recomputes(home_session.home.storage),
             ),
             watcher,
         )

@@ -17,17 +17,23 @@ from pipelines.base.settings import Settings
 from pipelines.base.time_text import iso
 from pipelines.catalog.book_records import AccountBalance, DisputeStatus
 from pipelines.catalog.postgres.books import open_books
+from pipelines.catalog.postgres.samples import open_samples
 from pipelines.catalog.postgres.settlements import PostgresSettlements, open_settlements
 from pipelines.homes.home import chosen_participant, home_server
 from pipelines.homes.signing_keys import load_key
+from pipelines.market.settlement.sample_sync import SampleSync
 from pipelines.market.settlement.settlement_sync import SettlementSync
 from pipelines.market.sync.sync_assembly import open_contract_sync
+from pipelines.operations.sample_recomputation import recomputes
 from pipelines.participant.home_session import open_session
 from pipelines.platform.drills.fault_injected_exchange import FaultInjectedExchange
 from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
 
 OPEN = "open"
 """The state of a dispute that has not ended."""
+
+BUCKETS_MAX = 10_000
+"""So many buckets of a stream are recomputed by a command."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +99,17 @@ def settle_now(settings: Settings, participant: str | None) -> SettlementResult:
             to_all=True,
         ) as (contract_sync, _),
         closing(open_settlements(home_session.url)) as settlements,
+        closing(open_samples(home_session.url)) as samples,
         closing(open_books(home_session.url)) as books,
     ):
         contract_sync.tick()
-        settled = SettlementSync(settlements, chosen, note, looks_s=0).settle()
+        home = home_session.home
+        again = recomputes(home.storage)(home.catalog)
+        sample_sync = SampleSync(
+            samples, settlements, home.catalog, chosen, again, note, buckets_max=BUCKETS_MAX
+        )
+        sync = SettlementSync(settlements, chosen, note, looks_s=0, samples=sample_sync)
+        settled = sync.settle()
         sent = contract_sync.tick()
         due = tuple(one for one in books.balances() if one.account == "partner")
         disputed = tuple(one for one in books.disputes() if one.state == OPEN)

@@ -53,6 +53,7 @@ from pipelines.spark.failures import check_jvm
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from pipelines.market.rounds.round_assembly import Recomputes
     from pipelines.spark.step import StepEngine
 
 LOOK_AGAIN_S = 0.25
@@ -120,10 +121,12 @@ def loop_of(
     stack: ExitStack,
     limits: Limits,
     engines: Engines | None = None,
+    recomputes: Recomputes | None = None,
 ) -> ParticipantLoop:
     """The loop of a participant whose leases are taken; what it opens is closed with the stack.
 
     `engines` are those that were warmed up while it waited. In the backlog lane it only corrects.
+    `recomputes` makes what samples of moved load are recomputed by.
     """
     assignments = newest_assignments(home_session.home.catalog, home_session.home.participant)
     assigned_plans = load_assigned_plans(home_session)
@@ -191,7 +194,7 @@ def loop_of(
                 observer=observer,
                 meter=meter,
             ),
-            market=market_of(home_session, observer),
+            market=market_of(home_session, observer, recomputes),
         ),
         meter=meter,
     )
@@ -230,7 +233,9 @@ def importer_of(
     return importer
 
 
-def market_of(home_session: HomeSession, observer: LoopObserver) -> MarketDoor:
+def market_of(
+    home_session: HomeSession, observer: LoopObserver, recomputes: Recomputes | None = None
+) -> MarketDoor:
     """The door to the market, which is loaded when the home has a contract."""
 
     def opens() -> MarketTicker | None:
@@ -246,6 +251,7 @@ def market_of(home_session: HomeSession, observer: LoopObserver) -> MarketDoor:
             transport,
             observer.error,
             home_session.exchange.line_marks,
+            recomputes,
         )
 
     return MarketDoor(home_session.home.catalog, opens)

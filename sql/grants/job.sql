@@ -56,9 +56,9 @@ GRANT EXECUTE ON FUNCTION medusa_market.acknowledge_message, medusa_market.apply
 GRANT SELECT ON ALL TABLES IN SCHEMA medusa_api TO :"role";
 GRANT SELECT ON medusa_market.bill, medusa_market.bill_answer, medusa_market.billed_line,
     medusa_market.billed_range, medusa_market.billing_position, medusa_market.book_entry,
-    medusa_market.book_posting, medusa_market.payment TO :"role";
+    medusa_market.book_posting, medusa_market.payment, medusa_market.sample TO :"role";
 GRANT EXECUTE ON FUNCTION medusa_market.answer_bill, medusa_market.bills_again,
     medusa_market.concede_bill, medusa_market.is_disputed, medusa_market.make_bill,
-    medusa_market.note_billed,
+    medusa_market.note_billed, medusa_market.note_samples, medusa_market.sampled_lines,
     medusa_market.take_bill, medusa_market.take_bill_answer, medusa_market.take_concession TO
     :"role";

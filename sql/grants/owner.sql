@@ -96,7 +96,8 @@ GRANT UPDATE (dead_band, move_ms, partners_max, residence_ms, round_ms) ON medus
 -- The owner reads the books, and writes into them by recording payments alone.
 GRANT SELECT ON medusa_market.bill, medusa_market.bill_answer, medusa_market.billed_line,
     medusa_market.billed_range, medusa_market.billing_position, medusa_market.book_entry,
-    medusa_market.book_posting, medusa_market.payment TO :"role";
+    medusa_market.book_posting, medusa_market.payment, medusa_market.sample,
+    medusa_market.sample_position, medusa_market.sample_seed TO :"role";
 GRANT SELECT ON medusa_api.accounts, medusa_api.bill_disputes, medusa_api.bills, medusa_api.books,
-    medusa_api.payments TO :"role";
+    medusa_api.payments, medusa_api.samples TO :"role";
 GRANT EXECUTE ON FUNCTION medusa_api.record_payment TO :"role";

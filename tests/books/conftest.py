@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +20,7 @@ from tests.agreements.homes import (
     watchers_of,
 )
 from tests.books.lending import Lending
+from tests.books.sampling import Sampling
 from tests.books.trade import Stores, Trade
 from tests.home_pool import lent_homes
 
@@ -72,3 +75,17 @@ def lending(
     monkeypatch.setattr("pipelines.market.settlement.settlement_sync.PERIODS_MAX", 1)
     parties = parties_in(trading_connections, trading_watchers)
     return Lending(parties, trading_watchers, trading_stores)
+
+
+@pytest.fixture
+def sampling(
+    trading_connections: HomeConnections,
+    trading_watchers: Watchers,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Sampling]:
+    """Alpha, which hands a fragment over, and beta, which computes it, with rows in files."""
+    monkeypatch.setattr("pipelines.market.settlement.settlement_sync.PERIODS_MAX", 1)
+    parties = parties_in(trading_connections, trading_watchers)
+    with ExitStack() as stack:
+        yield Sampling(parties, trading_watchers, tmp_path, stack)

@@ -190,7 +190,7 @@ def test_a_provider_states_no_results_of_a_move_that_goes_on_before_they_are_ack
     lending.ends(1, 117)
     lending.settle()
     assert {bill[2] for bill in lending.bills(lending.alpha) if bill[0] == 1} == {"settled"}
-    assert lending.alpha.sql("SELECT FROM medusa_api.bill_disputes") == []
+    assert lending.alpha.sql("SELECT 1 FROM medusa_api.bill_disputes") == []
 
 
 def test_a_provider_waits_for_the_release_also_of_a_move_that_it_has_ended(

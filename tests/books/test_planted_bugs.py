@@ -20,6 +20,7 @@ ACKNOWLEDGED = (
 )
 PROPERTIES = "tests/market/test_load_statements.py"
 FITS = "test_a_statement_of_many_moves_fits_a_message_and_leaves_nothing_out"
+SAMPLES, CLAIMS = "tests/books/test_samples.py", "tests/market/test_samples.py"
 STATEMENTS, SETTLING, GUARDS, LOAD = (
     "tests/market/test_statements.py", "tests/books/test_settling.py", "tests/books/test_guards.py",
     "tests/books/test_load_bills.py",
@@ -102,6 +103,30 @@ BUGS = {
     "a gap costs the penalty though gaps are promised": (
         f"{CORE}/bill_statements.py", "content.availability.recovery is not Recovery.GAP", "True",
         f"{SETTLING}::test_a_gap_costs_the_penalty_unless_gaps_are_promised",
+    ),
+    "a sample may be of any bucket": (
+        f"{CORE}/sample_claims.py", "if not is_drawn(", "if False and is_drawn(",
+        f"{SAMPLES}::test_a_payer_that_disputes_a_bucket_that_was_not_drawn_is_refused",
+    ),
+    "any seed is one that was committed": (
+        f"{CORE}/samples.py", "hashed(seed, at + 1) == commitment", "bool(commitment)",
+        f"{SAMPLES}::test_a_payer_that_reveals_another_seed_than_it_committed_is_refused",
+    ),
+    "each period has the same seed": (
+        "sql/functions/market_samples/revealed_seed.sql", "4095 - (", "4095 + 0 * (",
+        f"{SAMPLES}::test_both_languages_draw_from_the_same_chain_of_seeds",
+    ),
+    "a range with a wrong sample is paid": (
+        f"{CORE}/load_statements.py", "replace(charge, price=ZERO, amount=ZERO)", "charge",
+        f"{SAMPLES}::test_wrong_rows_in_a_drawn_bucket_are_named_and_their_range_is_not_paid",
+    ),
+    "a provider gives up whatever it recomputes": (
+        f"{CORE}/sample_claims.py", "judged.outcome is SampleOutcome.DIFFERS", "True",
+        f"{CLAIMS}::test_a_provider_gives_up_only_what_it_finds_as_the_payer_says",
+    ),
+    "a bucket counts as recomputed before it is": (
+        "pipelines/market/settlement/sample_sync.py", "chosen.pop().from_us", "to_us",
+        f"{SAMPLES}::test_an_honest_provider_is_never_disputed",
     ),
     "postings may be changed": (
         "sql/triggers/180_books.sql", ", 'medusa_market.book_posting'", "",

@@ -107,6 +107,10 @@ def baseline(tmp_path: Path) -> Path:
                                flags=re.MULTILINE | re.DOTALL))  # fmt: skip
     (folder / "views/180_books.sql").unlink()
     (folder / "triggers/180_books.sql").unlink()
+    # So did samples.
+    (folder / "views/185_samples.sql").unlink()
+    (folder / "triggers/185_samples.sql").unlink()
+    shutil.rmtree(folder / "functions/market_samples")
     shutil.rmtree(folder / "functions/market_books")
     (folder / "functions/market_api/record_payment.sql").unlink()
     # A function of SQL is compiled when it is made.

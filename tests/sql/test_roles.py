@@ -38,7 +38,7 @@ VIEWS = {
             "published_files", "published_segments", "quarantine", "segments", "sinks", "steps",
             "streams", "transitions", "bounds", "cursors", "divergences", "disputed", "recalls",
             "views", "definitions",
-            "accounts", "bill_disputes", "bills", "books", "payments",
+            "accounts", "bill_disputes", "bills", "books", "payments", "samples",
             "cost", "load_samples", "offers", "answers", "agreed_moves", "trading"},
     "analyst": {*AGREED, "assignments", "certificates", "holds", "leases", "lineage",
                 "published_boundaries",

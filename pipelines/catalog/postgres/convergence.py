@@ -105,6 +105,7 @@ class PostgresConverging(NamedStatements):
                 values |= {"state": message.state.value, "price": message.price}
                 values |= {"from_us": message.from_us, "to_us": message.to_us}
                 values |= {"lost_us": message.lost_us, "reason": message.reason}
+                values |= {"commitment": message.commitment, "first_period": message.first_period}
                 return str(self._value("take_move", **values))
             case MovedEnvelope():
                 values |= {"contract": message.contract, "number": message.number}

@@ -28,8 +28,10 @@ from medusa_core.market.bill_statements import (
 from medusa_core.market.books import Entry
 from medusa_core.market.documents import revision_of, terms_of
 from medusa_core.market.load_statements import GRAIN_US, BilledMove
+from medusa_core.market.sample_claims import Commitment
 from medusa_core.market.settlement_periods import ActiveRevision, SettlementPeriod
 from medusa_core.market.terms import ContractName, plain
+from medusa_core.names import StreamName
 from pipelines.catalog.postgres.statements import NamedStatements, engine_with_timeouts
 from pipelines.catalog.settlement_store import (
     BilledContract,
@@ -97,6 +99,26 @@ class PostgresBills(NamedStatements, Bills):
             claimed=statement_from(bytes(row["claimed"])),
             own=None if row["own"] is None else statement_from(bytes(row["own"])),
             is_open=row["is_disputed"],
+        )
+
+    def commitments(self, contract: ContractName, period: int) -> tuple[Commitment, ...]:
+        """See `Bills.commitments`."""
+        rows = self._rows("sampled_lines", contract=contract, period=period)
+        widths: dict[int, dict[StreamName, int]] = {}
+        for row in rows:
+            of_move = widths.setdefault(row["number"], {})
+            of_move[StreamName(row["stream"])] = row["width_us"]
+        return tuple(
+            Commitment(
+                number=number,
+                fragment=row["fragment"],
+                commitment=bytes(row["commitment"]),
+                first_period=row["first_period"],
+                from_us=row["from_us"],
+                to_us=row["to_us"],
+                widths_us=widths[number],
+            )
+            for number, row in {row["number"]: row for row in rows if not row["is_given"]}.items()
         )
 
 

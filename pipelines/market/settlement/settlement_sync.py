@@ -4,10 +4,12 @@ Numbered, and the same numbers are in the code:
 
 1. count the final rows of each sold stream, and of what moved fragments read and write, in the
    period that is stated next; what is counted may be trimmed
-2. state the period once it is over, by the clock and by the stable prefix of the stream; the
-   provider's statement is signed and sent with the next messages
+2. state the period once it is over, by the clock and by the stable prefix of the stream, and the
+   payer of load when it has recomputed its samples (`sample_sync.py`); the provider's statement is
+   signed and sent with the next messages
 3. answer the statements of providers of which this home has made its own
-4. end disputes in which the rows here have become those that the provider's statements say
+4. end disputes in which the rows here have become those that the provider's statements say, and
+   give up those in which the payer's samples are right
 5. send statements again that have had no answer for a day
 
 All state is stored in the home, and each of these is one transaction with a key of its own: a look
@@ -48,6 +50,7 @@ from pipelines.catalog.settlement_store import (
     ReceivedStatement,
     Settlements,
 )
+from pipelines.market.settlement.sample_sync import SampleSync
 
 LOOKS_S = 5.0
 """How often a loop counts and states."""
@@ -63,7 +66,8 @@ FOREVER = 2**53
 class SettlementSync:
     """Settles the contracts of a home that bill something; `on_error` receives what was refused.
 
-    `looks_s` is how often a call does anything; 0: always.
+    `looks_s` is how often a call does anything; 0: always. `samples` recomputes samples of load
+    (None: no samples are taken).
     """
 
     def __init__(
@@ -73,11 +77,13 @@ class SettlementSync:
         on_error: Callable[[Exception], None] = lambda error: None,
         *,
         looks_s: float = LOOKS_S,
+        samples: SampleSync | None = None,
     ) -> None:
         self._settlements = settlements
         self._here = here
         self._on_error = on_error
         self._looks_s = looks_s
+        self._samples = samples
         self._next_s = self._began_s = clock.monotonic_s()
 
     def settle(self) -> int:
@@ -93,6 +99,7 @@ class SettlementSync:
                 self._on_error(error)  # if another one has counted, the next look reads again
         done += sum(self._is_answered(one) for one in self._settlements.to_answer(ANSWERS_MAX))  # 3
         done += sum(self._is_ended(*one) for one in self._settlements.open_disputes())  # 4
+        done += 0 if self._samples is None else self._samples.judge()
         return done + self._settlements.send_again()  # 5
 
     def compared(self, received: ReceivedStatement) -> StatementComparison:
@@ -114,15 +121,22 @@ class SettlementSync:
         cut_us = period.cut_us(contract.width_us)
         counted = self._settlements.count(contract.contract, period, cut_us)  # 1
         reached("settlement.counted")
+        is_load = isinstance(period.terms.subject, Movement)
+        samples = self._samples if is_load else None
+        is_verified = samples is None or samples.is_verified(contract.contract, period)
         waited_ms = int((clock.monotonic_s() - self._began_s) * 1_000)
-        if counted is None or not is_over(
-            period, self._here, contract.clock_ms, counted.stable_us, waited_ms
+        if (
+            counted is None
+            or not is_over(period, self._here, contract.clock_ms, counted.stable_us, waited_ms)
+            or not is_verified
         ):
             return False
         ranges, changes = self._settlements.ranges(contract.contract, period.number)
-        if isinstance(period.terms.subject, Movement):
+        if is_load:
             moves = self._settlements.billed_moves(contract.contract, period)
-            statement = load_statement(period, moves, ranges)
+            found = () if samples is None else samples.found(contract.contract, period)
+            is_payer = self._here == period.terms.payer
+            statement = load_statement(period, moves, ranges, found if is_payer else ())
         else:
             statement = content_statement(period, ranges, changes)
         document = statement_document(statement)

@@ -1,7 +1,8 @@
 """Partners' messages about statements, verified and brought into a home.
 
 A statement counts if the provider has signed its hash; an answer if the payer has signed what it
-owes, and this home computes the same from the two statements.
+owes, and this home computes the same from the two statements. Samples in it count if the payer has
+drawn them from the seeds to which it had committed.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from medusa_core.market.bill_messages import (
     owes_sentence,
 )
 from medusa_core.market.bill_statements import statement_id
+from medusa_core.market.sample_claims import check_samples, check_seeds
 from medusa_core.names import Participant
 from pipelines.catalog.settlement_store import Bills, DisputedStatements
 from pipelines.market.sync.verification import Keys, verified_sentence
@@ -52,6 +54,7 @@ class BillInbox:
                 f"this home has not billed period {message.period} of contract {message.contract} "
                 "with that statement"
             )
+        self._check_samples(known, message)
         answer = self._answer(known, message)
         if answer.amount != message.amount or answer.outcome is not message.outcome:
             raise Refused(
@@ -61,6 +64,12 @@ class BillInbox:
         sentence = owes_sentence(message.statement, message.outcome, message.amount)
         key = verified_sentence(sender, sentence, message.signature, self._keys)
         self._bills.take_bill_answer(envelope_id, answer, message, key)
+
+    def _check_samples(self, known: DisputedStatements, message: StatementAnswerEnvelope) -> None:
+        commitments = self._bills.commitments(message.contract, message.period)
+        check_seeds(message.period, message.seeds, commitments)
+        if message.own is not None:
+            check_samples(known.claimed, message.own, message.seeds, commitments)
 
     def _answer(self, known: DisputedStatements, message: StatementAnswerEnvelope) -> BillAnswer:
         """What this home would have been answered, from both statements."""

@@ -4,7 +4,8 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
         'bill_answer/' || b.contract || '/' || b.period || '/' || a.step,
         jsonb_build_object('contract', b.contract, 'period', b.period, 'statement', b.statement,
             'outcome', a.outcome, 'amount', trim_scale(a.amount)::text,
-            'own', convert_from(a.own, 'UTF8'), 'signature', encode(s.signature, 'hex')))
+            'own', convert_from(a.own, 'UTF8'), 'signature', encode(s.signature, 'hex'),
+            'seeds', medusa_market.seeds_of_bill(b)))
     FROM medusa_market.bill AS b
     JOIN medusa_market.bill_answer AS a ON a.contract = b.contract AND a.period = b.period
     CROSS JOIN LATERAL medusa_market.signature_of(format('owes %s %s %s', b.statement, a.outcome,

@@ -34,6 +34,7 @@ BEGIN
         'accepted', begin_move.order_document, begin_move.reason, begun.agreed_id,
         medusa_market.price_of_move(terms, begun.agreed_id))
     RETURNING * INTO begun;
+    PERFORM medusa_market.commit_seed(begun.move_id, begin_move.contract);
     PERFORM medusa_market.put_move(begun);
     RETURN begun.move_id;
 END $$;

@@ -1,6 +1,6 @@
 CREATE OR REPLACE FUNCTION medusa_market.take_move(envelope_id bigint, contract text, number bigint,
     fragment text, state text, order_document text, price numeric, from_us bigint, to_us bigint,
-    lost_us bigint, reason text) RETURNS text
+    lost_us bigint, reason text, commitment bytea, first_period bigint) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
 AS $$
 DECLARE
@@ -95,6 +95,9 @@ BEGIN
     VALUES (false, envelope.sender, take_move.contract, take_move.number, take_move.fragment,
         'accepted', take_move.order_document, take_move.reason, agreed, take_move.price)
     RETURNING * INTO known;
+    INSERT INTO medusa_market.sample_seed (move_id, commitment, first_period)
+    SELECT known.move_id, take_move.commitment, take_move.first_period
+    WHERE take_move.commitment IS NOT NULL;
     IF refusal IS NOT NULL THEN
         PERFORM medusa_market.note_settled(known.move_id, 'ended', refusal);
         RETURN 'ended';
@@ -102,6 +105,6 @@ BEGIN
     RETURN 'accepted';
 END $$;
 COMMENT ON FUNCTION medusa_market.take_move(bigint, text, bigint, text, text, text, numeric, bigint,
-    bigint, bigint, text) IS
+    bigint, bigint, text, bytea, bigint) IS
     'A payer hands a fragment over under a contract in force (accepted), adopts what this home '
     'computes from a bucket on (released), or ends its move.';

@@ -1,0 +1,191 @@
+"""A home's part in samples: the payer recomputes what it has drawn, the provider what is disputed.
+
+Numbered, and the same numbers are in the code:
+
+1. both homes keep what a recomputation needs: the payer until it has recomputed what it drew, the
+   provider until the payer has answered its statement, and no longer than the contract's `hold_max`
+2. the payer recomputes the drawn buckets as they become final, and states a period when it has
+   done so for all of them
+3. the provider recomputes the buckets that the payer disputes, and takes the payer's statement if
+   it finds the payer's rows; else the dispute stays open, and people decide
+
+What is found is stored before anything follows from it, so that a program that was killed continues
+with the next bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import Protocol
+
+from medusa_core.commits import Hold
+from medusa_core.errors import Conflict, Refused
+from medusa_core.fragments import Move
+from medusa_core.grid import Range, ceil_us, floor_us
+from medusa_core.market.bill_comparison import compare_statements
+from medusa_core.market.sample_claims import is_conceded, wrong_samples
+from medusa_core.market.samples import Sample, drawn
+from medusa_core.market.settlement_periods import SettlementPeriod
+from medusa_core.market.terms import ContractName
+from medusa_core.names import Participant, StreamName
+from pipelines.base.failpoints import reached
+from pipelines.catalog.processing_roles import Readers
+from pipelines.catalog.sample_store import SampledLine, Samples
+from pipelines.catalog.settlement_store import Settlements
+from pipelines.market.moves.move_order import MoveOrder, order_in
+
+PURPOSE = "samples"
+A_LOOK = 16
+"""So many buckets of a line are recomputed at a time, so that other work of the loop goes on."""
+
+
+class Recomputation(Protocol):
+    """Computes buckets of a moved fragment again, from the inputs that this home holds."""
+
+    def recompute(
+        self, order: MoveOrder, provider: Participant, stream: StreamName, parts: Sequence[Range]
+    ) -> tuple[Sample, ...]:
+        """What is found of each of these buckets of the provider's line, in order."""
+
+    def needs_us(
+        self, order: MoveOrder, stream: StreamName, from_us: int
+    ) -> Mapping[StreamName, int]:
+        """From where on each input is needed to compute a stream from a bucket on."""
+
+
+class SampleSync:
+    """Recomputes samples in the home of `here`; `buckets_max` of a line at a time."""
+
+    def __init__(
+        self,
+        samples: Samples,
+        settlements: Settlements,
+        readers: Readers,
+        here: Participant,
+        recomputation: Recomputation,
+        on_error: Callable[[Exception], None] = lambda error: None,
+        *,
+        buckets_max: int = A_LOOK,
+    ) -> None:
+        self._samples = samples
+        self._settlements = settlements
+        self._readers = readers
+        self._here = here
+        self._recomputation = recomputation
+        self._on_error = on_error
+        self._buckets_max = buckets_max
+        self._held: dict[tuple[str, StreamName], int] = {}
+
+    def is_verified(self, contract: ContractName, period: SettlementPeriod) -> bool:
+        """Recompute what was drawn of a period and is final; whether that is all of it."""
+        is_done = True
+        for line in self._samples.lines(contract, period.number):
+            order = self._order(line)
+            if line.is_given:
+                is_done = self._is_verified(line, order, period) and is_done
+            else:
+                self._hold(contract, line, order, line.open_us)
+        return is_done
+
+    def found(self, contract: ContractName, period: SettlementPeriod) -> tuple[Sample, ...]:
+        """What was found of a period."""
+        return self._samples.found(contract, period.range)
+
+    def judge(self) -> int:
+        """Recompute what payers dispute, and give up what is as they say; how often."""
+        conceded = 0
+        for contract, period in self._samples.disputed():
+            try:
+                conceded += self._is_conceded(contract, period)
+            except (Conflict, Refused) as error:
+                self._on_error(error)
+        return conceded
+
+    def _is_verified(self, line: SampledLine, order: MoveOrder, period: SettlementPeriod) -> bool:
+        from_us = max(line.from_us, period.range.from_us, line.through_us or line.from_us)
+        paid_us = min(period.range.to_us, line.to_us or period.range.to_us)
+        final_us = from_us if line.stable_us is None else floor_us(line.stable_us, line.width_us)
+        to_us = min(ceil_us(paid_us, line.width_us), final_us)
+        contract = ContractName(period.terms.contract)
+        if line.seed is None or from_us >= to_us:
+            self._hold(contract, line, order, None if self._is_over(line) else from_us)
+            return True
+        self._hold(contract, line, order, from_us)  # 1
+        parts = drawn(line.seed, line.stream, Range(from_us, to_us), line.width_us)
+        chosen = list(islice(parts, self._buckets_max + 1))
+        is_done = len(chosen) <= self._buckets_max
+        through_us = to_us if is_done else chosen.pop().from_us
+        samples = self._recomputed(line, order, line.partner, chosen)  # 2
+        reached("samples.recomputed")
+        self._samples.note(line.move, line.stream, through_us, samples)
+        reached("samples.noted")
+        return is_done
+
+    def _recomputed(
+        self, line: SampledLine, order: MoveOrder, provider: Participant, parts: Sequence[Range]
+    ) -> tuple[Sample, ...]:
+        if not parts:
+            return ()
+        return self._recomputation.recompute(order, provider, line.stream, parts)
+
+    def _is_conceded(self, contract: ContractName, period: int) -> bool:
+        known = self._settlements.bill_of_period(contract, period)
+        if known is None or known.own is None or not known.is_open:
+            return False
+        samples = wrong_samples(known.own)
+        lines = {(one.number, one.stream): one for one in self._samples.lines(contract, period)}
+        part = Range(known.claimed.from_ms * 1_000, known.claimed.to_ms * 1_000)
+        for sample in self._unknown(contract, part, samples):
+            line = lines.get((sample.number, sample.stream))
+            if line is not None:
+                again = self._recomputed(line, self._order(line), self._here, [sample.range])  # 3
+                self._samples.note(line.move, line.stream, None, again)
+                reached("samples.judged")
+        judged = {(s.number, s.stream, s.range): s for s in self._samples.found(contract, part)}
+        comparison = compare_statements(known.claimed, known.own)
+        if not is_conceded(comparison, lambda s: judged.get((s.number, s.stream, s.range))):
+            return False
+        return self._settlements.concede(contract, period)
+
+    def _unknown(
+        self, contract: ContractName, part: Range, samples: Sequence[Sample]
+    ) -> tuple[Sample, ...]:
+        """Those that this home has not recomputed."""
+        known = {(s.number, s.stream, s.range) for s in self._samples.found(contract, part)}
+        return tuple(s for s in samples if (s.number, s.stream, s.range) not in known)
+
+    def _order(self, line: SampledLine) -> MoveOrder:
+        payer = self._here if line.is_given else line.partner
+        return order_in(line.order, Move(payer, line.number), line.fragment)
+
+    def _is_over(self, line: SampledLine) -> bool:
+        """Whether nothing of a move is to be recomputed any more."""
+        through_us = line.through_us if line.is_given else line.open_us
+        return line.to_us is not None and (through_us or line.from_us) >= line.to_us
+
+    def _hold(
+        self, contract: ContractName, line: SampledLine, order: MoveOrder, from_us: int | None
+    ) -> None:
+        """Keep the stream from a bucket on, and what it is computed from; None: nothing."""
+        holder = f"contract:{contract}/{line.number}/{line.stream}"
+        if from_us is None or self._is_over(line):
+            if line.is_held:
+                for stream in (line.stream, *(one.stream.name for one in order.inputs)):
+                    self._readers.release_hold(stream, holder, PURPOSE)
+            return
+        first_us = max(from_us, line.from_us)
+        needs = self._recomputation.needs_us(order, line.stream, first_us)
+        for stream, needed_us in {line.stream: first_us, **needs}.items():
+            if line.is_held and self._held.get((holder, stream)) == needed_us:
+                continue
+            self._held[holder, stream] = needed_us
+            self._readers.place_hold(
+                Hold(
+                    stream=stream,
+                    holder=holder,
+                    purpose=PURPOSE,
+                    from_us=needed_us,
+                    limit_ms=line.hold_ms,
+                )
+            )

@@ -1,0 +1,165 @@
+"""Buckets of a moved fragment computed again by DuckDB, from the inputs that this home holds.
+
+The boxes are those of the payer's plan, which both homes have. Spark has computed the rows, so that
+the recomputation shares no engine with them. What cannot be recomputed here is not verifiable, with
+the reason: it is neither right nor wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import NoReturn, Protocol
+
+import pyarrow as pa
+
+from medusa_core.columns import Column
+from medusa_core.digest import EMPTY, Digest
+from medusa_core.errors import Refused, Unavailable
+from medusa_core.grid import Range
+from medusa_core.market.samples import Sample, SampleOutcome, compared
+from medusa_core.names import Participant, PlanId, StreamName
+from medusa_core.network import Network, Port
+from medusa_core.segments import Producer, Stability
+from pipelines.catalog.lines_read import lines_read
+from pipelines.catalog.processing_roles import LandedFiles, Recalls
+from pipelines.catalog.reading_roles import Lines
+from pipelines.homes.deployed_fragments import plan_in
+from pipelines.homes.network_files import network_of_plan
+from pipelines.language.check import check_network, fragments_for
+from pipelines.language.fragment_networks import network_of_fragment
+from pipelines.market.moves.move_order import MoveOrder
+from pipelines.quality.ranges import merged, needed
+from pipelines.quality.recompute import DUCKDB, Recomputation, recompute
+from pipelines.quality.spark_types import NoSuchType
+from pipelines.quality.stored_rows import STIME, lives_of, source_records
+from pipelines.storage.arrow_digests import digests_by_bucket
+
+
+class RecomputedHome(LandedFiles, Lines, Recalls, Protocol):
+    """The lines of a home, what has landed there, and what was revised."""
+
+
+class _NotByDuckDB(Exception):
+    """A box that DuckDB does not compute as Spark does."""
+
+
+def _refused(*of: object) -> NoReturn:
+    raise _NotByDuckDB
+
+
+@dataclass(frozen=True, slots=True)
+class MovedSamples:
+    """Recomputes samples of moved fragments from the catalog and the files of a home."""
+
+    catalog: RecomputedHome
+    storage: Path
+
+    def recompute(
+        self, order: MoveOrder, provider: Participant, stream: StreamName, parts: Sequence[Range]
+    ) -> tuple[Sample, ...]:
+        """What is found of each of these buckets of the provider's line, in order."""
+        network, ports = _network(order.plan.document, order.fragment)
+        number, by = order.move.number, Producer(provider, order.replica)
+        found: dict[Range, Sample] = {}
+        stated: dict[Range, Digest] = {}
+        for part in parts:
+            digest = self._stated(stream, by, part, order.plan.id)
+            reason = (
+                digest if isinstance(digest, str) else self._lacks(network, ports[stream], part)
+            )
+            if reason or isinstance(digest, str):
+                found[part] = _not_verifiable(number, stream, part, reason)
+            else:
+                stated[part] = digest
+        again = self._again(network, ports[stream], [*stated]) if stated else {}
+        for part, digest in stated.items():
+            if isinstance(again, str):
+                found[part] = _not_verifiable(number, stream, part, again)
+            else:
+                rows = again.get(part.from_us, EMPTY)
+                found[part] = compared(number, stream, part, digest, rows)
+        return tuple(found[part] for part in parts)
+
+    def needs_us(
+        self, order: MoveOrder, stream: StreamName, from_us: int
+    ) -> Mapping[StreamName, int]:
+        """From where on each input is needed to compute a stream from a bucket on."""
+        network, ports = _network(order.plan.document, order.fragment)
+        behind = needed(network, ports[stream], Range(from_us, from_us + 1))
+        found = {network.source(name).stream_name: part.from_us for name, part in behind.items()}
+        return {one.stream.name: found.get(one.stream.name, from_us) for one in order.inputs}
+
+    def _stated(self, stream: StreamName, by: Producer, part: Range, plan: PlanId) -> Digest | str:
+        """The digest of the provider's rows in a bucket, or why there is none."""
+        for segment in self.catalog.segments(stream, part, producer=by):
+            if not segment.range.covers(part):
+                continue
+            if segment.stability is not Stability.STABLE:
+                return f"it is {segment.stability.value}"
+            if segment.plan != plan:
+                return "it was computed under another plan"
+            return segment.buckets.get(part.from_us, EMPTY)
+        return f"the rows of {stream} are not there: they were trimmed"
+
+    def _lacks(self, network: Network, port: Port, part: Range) -> str:
+        """What of the inputs of a bucket is not there as it was read; nothing if all of it is."""
+        for name, behind in needed(network, port, part).items():
+            stream = network.source(name).stream_name
+            line = lines_read(self.catalog.lines(stream), self.catalog.participant).get(stream)
+            if line is None:
+                return f"{stream} is not in this home"
+            if line.trimmed_us is not None and behind.from_us < line.trimmed_us:
+                return f"{stream} is trimmed before {line.trimmed_us}"
+            if any(one.from_us < behind.to_us for one in self.catalog.recalls(stream)):
+                return f"{stream} was recalled or revised"
+        return ""
+
+    def _again(
+        self, network: Network, port: Port, parts: Sequence[Range]
+    ) -> Mapping[int, Digest] | str:
+        """The digest of each bucket as it is recomputed, or why it is not."""
+
+        def records(name: str, columns: Sequence[Column], ranges: Sequence[Range]) -> pa.Table:
+            stream = network.source(name).stream_name
+            return source_records(self.catalog, self.storage, stream, columns, ranges)
+
+        lives = lives_of(self.catalog, [source.stream_name for source in network.sources])
+        try:
+            with recompute(network, {port: merged(parts)}, records, _refused, lives) as run:
+                try:
+                    rows = run.rows(port, merged(parts))
+                except _NotByDuckDB:
+                    return _not_by_duckdb(run)
+                columns = run.columns[port]
+        except (NoSuchType, Refused, Unavailable) as error:
+            return str(error)
+        width_us = parts[0].to_us - parts[0].from_us
+        stimes = rows[STIME].to_numpy()
+        return digests_by_bucket(rows.combine_chunks(), columns, stimes - stimes % width_us)
+
+
+def _not_by_duckdb(run: Recomputation) -> str:
+    engines = (f"box {box} is by {one}" for box, one in run.engines.items() if one != DUCKDB)
+    return next(engines, "a box is not computed by DuckDB")
+
+
+def _not_verifiable(number: int, stream: StreamName, part: Range, reason: str) -> Sample:
+    return Sample(
+        number=number,
+        stream=stream,
+        range=part,
+        outcome=SampleOutcome.NOT_VERIFIABLE,
+        reason=reason[:500],
+    )
+
+
+@lru_cache(maxsize=64)
+def _network(document: str, fragment: str) -> tuple[Network, Mapping[StreamName, Port]]:
+    """A fragment of a plan as a network, and the ports that its streams begin at."""
+    checked = check_network(network_of_plan(plan_in(document), Path()))
+    found = next(one for one in fragments_for(checked) if one.id == fragment)
+    network = network_of_fragment(checked, found)
+    return network, {StreamName(arc.end): arc.start for arc in network.output_arcs}
