@@ -22,6 +22,7 @@ from medusa_core.market.term_rules import (
     NAME,
     NOTICE,
     REPLICAS,
+    SHARE,
     TIME,
     InvalidTerms,
     ListRule,
@@ -132,6 +133,7 @@ FIELDS: Mapping[ContractKind, Mapping[str, ContractField]] = {
             "the streams of third participants that the provider reads", READS, None
         ),
         "reference": ContractField("what load is billed by", REFERENCES, None),
+        "verify": ContractField("the share of buckets that the payer recomputes", SHARE, None),
         **_PROMISE,
     },
     ContractKind.CONTENT: {
@@ -291,6 +293,7 @@ def _subject(kind: ContractKind, reader: _Reader, values: Mapping[str, Any]) -> 
         load_unit=values["load_unit"],
         load_max=values["load_max"],
         reference=values["reference"],
+        verify=values["verify"],
         availability=availability,
         penalty=values["penalty"],
         hold_ms_max=values["hold_max"],

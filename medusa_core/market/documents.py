@@ -135,6 +135,7 @@ def _subject_fields(subject: Subject) -> dict[str, Any]:
                 "hold_ms_max": subject.hold_ms_max,
                 **_billing_fields(subject),
                 **({} if subject.reads is None else {"reads": sorted(subject.reads)}),
+                **({} if subject.verify is None else {"verify": plain(subject.verify)}),
             }
         case Content():
             return {
@@ -188,6 +189,7 @@ def _subject(kind: ContractKind, given: Mapping[str, Any]) -> Subject:
                 penalty=_amount(given["penalty"]),
                 hold_ms_max=_whole(given["hold_ms_max"]),
                 reads=frozenset(given["reads"]) if "reads" in given else None,
+                verify=_amount(given["verify"]) if "verify" in given else None,
             )
         case ContractKind.CONTENT:
             return Content(

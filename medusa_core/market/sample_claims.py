@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from medusa_core.errors import Refused
 from medusa_core.grid import Range, floor_us
 from medusa_core.market.bill_comparison import StatementComparison
 from medusa_core.market.bill_statements import Charge, ChargeKind, Statement
-from medusa_core.market.samples import Sample, SampleOutcome, is_committed, is_drawn
+from medusa_core.market.samples import Draw, Sample, SampleOutcome, is_committed
 from medusa_core.names import StreamName
 
 Seeds = Mapping[int, bytes]
@@ -26,7 +27,7 @@ class Commitment:
     """What the payer of a move has committed to, and what the provider is paid for of it.
 
     Seeds are those of the settlement periods from `first_period` on. `widths_us` are those of the
-    streams that the fragment writes.
+    streams that the fragment writes. `rate` is the share of buckets that the contract says.
     """
 
     number: int
@@ -36,6 +37,7 @@ class Commitment:
     from_us: int | None
     to_us: int | None
     widths_us: Mapping[StreamName, int]
+    rate: Decimal | None = None
 
     @property
     def subject(self) -> str:
@@ -131,7 +133,8 @@ def _check_drawn(
     period = Range(claimed.from_ms * 1_000, claimed.to_ms * 1_000)
     if not (period.holds(sample.range.from_us) and known.pays(sample.range.from_us)):
         raise Refused(f"the payer disputes {what}, which it does not pay for in this period")
-    if not is_drawn(seeds[sample.number], sample.stream, sample.range.from_us):
+    draw = Draw(seeds[sample.number], known.rate)
+    if not draw.has(sample.stream, sample.range.from_us):
         raise Refused(f"the payer disputes {what}, which was not drawn from its seed")
     if sample.stated == sample.recomputed:
         raise Refused(f"the payer disputes {what} and names the same rows twice")

@@ -5,8 +5,8 @@ provider learns it when they are final, and can check it then. When a move begin
 root at random and sends the provider the last link of a chain of hashes that starts with it. The
 seed of the first settlement period is the link before, that of the next period the one before
 that: a revealed seed leads to the commitment by hashing, and nobody finds the next seed from it.
-Which buckets of a period are recomputed is a function of its seed, of the stream and of the bucket
-alone.
+Which buckets of a period are recomputed is a function of its seed, the stream, the bucket, and the
+share of buckets that the contract says.
 
 Limit: a move that lasts longer than LINKS periods is not sampled any more.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import Enum
 from functools import lru_cache
 from hashlib import sha256
@@ -28,9 +29,10 @@ LINKS = 4_096
 """Settlement periods for which a commitment has seeds."""
 
 SEED_BYTES = 32
-RATE_PPM = 10_000
-"""Buckets of a million that are recomputed: 1 %."""
+RATE = Decimal("0.01")
+"""The share of buckets that are recomputed under a contract that does not say it."""
 
+MILLION = 1_000_000
 _CHANCES = 2**64
 
 
@@ -101,14 +103,21 @@ def hashed(seed: bytes, times: int) -> bytes:
     return seed
 
 
-def is_drawn(seed: bytes, stream: StreamName, from_us: int) -> bool:
-    """Whether the bucket of a stream that begins there is recomputed."""
-    chance = sha256(seed + f"{stream} {from_us}".encode()).digest()[:8]
-    return int.from_bytes(chance, "big") * 1_000_000 < RATE_PPM * _CHANCES
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Which buckets are recomputed: each with a probability of `rate` (None: RATE)."""
 
+    seed: bytes
+    rate: Decimal | None = None
 
-def drawn(seed: bytes, stream: StreamName, part: Range, width_us: int) -> Iterator[Range]:
-    """The buckets of a stream that begin in a range and are recomputed, in order."""
-    for at_us in range(ceil_us(part.from_us, width_us), part.to_us, width_us):
-        if is_drawn(seed, stream, at_us):
-            yield Range(at_us, at_us + width_us)
+    def has(self, stream: StreamName, from_us: int) -> bool:
+        """Whether the bucket of a stream that begins there is recomputed."""
+        rate = RATE if self.rate is None else self.rate
+        chance = sha256(self.seed + f"{stream} {from_us}".encode()).digest()[:8]
+        return int.from_bytes(chance, "big") * MILLION < int(rate * MILLION) * _CHANCES
+
+    def buckets(self, stream: StreamName, part: Range, width_us: int) -> Iterator[Range]:
+        """The buckets of a stream that begin in a range and are recomputed, in order."""
+        for at_us in range(ceil_us(part.from_us, width_us), part.to_us, width_us):
+            if self.has(stream, at_us):
+                yield Range(at_us, at_us + width_us)

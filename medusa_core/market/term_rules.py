@@ -195,6 +195,11 @@ REPLICAS = TermRule(
 )
 AMOUNT = _amount("above 0", Decimal(1).scaleb(-PLACES_MAX))
 AMOUNT_OR_ZERO = _amount("from 0 on", Decimal(0))
+SHARE = TermRule(
+    "write a share from 0 to 1, such as 0.01, with 6 decimal places at most",
+    lambda value: _is_amount(Decimal(0), value) and isinstance(value, Decimal) and value <= 1,
+    _amount_of,
+)
 LENGTH = TermRule(
     "write a duration such as 10s, 12h or 7d, in whole milliseconds, 366 days at most",
     partial(_is_whole, 1, LENGTH_MS_MAX),

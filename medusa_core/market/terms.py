@@ -32,6 +32,7 @@ from medusa_core.market.term_rules import (
     REFERENCE,
     REPLICAS,
     REVISION,
+    SHARE,
     TIME,
     ListRule,
     TermFinding,
@@ -221,7 +222,8 @@ class Movement:
     `reference` is what load is billed by: CPU microseconds for each record that a fragment reads or
     writes of a stream, as FRAGMENT/STREAM=MICROSECONDS (None: it is not billed). `penalty` is due
     for each violation of the availability. A hold that either places at the other lasts
-    `hold_ms_max` at most. `billed` stands in documents of earlier versions; nothing reads it.
+    `hold_ms_max` at most. `verify` is the share of the provider's buckets that the payer recomputes
+    (None: 0.01). `billed` stands in documents of earlier versions; nothing reads it.
     """
 
     price: PriceRange
@@ -234,6 +236,7 @@ class Movement:
     billed: frozenset[Cause] | None = None
     load_unit: LoadUnit = LoadUnit.CORE
     reads: frozenset[OriginStream] | None = None
+    verify: Decimal | None = None
 
     def __post_init__(self) -> None:
         require(
@@ -241,6 +244,7 @@ class Movement:
             FRAGMENTS.finding(("moves",), self.fragments),
             None if self.reads is None else READS.finding(("reads",), self.reads),
             None if self.reference is None else REFERENCES.finding(("reference",), self.reference),
+            None if self.verify is None else SHARE.finding(("verify",), self.verify),
             *_promise_findings(self),
         )
         named = [text.partition("=")[0] for text in self.reference or ()]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Protocol
 
 from medusa_core.grid import Range
 from medusa_core.market.samples import Sample
-from medusa_core.market.terms import ContractName
+from medusa_core.market.terms import ContractName, Revision
 from medusa_core.names import Participant, StreamName
 
 
@@ -20,7 +21,8 @@ class SampledLine:
     period, in the home of the payer (None: there is none). The provider is paid for the buckets
     from `from_us` until before `to_us`. Its rows are final through `stable_us` here, all drawn
     buckets before `through_us` are recomputed, and the first period that is not settled begins at
-    `open_us`. `is_held`: this home keeps what a recomputation needs, for `hold_ms` at most.
+    `open_us`. The contract says that a share of `rate` is drawn (None: it does not say). `is_held`:
+    this home keeps what a recomputation needs, for `hold_ms` at most.
     """
 
     move: int
@@ -41,13 +43,17 @@ class SampledLine:
     open_us: int | None
     hold_ms: int | None
     is_held: bool
+    rate: Decimal | None
 
 
 class Samples(Protocol):
     """What is committed and found about samples in a home."""
 
-    def lines(self, contract: ContractName, period: int) -> tuple[SampledLine, ...]:
-        """The streams that released moves of a contract write, if their payer has committed."""
+    def lines(
+        self, contract: ContractName, period: int, revision: Revision, begins_us: int
+    ) -> tuple[SampledLine, ...]:
+        """The streams that released moves of a contract write, if their payer has committed: those
+        that are paid for in a period that begins at `begins_us` under a revision, or are held."""
 
     def note(
         self, move: int, stream: StreamName, through_us: int | None, samples: Sequence[Sample]

@@ -93,8 +93,8 @@ class Bills(Protocol):
     def bill_of_period(self, contract: ContractName, period: int) -> DisputedStatements | None:
         """The statements of a period; None if the provider's is not known."""
 
-    def commitments(self, contract: ContractName, period: int) -> tuple[Commitment, ...]:
-        """What the payer has committed to of the moves of a contract that it has released."""
+    def commitments(self, statement: Statement) -> tuple[Commitment, ...]:
+        """What the payer has committed to of the moves that a statement is about."""
 
 
 class Settlements(Protocol):

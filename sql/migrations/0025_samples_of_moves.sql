@@ -48,3 +48,23 @@ COMMENT ON TABLE medusa_market.sample IS
 COMMENT ON COLUMN medusa_market.sample.stated IS
     'The digest of the provider''s rows, empty for none; see medusa_core/market/bill_statements.py.';
 COMMENT ON COLUMN medusa_market.sample.recomputed IS 'The digest of the rows that were recomputed.';
+
+ALTER TABLE medusa_market.contract_revision ADD COLUMN verify numeric,
+    ADD CONSTRAINT verify_is_a_share CHECK (verify BETWEEN 0 AND 1);
+ALTER TABLE medusa_market.contract_revision DROP CONSTRAINT kind_has_its_terms;
+ALTER TABLE medusa_market.contract_revision ADD CONSTRAINT kind_has_its_terms CHECK (CASE kind
+    WHEN 'movement' THEN num_nonnulls(price_low, price_high, price_step, load_max, recovery,
+        method, replicas, penalty, hold_ms_max) = 9
+        AND num_nonnulls(stream, price, per, instead, boxes) = 0
+    WHEN 'content' THEN num_nonnulls(stream, price, per, recovery, method, replicas, penalty,
+        hold_ms_max) = 8
+        AND num_nonnulls(price_low, price_high, price_step, fragments, billed, reference,
+            instead, reads, verify) = 0
+        AND num_nonnulls(boxes, load_max) IN (0, 2)
+    WHEN 'suggested' THEN num_nonnulls(stream, instead) = 2
+        AND num_nonnulls(price_low, price_high, price_step, fragments, load_max, billed,
+            reference, recovery, method, replicas, bound_ms, penalty, hold_ms_max, price, per,
+            boxes, reads, verify) = 0
+    ELSE false END);
+COMMENT ON COLUMN medusa_market.contract_revision.verify IS
+    'The share of the provider''s buckets that the payer recomputes; NULL: 0.01.';

@@ -88,6 +88,7 @@ CREATE TABLE medusa_market.contract_revision (
     boxes         text[] COLLATE "C",
     reads         text[] COLLATE "C",
     reference     text[] COLLATE "C",
+    verify        numeric,
     UNIQUE (contract, number, revision),
     CONSTRAINT revision_is_the_hash CHECK (revision = encode(sha256(document), 'hex')),
     CONSTRAINT document_is_short CHECK (octet_length(document) <= 65536),
@@ -105,13 +106,14 @@ CREATE TABLE medusa_market.contract_revision (
         WHEN 'content' THEN num_nonnulls(stream, price, per, recovery, method, replicas, penalty,
             hold_ms_max) = 8
             AND num_nonnulls(price_low, price_high, price_step, fragments, billed, reference,
-                instead, reads) = 0
+                instead, reads, verify) = 0
             AND num_nonnulls(boxes, load_max) IN (0, 2)
         WHEN 'suggested' THEN num_nonnulls(stream, instead) = 2
             AND num_nonnulls(price_low, price_high, price_step, fragments, load_max, billed,
                 reference, recovery, method, replicas, bound_ms, penalty, hold_ms_max, price, per,
-                boxes, reads) = 0
+                boxes, reads, verify) = 0
         ELSE false END),
+    CONSTRAINT verify_is_a_share CHECK (verify BETWEEN 0 AND 1),
     CONSTRAINT prices_are_a_range CHECK (price_low > 0 AND price_low <= price_high
         AND price_step > 0 AND (price_high - price_low) % price_step = 0
         AND (price_high - price_low) / price_step <= 1000),
@@ -139,6 +141,8 @@ COMMENT ON COLUMN medusa_market.contract_revision.billed IS
 COMMENT ON COLUMN medusa_market.contract_revision.reference IS
     'CPU microseconds a record, as FRAGMENT/STREAM=MICROSECONDS: what load is billed by; NULL: it '
     'is not billed.';
+COMMENT ON COLUMN medusa_market.contract_revision.verify IS
+    'The share of the provider''s buckets that the payer recomputes; NULL: 0.01.';
 COMMENT ON COLUMN medusa_market.contract_revision.bound_ms IS 'The bound promised; NULL: none is.';
 COMMENT ON COLUMN medusa_market.contract_revision.boxes IS
     'The kinds of boxes that the payer may define over the stream; NULL: none.';

@@ -19,7 +19,8 @@ CREATE VIEW medusa_api.contract WITH (security_invoker = true) AS
                     THEN 'in force'
                 ELSE 'agreed' END END AS state,
         r.number, r.kind, r.payer, r.provider, r.currency, r.validity, r.settlement_ms, r.notice_ms,
-        r.price_low, r.price_high, r.price_step, r.fragments, r.load_max, r.reference, r.recovery,
+        r.price_low, r.price_high, r.price_step, r.fragments, r.load_max, r.reference, r.verify,
+        r.recovery,
         r.method, r.replicas, r.bound_ms, r.penalty, r.hold_ms_max, r.stream, r.price, r.per,
         r.instead, r.boxes, r.reads, c.expires_at, n.ends_at, c.revision, v.revision AS active_revision,
         o.revision AS partner_proposes

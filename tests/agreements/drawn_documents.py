@@ -43,6 +43,7 @@ POOLS: Mapping[str, tuple[object, ...]] = {
     "supersedes": (None, "a" * 64, "A" * 64, "a" * 63, 'a","b":"c', "", 1),
     "replicas": (0, 1, 2, 1_000, 1_001, -1, 2**53, 1.5, "2", None, True),
     "format": ("medusa.contract/1", "medusa.contract/2", "", None, 1),
+    "verify": ("0", "0.01", "1", "1.1", "-0.1", "0.0000001", "0.10", "x", 0.5, None, True),
     "known_at": ("now",),
     "document": ("",),
     "subject": (None, [], {}, ""),
@@ -63,7 +64,7 @@ SUBJECTS: Mapping[str, dict[str, Any]] = {
     },
     "reads": _PROMISE | {
         "fragments": ["main"], "load_max": "2", "price_low": "1",
-        "price_high": "1", "price_step": "1", "reads": ["gamma/a", "gamma/b"],
+        "price_high": "1", "price_step": "1", "reads": ["gamma/a", "gamma/b"], "verify": "0.25",
     },
     "content": _PROMISE | {"per": "record", "price": "0.001", "stream": "sums"},
     "boxes": _PROMISE | {

@@ -95,6 +95,7 @@ SUBJECTS: st.SearchStrategy[Subject] = st.one_of(
         penalty=MONEY | st.just(Decimal(0)),
         hold_ms_max=LENGTHS,
         reads=st.none() | st.frozensets(READS, min_size=1, max_size=3),
+        verify=st.none() | st.integers(0, 10**6).map(lambda ppm: Decimal(ppm).scaleb(-6)),
     ),
     st.builds(
         Content,

@@ -366,6 +366,9 @@ WRONG = {
     "a reference with SQL": ("SET reference = ARRAY['x''; DROP TABLE y; --=1']", "is not valid"),
     "two numbers for one stream": (
         "SET reference = '{main/seen=1,main/seen=2}'", "two numbers for main/seen"),
+    "more than all buckets": ("SET verify = 1.5", "write a share from 0 to 1"),
+    "a share that is too fine": ("SET verify = 0.0000001", "with six decimal places at most"),
+    "no number of buckets": ("SET verify = 'NaN'", "write a share from 0 to 1"),
     "a currency with quotes": ("SET currency = '\"x\"'", "three capital letters"),
     "a recovery that is none": ("SET recovery = 'soon'", "write one of gap, rollback, precise"),
     "a fragment of a network of a network": ("SET fragments = '{a.b.c}'", "NETWORK.FRAGMENT"),

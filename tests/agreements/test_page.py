@@ -31,7 +31,7 @@ VALUES: Mapping[str, Mapping[str, str]] = {
     "movement": {
         **COMMON, **AVAILABILITY, "kind": "'movement'", "price_low": "1", "price_high": "2",
         "price_step": "1", "fragments": "'{main}'", "load_max": "1",
-        "reference": "'{main/seen=0.5}'",
+        "reference": "'{main/seen=0.5}'", "verify": "0.02",
     },
     "content": {
         **COMMON, **AVAILABILITY, "kind": "'content'", "stream": "'sums'", "price": "1",

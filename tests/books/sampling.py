@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from medusa_core.exchange import import_fragment
 from medusa_core.fragments import Move, moved_fragment
 from medusa_core.grid import Range
 from medusa_core.market.moves import MoveState
-from medusa_core.market.samples import is_drawn, seed_at
+from medusa_core.market.samples import Draw, seed_at
 from medusa_core.names import FIRST_EPOCH, Participant, StreamName, Version
 from medusa_core.network import Aggregate, Network, Output, Source
 from medusa_core.segments import Producer, Stability
@@ -120,10 +119,12 @@ class Sampling:
     def catalog(self, name: Participant) -> PostgresCatalog:
         return self.parties[name].connections.catalog
 
-    def lend(self) -> None:
+    def lend(self, verify: str = "NULL") -> None:
         """A movement contract in force, and a fragment of alpha's that runs."""
+        lends = LENDS.replace("hold_ms_max)", "hold_ms_max, verify)")
         for party in self.parties.values():
-            party.sql(LENDS, DAY_MS, ["main/seen=200", "main/counted=500"])
+            party.sql(lends.replace("86400000)", f"86400000, {verify})"), DAY_MS,
+                      ["main/seen=200", "main/counted=500"])  # fmt: skip
         self.exchange()
         for party in self.parties.values():
             party.agreements.open_round(0, "a test")
@@ -240,8 +241,8 @@ class Sampling:
         """The buckets of the first period that alpha recomputes, and pays beta for."""
         seed = seed_at(self.root(), 0)
         assert seed is not None
-        is_chosen = partial(is_drawn, seed, COUNTED)
-        return [bucket for bucket in range(RELEASED, A_DAY) if is_chosen(at_us(bucket))]
+        draw = Draw(seed)
+        return [bucket for bucket in range(RELEASED, A_DAY) if draw.has(COUNTED, at_us(bucket))]
 
     def execute(self, home: Participant, statement: str) -> None:
         """Run a statement as the superuser, past every guard."""

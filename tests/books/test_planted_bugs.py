@@ -105,7 +105,7 @@ BUGS = {
         f"{SETTLING}::test_a_gap_costs_the_penalty_unless_gaps_are_promised",
     ),
     "a sample may be of any bucket": (
-        f"{CORE}/sample_claims.py", "if not is_drawn(", "if False and is_drawn(",
+        f"{CORE}/sample_claims.py", "if not draw.has(", "if False and draw.has(",
         f"{SAMPLES}::test_a_payer_that_disputes_a_bucket_that_was_not_drawn_is_refused",
     ),
     "any seed is one that was committed": (

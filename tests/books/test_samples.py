@@ -198,6 +198,17 @@ def test_a_bucket_whose_inputs_were_trimmed_is_not_verifiable_and_says_why(
     assert sampling.alpha.sql(STATE) == [("settled",)]
 
 
+@pytest.mark.parametrize(("verify", "expected"), [("0", []), ("1", [4, 5, 6, 7, 8])])
+def test_a_contract_says_how_many_buckets_are_recomputed(
+    sampling: Sampling, verify: str, expected: list[int]
+) -> None:
+    sampling.lend(verify)
+    sampling.release()
+    sampling.runs(RELEASED, 20)
+    sampling.looks[ALPHA].settle()
+    assert [at for _, at, _, _ in sampling.alpha.sql(FOUND)] == [at_us(at) for at in expected]
+
+
 def test_both_languages_draw_from_the_same_chain_of_seeds(sampling: Sampling) -> None:
     ready(sampling)
     root = sampling.root()

@@ -127,6 +127,11 @@ SHOWN: Mapping[str, tuple[tuple[ContractKind, ...], str, str]] = {
         "books/test_load_bills.py",
         "test_what_a_moved_fragment_reads_and_writes_is_billed_by_reference",
     ),
+    "verify": (
+        (M,),
+        "books/test_samples.py",
+        "test_a_contract_says_how_many_buckets_are_recomputed",
+    ),
     "penalty": (
         PAID,
         "books/test_load_bills.py",

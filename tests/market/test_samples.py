@@ -32,14 +32,13 @@ from medusa_core.market.sample_claims import (
 )
 from medusa_core.market.samples import (
     LINKS,
-    RATE_PPM,
+    RATE,
+    Draw,
     Sample,
     SampleOutcome,
     commitment_of,
     compared,
-    drawn,
     is_committed,
-    is_drawn,
     seed_at,
 )
 from medusa_core.names import StreamName
@@ -60,7 +59,7 @@ ROOT = sha256(b"a root").digest()
 SEED = seed_at(ROOT, 0) or b""
 BUCKETS = 200 * 6
 WHOLE = Range(BEGINS_US, BEGINS_US + BUCKETS * WIDTH_US)
-DRAWN = list(drawn(SEED, COUNTED, WHOLE, WIDTH_US))
+DRAWN = list(Draw(SEED).buckets(COUNTED, WHOLE, WIDTH_US))
 
 
 def a_seed(number: int) -> bytes:
@@ -122,21 +121,29 @@ def test_what_is_drawn_depends_on_the_seed_and_the_bucket_alone(cut: int, number
     seed, at_us = a_seed(number), BEGINS_US + cut * WIDTH_US
     parts = [Range(*bounds) for bounds in ((WHOLE.from_us, at_us), (at_us, WHOLE.to_us))
              if bounds[0] < bounds[1]]  # fmt: skip
-    whole = list(drawn(seed, COUNTED, WHOLE, WIDTH_US))
-    assert [b for part in parts for b in drawn(seed, COUNTED, part, WIDTH_US)] == whole
-    assert all(is_drawn(seed, COUNTED, bucket.from_us) for bucket in whole)
+    whole = list(Draw(seed).buckets(COUNTED, WHOLE, WIDTH_US))
+    assert [b for part in parts for b in Draw(seed).buckets(COUNTED, part, WIDTH_US)] == whole
+    assert all(Draw(seed).has(COUNTED, bucket.from_us) for bucket in whole)
     assert {b.from_us % WIDTH_US for b in whole} <= {0}
 
 
 def test_a_provider_that_is_wrong_in_one_of_a_hundred_buckets_is_found_as_the_rate_says() -> None:
     """500 seeds: each of 200 wrong buckets is drawn with 1 %, so that 87 % of the seeds hit one."""
     wrong = [BEGINS_US + at * 100 * WIDTH_US for at in range(200)]
-    hits = [sum(is_drawn(a_seed(n), COUNTED, at) for at in wrong) for n in range(500)]
-    expected = 1 - (1 - RATE_PPM / 1e6) ** len(wrong)
+    hits = [sum(Draw(a_seed(n)).has(COUNTED, at) for at in wrong) for n in range(500)]
+    expected = 1 - (1 - float(RATE)) ** len(wrong)
     deviation = (expected * (1 - expected) / len(hits)) ** 0.5
     found = sum(hit > 0 for hit in hits) / len(hits)
     assert abs(found - expected) < 4 * deviation
     assert abs(sum(hits) / len(hits) - 2) < 4 * (2 / len(hits)) ** 0.5
+
+
+@pytest.mark.parametrize(("rate", "expected"), [("0", 0), ("0.25", 300), ("1", BUCKETS)])
+def test_a_contract_says_how_many_are_drawn(rate: str, expected: int) -> None:
+    found = list(Draw(SEED, Decimal(rate)).buckets(COUNTED, WHOLE, WIDTH_US))
+    assert abs(len(found) - expected) < 4 * (expected * (1 - Decimal(rate))).sqrt() + 1
+    claimed, own = statements(*map(a_sample, found[:1]))
+    check_samples(claimed, own, {1: SEED}, [a_commitment(rate=Decimal(rate))])
 
 
 def test_a_wrong_sample_withholds_the_price_of_its_range_until_the_dispute_ends() -> None:
@@ -200,7 +207,7 @@ def test_an_honest_answer_is_taken() -> None:
 UNDRAWN = next(
     Range(at, at + WIDTH_US)
     for at in range(WHOLE.from_us, WHOLE.to_us, WIDTH_US)
-    if not is_drawn(SEED, COUNTED, at)
+    if not Draw(SEED).has(COUNTED, at)
 )
 BESIDE = Range(DRAWN[0].from_us + 1, DRAWN[0].to_us + 1)
 OTHER = replace(a_sample(DRAWN[0]), stream=StreamName("other"))

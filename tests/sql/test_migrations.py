@@ -134,7 +134,7 @@ def baseline(tmp_path: Path) -> Path:
     edit(folder / "grants/analyst.sql", "medusa.stream_view, ", "")
     edit(folder / "grants/analyst.sql", ", medusa_api.views", "")
     edit(folder / "views/110_contracts.sql", " r.boxes, r.reads,", "")
-    edit(folder / "views/110_contracts.sql", " r.reference,", "")
+    edit(folder / "views/110_contracts.sql", " r.reference, r.verify,", "")
     # The table that its argument or its result is a row of came with a migration.
     for name in ("put_move", "with_bounds", "has_lost"):
         (folder / f"functions/market_moves/{name}.sql").unlink()

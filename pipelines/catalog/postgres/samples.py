@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from medusa_core.grid import Range
 from medusa_core.market.samples import Sample, SampleOutcome
-from medusa_core.market.terms import ContractName
+from medusa_core.market.terms import ContractName, Revision
 from medusa_core.names import Participant, StreamName
 from pipelines.catalog.postgres.statements import NamedStatements, engine_with_timeouts
 from pipelines.catalog.sample_store import SampledLine, Samples
@@ -16,9 +16,12 @@ from pipelines.catalog.sample_store import SampledLine, Samples
 class PostgresSamples(NamedStatements, Samples):
     """A `Samples` in a home, as its job logs in."""
 
-    def lines(self, contract: ContractName, period: int) -> tuple[SampledLine, ...]:
+    def lines(
+        self, contract: ContractName, period: int, revision: Revision, begins_us: int
+    ) -> tuple[SampledLine, ...]:
         """See `Samples.lines`."""
-        rows = self._rows("sampled_lines", contract=contract, period=period)
+        values = {"period": period, "revision": revision, "begins_us": begins_us}
+        rows = self._rows("sampled_lines", contract=contract, **values)
         return tuple(
             SampledLine(
                 move=row["move_id"],
@@ -39,6 +42,7 @@ class PostgresSamples(NamedStatements, Samples):
                 open_us=row["open_us"],
                 hold_ms=row["hold_ms"],
                 is_held=row["is_held"],
+                rate=row["verify"],
             )
             for row in rows
         )

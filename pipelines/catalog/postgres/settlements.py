@@ -101,9 +101,15 @@ class PostgresBills(NamedStatements, Bills):
             is_open=row["is_disputed"],
         )
 
-    def commitments(self, contract: ContractName, period: int) -> tuple[Commitment, ...]:
+    def commitments(self, statement: Statement) -> tuple[Commitment, ...]:
         """See `Bills.commitments`."""
-        rows = self._rows("sampled_lines", contract=contract, period=period)
+        rows = self._rows(
+            "sampled_lines",
+            contract=statement.contract,
+            period=statement.period,
+            revision=statement.revision,
+            begins_us=statement.from_ms * 1_000,
+        )
         widths: dict[int, dict[StreamName, int]] = {}
         for row in rows:
             of_move = widths.setdefault(row["number"], {})
@@ -117,6 +123,7 @@ class PostgresBills(NamedStatements, Bills):
                 from_us=row["from_us"],
                 to_us=row["to_us"],
                 widths_us=widths[number],
+                rate=row["verify"],
             )
             for number, row in {row["number"]: row for row in rows if not row["is_given"]}.items()
         )

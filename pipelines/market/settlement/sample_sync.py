@@ -24,8 +24,9 @@ from medusa_core.errors import Conflict, Refused
 from medusa_core.fragments import Move
 from medusa_core.grid import Range, ceil_us, floor_us
 from medusa_core.market.bill_comparison import compare_statements
+from medusa_core.market.documents import revision_of
 from medusa_core.market.sample_claims import is_conceded, wrong_samples
-from medusa_core.market.samples import Sample, drawn
+from medusa_core.market.samples import Draw, Sample
 from medusa_core.market.settlement_periods import SettlementPeriod
 from medusa_core.market.terms import ContractName
 from medusa_core.names import Participant, StreamName
@@ -80,7 +81,8 @@ class SampleSync:
     def is_verified(self, contract: ContractName, period: SettlementPeriod) -> bool:
         """Recompute what was drawn of a period and is final; whether that is all of it."""
         is_done = True
-        for line in self._samples.lines(contract, period.number):
+        revision, begins_us = revision_of(period.terms), period.range.from_us
+        for line in self._samples.lines(contract, period.number, revision, begins_us):
             order = self._order(line)
             if line.is_given:
                 is_done = self._is_verified(line, order, period) and is_done
@@ -112,7 +114,8 @@ class SampleSync:
             self._hold(contract, line, order, None if self._is_over(line) else from_us)
             return True
         self._hold(contract, line, order, from_us)  # 1
-        parts = drawn(line.seed, line.stream, Range(from_us, to_us), line.width_us)
+        draw = Draw(line.seed, line.rate)
+        parts = draw.buckets(line.stream, Range(from_us, to_us), line.width_us)
         chosen = list(islice(parts, self._buckets_max + 1))
         is_done = len(chosen) <= self._buckets_max
         through_us = to_us if is_done else chosen.pop().from_us
@@ -134,8 +137,9 @@ class SampleSync:
         if known is None or known.own is None or not known.is_open:
             return False
         samples = wrong_samples(known.own)
-        lines = {(one.number, one.stream): one for one in self._samples.lines(contract, period)}
         part = Range(known.claimed.from_ms * 1_000, known.claimed.to_ms * 1_000)
+        found = self._samples.lines(contract, period, known.own.revision, part.from_us)
+        lines = {(one.number, one.stream): one for one in found}
         for sample in self._unknown(contract, part, samples):
             line = lines.get((sample.number, sample.stream))
             if line is not None:

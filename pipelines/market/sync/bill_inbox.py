@@ -66,7 +66,7 @@ class BillInbox:
         self._bills.take_bill_answer(envelope_id, answer, message, key)
 
     def _check_samples(self, known: DisputedStatements, message: StatementAnswerEnvelope) -> None:
-        commitments = self._bills.commitments(message.contract, message.period)
+        commitments = self._bills.commitments(message.own or known.claimed)
         check_seeds(message.period, message.seeds, commitments)
         if message.own is not None:
             check_samples(known.claimed, message.own, message.seeds, commitments)

@@ -39,7 +39,8 @@ class Column(Enum):
 
 COLUMNS: Mapping[str, Column] = {
     **dict.fromkeys(
-        ("price_low", "price_high", "price_step", "load_max", "penalty", "price"), Column.AMOUNT
+        ("price_low", "price_high", "price_step", "load_max", "penalty", "price", "verify"),
+        Column.AMOUNT,
     ),
     **dict.fromkeys(
         ("settlement_ms", "notice_ms", "hold_ms_max", "replicas", "bound_ms", "number"),

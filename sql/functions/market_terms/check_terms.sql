@@ -57,12 +57,14 @@ BEGIN
             terms.instead, terms.boxes) > 0 THEN 'stream, price, per, instead and boxes' END
         WHEN 'content' THEN CASE WHEN num_nonnulls(terms.price_low, terms.price_high,
             terms.price_step, terms.fragments, terms.billed, terms.reference, terms.instead,
-            terms.reads) > 0
-            THEN 'price_low, price_high, price_step, fragments, reads, reference and instead' END
+            terms.reads, terms.verify) > 0
+            THEN 'price_low, price_high, price_step, fragments, reads, reference, verify and '
+                'instead' END
         ELSE CASE WHEN num_nonnulls(terms.price_low, terms.price_high, terms.price_step,
             terms.fragments, terms.load_max, terms.billed, terms.reference, terms.recovery,
             terms.method, terms.replicas, terms.bound_ms, terms.penalty,
-            terms.hold_ms_max, terms.price, terms.per, terms.boxes, terms.reads) > 0 THEN 'all but stream and instead' END
+            terms.hold_ms_max, terms.price, terms.per, terms.boxes, terms.reads, terms.verify) > 0
+            THEN 'all but stream and instead' END
         END;
     IF strange IS NOT NULL THEN
         RAISE EXCEPTION 'contract % is one of kind %: leave % out', terms.contract, terms.kind,
@@ -156,6 +158,11 @@ BEGIN
         PERFORM medusa_market.check_reads(terms);
     END IF;
     PERFORM medusa_market.check_reference(terms.contract, terms.reference);
+    IF (terms.verify BETWEEN 0 AND 1 AND terms.verify = round(terms.verify, 6)) IS FALSE THEN
+        RAISE EXCEPTION 'the share of buckets that are recomputed is %: write a share from 0 to 1, '
+            'with six decimal places at most', left(terms.verify::text, 60)
+            USING ERRCODE = 'MD001';
+    END IF;
 END $$;
 COMMENT ON FUNCTION medusa_market.check_terms(medusa_market.contract_revision) IS
     'Refuse terms that contradict each other, with a sentence; the constraints are the second '

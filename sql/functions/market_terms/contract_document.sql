@@ -26,6 +26,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
                     ',"reads":' || medusa_market.json_list(terms.reads) END
                 || CASE WHEN terms.reference IS NULL THEN '' ELSE
                     ',"reference":' || medusa_market.json_list(terms.reference) END
+                || CASE WHEN terms.verify IS NULL THEN '' ELSE
+                    ',"verify":"' || trim_scale(terms.verify) || '"' END
             ELSE
                 CASE WHEN terms.boxes IS NULL THEN '' ELSE
                     '"boxes":' || medusa_market.json_list(terms.boxes) || ',' END

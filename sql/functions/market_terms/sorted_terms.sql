@@ -28,6 +28,7 @@ BEGIN
     terms.load_max := trim_scale(terms.load_max);
     terms.penalty := trim_scale(terms.penalty);
     terms.price := trim_scale(terms.price);
+    terms.verify := trim_scale(terms.verify);
     RETURN terms;
 END $$;
 COMMENT ON FUNCTION medusa_market.sorted_terms(medusa_market.contract_revision) IS
