@@ -47,6 +47,12 @@ def shown_us(value: float) -> str:
     return "the end of time" if value == FOREVER_US else str(value)
 
 
+def shown_s(length_us: int) -> str:
+    """A length of time in seconds, to the millisecond, with the unit."""
+    text = f"{length_us / 1_000_000:.3f}".rstrip("0").rstrip(".")
+    return f"{text} s"
+
+
 def parse_duration_us(text: str | int, *, days_max: int = DURATION_DAYS_MAX) -> int:
     """Microseconds of a duration such as '10s', '250ms', '15m'; an integer is seconds.
 

@@ -20,7 +20,7 @@ from enum import Enum
 from typing import TypedDict
 
 from medusa_core.errors import Refused
-from medusa_core.grid import ceil_us
+from medusa_core.grid import ceil_us, shown_s
 from medusa_core.knowledge import NEVER_MS
 from medusa_core.market.message_fields import (
     WHOLE_MAX,
@@ -158,7 +158,7 @@ def next_step(known: MoveProgress) -> MoveStep | None:
     """The next state of a payer's move; None: nothing changes now."""
     match known.state:
         case MoveState.ACCEPTED if known.age_ms > known.move_ms:
-            return _ends(f"the provider has not begun within {known.move_ms} ms")
+            return _ends(f"the provider has not begun within {shown_s(known.move_ms * 1_000)}")
         case MoveState.ACCEPTED | MoveState.STARTED if not known.is_in_force:
             return _ends("its contract is not in force any more")
         case MoveState.STARTED if not known.agrees:
@@ -168,14 +168,16 @@ def next_step(known: MoveProgress) -> MoveStep | None:
         case MoveState.STARTED if known.has_ended:
             return _ends("its streams have ended")
         case MoveState.STARTED if known.age_ms > known.move_ms:
-            return _ends(f"the provider has not caught up within {known.move_ms} ms")
+            limit = shown_s(known.move_ms * 1_000)
+            return _ends(f"the provider has not caught up within {limit}")
         case MoveState.STARTED if known.provider_us is not None and (
             known.provider_us >= known.own_us - known.width_us
         ):
             # A bucket that nobody has begun: the next but one.
             from_us = known.computed_us + known.width_us
-            reason = f"final through {known.provider_us}, this home through {known.own_us}"
-            return MoveStep(MoveState.RELEASED, from_us, f"the provider has caught up: {reason}")
+            behind = shown_s(max(known.own_us - known.provider_us, 0))
+            reason = f"the provider has caught up: it is {behind} behind this home"
+            return MoveStep(MoveState.RELEASED, from_us, reason)
         case MoveState.RELEASED if known.has_ended:
             return _returns("its streams have ended")
         case MoveState.RELEASED if not known.is_in_force:
@@ -187,7 +189,7 @@ def next_step(known: MoveProgress) -> MoveStep | None:
         case MoveState.RELEASED if known.is_lossy:
             return _given_up(known)
         case MoveState.RELEASED if _is_lost(known):
-            reason = f"the provider is {_behind_us(known)} us behind"
+            reason = f"the provider is {shown_s(_behind_us(known))} behind"
             return MoveStep(MoveState.RETURNING, None, reason, known.provider_us)
         case MoveState.RETURNING:
             return _ends("this home computes it again")
@@ -205,7 +207,7 @@ def _given_up(known: MoveProgress) -> MoveStep | None:
     if not is_late or known.quiet_ms < known.timeout_ms:
         return None
     from_us = max(ceil_us(known.ready_us, known.width_us), known.computed_us)
-    reason = f"the provider is {behind_us} us behind: what is missing before {from_us} is lost"
+    reason = f"the provider is {shown_s(behind_us)} behind: what it has not sent is lost"
     return MoveStep(MoveState.RETURNING, from_us, reason)
 
 

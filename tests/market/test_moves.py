@@ -115,6 +115,25 @@ def test_a_payer_that_was_away_itself_gives_its_provider_time_before_it_loses_ro
     assert next_step(replace(behind, quiet_ms=5_000)) is not None
 
 
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"state": MoveState.ACCEPTED, "age_ms": 300_001},
+         "the provider has not begun within 300 s"),
+        ({"provider_us": None, "age_ms": 300_001}, "the provider has not caught up within 300 s"),
+        ({"provider_us": 19 * WIDTH_US}, "the provider has caught up: it is 2 s behind this home"),
+        ({"state": MoveState.RELEASED, "provider_us": 0, "own_us": 40_125_000},
+         "the provider is 40.125 s behind"),
+        (LOSSY | {"provider_us": 0, "ready_us": 40_000_000, "quiet_ms": 5_000},
+         "the provider is 40 s behind: what it has not sent is lost"),
+    ],
+)  # fmt: skip
+def test_reasons_have_lengths_of_time_in_seconds(changes: dict[str, Any], reason: str) -> None:
+    step = next_step(replace(KNOWN, **changes))
+    assert step is not None
+    assert step.reason == reason
+
+
 @given(
     st.builds(
         MoveProgress,

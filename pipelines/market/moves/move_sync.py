@@ -24,6 +24,7 @@ from medusa_core.market.moves import (
 from medusa_core.market.terms import OriginStream
 from medusa_core.names import Epoch, Participant, StreamName
 from medusa_core.segments import Producer, content_of
+from pipelines.base.time_text import iso
 from pipelines.catalog.move_store import AgreedToGive, Moves, OpenMove
 from pipelines.catalog.processing_roles import Deployments, Owners, Readers
 from pipelines.catalog.reading_roles import Lines
@@ -160,7 +161,7 @@ class MoveSync:
         check_inputs(order, self._catalog, move.reads, move.readable)
         for deployment in provider_deployments(self._catalog, order, self._directory, move.earlier):
             self._catalog.deploy(deployment)
-        reason = f"{self._catalog.participant} computes it from {order.starts_us} on"
+        reason = f"{self._catalog.participant} computes it from {iso(order.starts_us)} on"
         return self._moves.settle(move.id, MoveState.STARTED, reason)
 
     # ------------------------------------------------------------ the payer
