@@ -22,11 +22,13 @@ from medusa_core.decide import Adopt, CloseBuckets, ComputeStep, Decision, Promo
 from medusa_core.errors import Conflict
 from medusa_core.exchange import import_fragment
 from medusa_core.fragments import landing_fragment
+from medusa_core.grid import Range
 from medusa_core.names import Participant, StreamName
 from medusa_core.states import Transition
 from pipelines.base import clock
 from pipelines.base.redaction import SafeText
 from pipelines.base.settings import Settings
+from pipelines.base.time_text import iso
 from pipelines.homes.headroom_file import HeadroomFile, fact_of, headroom_sentence
 from pipelines.watching.alarms import Alarms
 from pipelines.watching.backlog import BacklogFile
@@ -123,6 +125,7 @@ class Watcher:
         self._problems: dict[tuple[str, str], _Problem] = {}
         self._headroom = HeadroomFile(directory, participant)
         self._short: set[str] = set()
+        self._lost: dict[str, Range] = {}
         self._metrics: Metrics | None = None
         self._server: MetricsServer | None = None
         self.on_event: Callable[[Mapping[str, Any]], None] | None = None
@@ -185,6 +188,8 @@ class Watcher:
         with self._guard:
             ms = self._ms_of(applied.decision)
             self._write_event({**fields, "ms": None if ms is None else round(ms, 1)})
+            if isinstance(applied.decision, Adopt) and applied.decision.is_lost:
+                self._report_loss(applied.decision)
             if self._metrics is None:
                 return
             fragment, again = fields["fragment"], applied.committed.again
@@ -367,6 +372,17 @@ class Watcher:
             return self._alarms.raised()
 
     # ------------------------------------------------------------ log lines and alarms
+
+    def _report_loss(self, decision: Adopt) -> None:
+        """Raise an alarm for a gap that a lost provider leaves; it stays until the driver ends."""
+        fragment, part = decision.fragment.fragment.id, decision.range
+        part = self._lost.setdefault(fragment, part).hull(part)
+        self._lost[fragment] = part
+        because = (
+            f"{decision.provider.participant} was lost, and its results from {iso(part.from_us)} "
+            f"to {iso(part.to_us)} that had not arrived are a gap, as its contract promises"
+        )
+        self._set_alarm(f"the gap of {fragment}", self._safe(because))
 
     def _set_alarm(self, of: str, because: str | None) -> None:
         """Raise or end an alarm; a line of the log if that is news."""

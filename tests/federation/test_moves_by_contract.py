@@ -34,6 +34,7 @@ load_max: 2
 moves: [main]
 reference: [main/connections=80000, main/counted=20000]
 availability: {recovery: precise, method: upstream_backup, bound: 5s}
+verify: 0.5
 penalty: 5.00
 hold_max: 1d
 """
@@ -67,6 +68,7 @@ def check_bills(payer: Office, provider: Office) -> None:
         blocked = one.sql("SELECT blocked FROM medusa_api.bill_disputes WHERE blocked % 5 <> 0")
         assert blocked == []
         assert one.sql("SELECT sum(amount) FROM medusa_api.books") == [(0,)]
+        assert one.sql("SELECT 1 FROM medusa_api.samples WHERE outcome = 'differs'") == []
 
 
 def states(office: Office) -> dict[int, str]:
@@ -145,3 +147,5 @@ def test_a_fragment_goes_to_a_partner_and_comes_back_by_command(
             " WHERE p.stream = 'counted' AND s.stability <> 'stable'"
         )
         check_bills(alpha, beta)
+        found = dict(alpha.sql("SELECT outcome, count(*) FROM medusa_api.samples GROUP BY outcome"))
+        assert set(found) == {"equal"}, found

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from medusa_core.decide import DecisionReason, Wait
+from medusa_core.decide import Adopt, DecisionReason, Wait
 from medusa_core.errors import Conflict, Unavailable
 from medusa_core.grid import Range
+from medusa_core.knowledge import NEVER_MS, FragmentKnowledge, ProviderKnowledge
 from medusa_core.names import StreamName
 from medusa_core.segments import Stability
 from pipelines.base.settings import Settings
@@ -21,6 +22,7 @@ from pipelines.sources.live.live_source import Polled
 from pipelines.spark.results import Verified
 from pipelines.watching.watcher import Watcher, watcher_of
 from tests.catalog import building as a
+from tests.core.test_adopting import decided, moved
 from tests.watching.homes import World
 
 CANARY = "kanarienvogel"
@@ -53,6 +55,11 @@ def watcher(tmp_path: Path, time_: Time) -> Watcher:
 def lines(directory: Path) -> list[dict[str, Any]]:
     path = directory / "logs" / "alpha.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def known_provider(fragment: FragmentKnowledge) -> ProviderKnowledge:
+    assert fragment.provider is not None
+    return fragment.provider
 
 
 def test_a_step_is_one_line_with_its_reason_its_commit_and_its_cost(
@@ -91,6 +98,30 @@ def test_a_prepared_job_that_differs_is_a_line_and_an_alarm(
     assert "stream sums has 1 rows; the result of the ordinary plan was taken" in second["message"]
     assert (alarm["event"], alarm["is_raised"]) == ("alarm", True)
     assert alarm["of"] == f"the prepared job of {a.MAIN}"
+
+
+def test_a_gap_that_a_lost_provider_leaves_is_an_alarm_until_the_driver_ends(
+    watcher: Watcher, tmp_path: Path
+) -> None:
+    fragment = moved(from_s=0, to_s=120, through_s=180)
+    provider = replace(known_provider(fragment), timeout_ms=NEVER_MS)
+    world = World()
+    world.close()
+    applied = world.compute()
+    for _ in range(2):
+        decision = decided(replace(fragment, provider=provider))
+        assert isinstance(decision, Adopt)
+        watcher.applied(replace(applied, decision=decision))
+        fragment = moved(from_s=0, to_s=120, through_s=180, computed_s=60)
+    ((of, because),) = watcher.raised().items()
+    assert of == f"the gap of {decision.fragment.fragment.id}"
+    assert because == (
+        "beta was lost, and its results from 1970-01-01T00:00:00Z to 1970-01-01T00:02:00Z that had "
+        "not arrived are a gap, as its contract promises"
+    )
+    assert [line["event"] for line in lines(tmp_path)] == ["adopt", "alarm", "adopt"]
+    watcher.close()
+    assert watcher.raised() == {}
 
 
 def test_closing_is_a_line_of_the_sources_landing(watcher: Watcher, tmp_path: Path) -> None:
