@@ -28,6 +28,7 @@ from pipelines.watching.alarms import alarm_facts
 from pipelines.watching.backlog import backlog_facts
 from pipelines.watching.link_facts import link_facts
 from pipelines.watching.load_facts import load_facts
+from pipelines.watching.lost_ranges import with_lost_ranges
 
 REASONS_MAX = 20
 WITHOUT_STATE = ("landing/", "import/")
@@ -59,7 +60,9 @@ def home_status(home: Home) -> dict[str, Any]:
         "directory": str(home.directory),
         "clock": iso(clock_ms * 1_000),
         "clock_ms": clock_ms,
-        "alarms": alarm_facts(home.directory, home.participant),
+        "alarms": with_lost_ranges(
+            alarm_facts(home.directory, home.participant), catalog, clock_ms
+        ),
         "links": link_facts(catalog.links()),
         "missing_partners": [
             {"partner": partner, "streams": streams}

@@ -28,12 +28,12 @@ from medusa_core.states import Transition
 from pipelines.base import clock
 from pipelines.base.redaction import SafeText
 from pipelines.base.settings import Settings
-from pipelines.base.time_text import iso
 from pipelines.homes.headroom_file import HeadroomFile, fact_of, headroom_sentence
 from pipelines.watching.alarms import Alarms
 from pipelines.watching.backlog import BacklogFile
 from pipelines.watching.json_log import JsonLog
 from pipelines.watching.log_fields import applied_fields, decision_fields, range_fields
+from pipelines.watching.lost_ranges import lost_name, lost_sentence
 
 if TYPE_CHECKING:
     from pipelines.exchange.importer import Imported
@@ -378,11 +378,7 @@ class Watcher:
         fragment, part = decision.fragment.fragment.id, decision.range
         part = self._lost.setdefault(fragment, part).hull(part)
         self._lost[fragment] = part
-        because = (
-            f"{decision.provider.participant} was lost, and its results from {iso(part.from_us)} "
-            f"to {iso(part.to_us)} that had not arrived are a gap, as its contract promises"
-        )
-        self._set_alarm(f"the gap of {fragment}", self._safe(because))
+        self._set_alarm(lost_name(fragment), lost_sentence(decision.provider, part))
 
     def _set_alarm(self, of: str, because: str | None) -> None:
         """Raise or end an alarm; a line of the log if that is news."""

@@ -18,6 +18,7 @@ from medusa_core.names import FIRST_EPOCH, StreamName, Version
 from medusa_core.segments import Producer, Stability
 from pipelines.homes.deployed_fragments import fragments_in_force
 from pipelines.market.moves.move_sync import MoveSync
+from pipelines.watching.lost_ranges import with_lost_ranges
 from tests.agreements.building import ALPHA, BETA, DAY_MS, Party
 from tests.agreements.test_moves import (
     FRAGMENT,
@@ -165,6 +166,10 @@ def test_with_gap_a_lost_provider_leaves_a_gap_up_to_the_next_bucket_and_nothing
     segments = lender.alpha.connections.catalog.segments(COUNTED, producer=Producer(ALPHA))
     lost = [s.range for s in segments if s.stability is Stability.GAP]
     assert lost == [Range(released_us, 30 * WIDTH_US)]
+    for now_us, expected in ((30 * WIDTH_US, 1), (31 * WIDTH_US + DAY_MS * 1_000, 0)):
+        shown = with_lost_ranges([], lender.alpha.connections.catalog, now_us // 1_000)
+        assert [one["of"] for one in shown] == ["a range of sums/main"] * expected
+        assert not expected or shown[0]["because"].startswith("beta was lost, and its results from")
     lender.syncs[0].settle()
     assert state(lender.alpha) is MoveState.ENDED
 

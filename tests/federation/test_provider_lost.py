@@ -138,7 +138,7 @@ def test_what_is_lost_is_what_is_promised(
             owner = both.payer.sql("SELECT from_us FROM medusa.fragment_owner ORDER BY epoch")
             assert lost[-1][1] == owner[-1][0]
             status = done(both.payer, "status", "--participant", "alpha")
-            assert "ALARM for the gap of counts/main" in " ".join(status.split())
+            assert "a range of counts/main is blocked: beta was lost" in " ".join(status.split())
             limit_us = (LATE_BUCKETS + 2) * WINDOW_US + 2 * BOUND_US
             assert sum(b - a for a, b in lost) <= limit_us + 5 * WINDOW_US
             assert not any("is late" in line["because"]["reason"] for line in lines

@@ -114,7 +114,7 @@ def test_a_gap_that_a_lost_provider_leaves_is_an_alarm_until_the_driver_ends(
         watcher.applied(replace(applied, decision=decision))
         fragment = moved(from_s=0, to_s=120, through_s=180, computed_s=60)
     ((of, because),) = watcher.raised().items()
-    assert of == f"the gap of {decision.fragment.fragment.id}"
+    assert of == f"a range of {decision.fragment.fragment.id}"
     assert because == (
         "beta was lost, and its results from 1970-01-01T00:00:00Z to 1970-01-01T00:02:00Z that had "
         "not arrived are a gap, as its contract promises"
