@@ -173,6 +173,7 @@ def loop_of(
             ),
             sources=sources_of(home_session, assigned_plans, leases, session),
             late=late_records_of(home_session, assigned_plans, observer),
+            declarations=home_session.home.catalog.sources,
         ),
         leases=leases,
         observer=observer,

@@ -94,12 +94,14 @@ class LoopTick:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
     """What a loop takes in: partners' lines, the choice among their producers, live sources, and
-    late records of these."""
+    late records of these. `declarations` reads how sources are declared now (None: they do not
+    change); the loop was made for those that it reads first."""
 
     importer: Importer | NoImports
     chooser: Chooser | None = None
     sources: Mapping[StreamName, LiveSource] = field(default_factory=dict)
     late: LateRecords | None = None
+    declarations: Callable[[], Mapping[StreamName, str]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +114,9 @@ class Workers:
 
 
 NO_WORKERS = Workers()
+
+DECLARATIONS_S = 5.0
+"""How long a changed declaration of a source may wait until the loop notices it."""
 
 TICK_ATTEMPTS_MAX = 5
 """How often one tick is begun whose leases end before it does."""
@@ -139,6 +144,9 @@ class ParticipantLoop:
         self._chooser = inputs.chooser
         self._sources = inputs.sources
         self._late = inputs.late
+        self._declarations = inputs.declarations
+        self._declared = inputs.declarations() if inputs.declarations is not None else {}
+        self._asks_s = now_s() + DECLARATIONS_S
         self._is_settled = False
         self._leases = leases
         self._observer = observer
@@ -197,6 +205,7 @@ class ParticipantLoop:
         tick_ms = self._last_tick_ms(began_s)
         if newest_assignments(self._catalog, self._catalog.participant) != self._assignments:
             raise AssignmentsChanged
+        self._check_declarations()
         self.meter.tick()
         self.meter.did(kind=ActivityKind.DECIDING)
         self._poll_sources()
@@ -233,6 +242,14 @@ class ParticipantLoop:
         )
         self._is_settled = ticked.is_idle and away is None
         return ticked
+
+    def _check_declarations(self) -> None:
+        """AssignmentsChanged if a source is declared otherwise than when it was opened."""
+        if self._declarations is None or self._now_s() < self._asks_s:
+            return
+        self._asks_s = self._now_s() + DECLARATIONS_S
+        if self._declarations() != self._declared:
+            raise AssignmentsChanged
 
     def _last_tick_ms(self, now_s: float) -> float:
         """How long the last tick took; another one begins now."""

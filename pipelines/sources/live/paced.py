@@ -4,14 +4,16 @@ The feed's event time starts with its first record at the first poll and runs `s
 fast as the clock. A record is due when the running maximum of the feed has been reached, so
 records out of order arrive right after the one that they follow, and the late ones are those of
 the file. After a restart a replay continues with the next record, without catching up the time
-between; the generator's event time is the clock, so it catches up.
+between; the generator's event time is the clock, so it catches up. A generator with other figures
+than before begins with its first record where the earlier one ended, or now, if that is later.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -82,9 +84,10 @@ class PacedSource:
         self._lander.resume()
         at = self._lander.state.at
         self._start_us = int(at.get("start_us", now_ms * 1_000))
-        feed = self._feed_from(self._start_us)
-        self._fingerprint = feed.fingerprint
-        if at and at["feed"] != self._fingerprint:
+        self._fingerprint = self._feed_from(self._start_us).fingerprint
+        if at and at["feed"] != self._fingerprint and self._in_clock_time:
+            at = self._with_other_figures(at, now_ms)
+        elif at and at["feed"] != self._fingerprint:
             raise Refused(
                 f"the source of {self._lander.stream} has played something else so far (other "
                 "files, changed files or other figures): declare it as it was, or give the stream "
@@ -93,11 +96,18 @@ class PacedSource:
         self._row = int(at["row"]) if at and not at["is_whole"] else 0
         self._paced_us = int(at["paced_us"]) if at else None
         pace = LatenessState.from_json(json.dumps(at["pace"])) if at else LatenessState()
+        feed = self._feed_from(self._start_us)
+        self._fingerprint = feed.fingerprint
         self._rest = feed.pieces(at["place"] if at else None)
         if at and at["is_whole"]:
             next(self._rest, None)
         self._playing = self._next_piece(self._rest, pace)
         self._started = (now_ms, self._paced_us)
+
+    def _with_other_figures(self, at: Mapping[str, Any], now_ms: int) -> Mapping[str, Any]:
+        """The place in a generator with other figures: its first record, behind all that landed."""
+        self._start_us = max(now_ms * 1_000, int(at["paced_us"] or 0))
+        return {**at, "place": None, "row": 0, "is_whole": False}
 
     def _next_piece(
         self, rest: Iterator[tuple[Place, Piece]], pace: LatenessState

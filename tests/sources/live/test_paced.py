@@ -217,6 +217,23 @@ def test_the_generator_catches_up_what_passed_while_it_was_away(landing: Landing
     assert landing.catalog.quarantine_count() == undisturbed.catalog.quarantine_count() == 0
 
 
+def test_a_generator_whose_rate_changes_continues_with_the_new_one_and_makes_no_late_record(
+    landing: Landing,
+) -> None:
+    counts = []
+    for start_s, rate in ((0, 100), (30, 1_000), (60, 1_000), (90, 50)):
+        source = landing.open(kind="generate", seed=3, rate_per_s=rate, disorder="5s")
+        polls = (source.poll(NOW_MS + second * 1_000) for second in range(start_s, start_s + 31))
+        counts.append(sum(polled.landed for polled in polls))
+        source.close()
+    assert counts[0] < 4_500
+    assert min(counts[1:3]) > 20_000
+    assert counts[3] < 3_000
+    assert landing.catalog.quarantine_count() == 0
+    assert len(landed_times(landing)) == sum(counts)
+    assert landing.status.promised_us == (NOW_MS * 1_000 + 115 * S) // WIDTH_US * WIDTH_US
+
+
 def test_a_generator_with_a_number_of_records_ends(landing: Landing) -> None:
     source = landing.open(kind="generate", records=500, rate_per_s=100)
     source.poll(NOW_MS)
