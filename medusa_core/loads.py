@@ -25,6 +25,9 @@ from medusa_core.frozen import freeze
 
 K = TypeVar("K")
 
+START_US = 500_000
+"""An engine that starts takes more CPU than this; one that runs already takes none."""
+
 WINDOW_MS = 60_000
 """Over how long the load of now is an average."""
 
@@ -225,10 +228,14 @@ def load_of(
 
 def load_between(samples: Sequence[RecordedSample], from_ms: int, until_ms: int) -> Load | None:
     """The load over `[from_ms, until_ms)`, as `load_of` that of a window: the average over the time
-    between them from the first to the last sample; None where there is none."""
-    within = [
-        s for s in samples if s.to_ms > from_ms and s.from_ms < until_ms and s.to_ms > s.from_ms
-    ]
+    between them from the first to the last sample; None where there is none.
+
+    A period in which an engine was started is left out as soon as the same fragments have a later
+    one: their first steps make plans, and have Java compile them.
+    """
+    within = _without_starts(
+        [s for s in samples if s.to_ms > from_ms and s.from_ms < until_ms and s.to_ms > s.from_ms]
+    )
     if not within:
         return None
     first_ms = max(min(s.from_ms for s in within), from_ms)
@@ -244,3 +251,18 @@ def load_between(samples: Sequence[RecordedSample], from_ms: int, until_ms: int)
         for kind, spent_us in sample.shares.kinds.items():
             kinds[kind] = kinds.get(kind, 0.0) + spent_us * scale
     return Load(window_ms=length_ms, by_key=by_key, kinds=kinds)
+
+
+def _without_starts(samples: Sequence[RecordedSample]) -> list[RecordedSample]:
+    """The samples without those of starts that a later one of the same fragments replaces."""
+    starts = [s for s in samples if s.shares.kinds.get(ActivityKind.STARTING, 0) > START_US]
+    return [
+        s
+        for s in samples
+        if s not in starts
+        or not any(
+            later.from_ms >= s.to_ms - 1 and later.shares.by_key.keys() & s.shares.by_key.keys()
+            for later in samples
+            if later not in starts
+        )
+    ]

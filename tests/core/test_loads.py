@@ -121,6 +121,21 @@ def test_load_is_cpu_seconds_per_second_over_the_last_minute() -> None:
     assert halved.window_ms == 10_000, "half of it is inside"
 
 
+def test_a_period_in_which_spark_was_started_is_left_out_once_there_is_a_later_one() -> None:
+    start = a_sample(60, 70, heavy=1_420_000, starting=6_000_000)
+    first = load_of([start], 70_000)
+    assert first is not None
+    assert first.of(HEAVY.fragment) == pytest.approx(0.142)
+    later = [a_sample(70, 80, heavy=400_000, starting=30), a_sample(80, 90, heavy=400_000)]
+    load = load_of([start, *later], 90_000)
+    assert load is not None
+    assert load.of(HEAVY.fragment) == pytest.approx(0.04)
+    assert load.window_ms == 20_000
+    other = load_of([start, a_sample(70, 80, light=400_000)], 80_000)
+    assert other is not None
+    assert other.of(HEAVY.fragment) == pytest.approx(0.071), "it has no later one"
+
+
 def test_there_is_no_load_where_nothing_was_measured_for_a_minute() -> None:
     assert load_of([], 100_000) is None
     assert load_of([a_sample(0, 40, heavy=1)], 100_000) is None
