@@ -30,6 +30,7 @@ from tests.waiting import until
 DAGS = {
     "medusa_deploy", "medusa_supervise", "medusa_round", "medusa_reconcile", "medusa_quality",
     "medusa_closed_windows", "medusa_housekeeping", "medusa_drill", "medusa_settle",
+    "medusa_alarms",
 }  # fmt: skip
 STARTS_S_MAX = 300
 ALPHA, BETA = Participant("alpha"), Participant("beta")

@@ -1,0 +1,106 @@
+"""Operators of `medusa_alarms`: one sends what is new and what is over, one is red meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Asset, AssetAlias, Context
+
+from medusa_core.errors import CheckFailed, MedusaError
+from medusa_core.suggest import counted
+from pipelines.airflow import alarm_channels
+from pipelines.airflow.alarm_channels import Message, page_address
+from pipelines.airflow.medusa_operator import MedusaOperator
+
+if TYPE_CHECKING:
+    from pipelines.base.settings import Settings
+    from pipelines.pages.open_findings import FindingChanges
+
+EVENTS = "events"
+PAGE = "/medusa/to-do"
+
+
+class AlarmsOperator(MedusaOperator):
+    """Sends what has changed among the findings since each channel was told, and returns them.
+
+    The channels: events of an asset, which DAGs can be scheduled by, and the connections of
+    `alarm_channels`. What each of them was told is kept with the asset. A channel that is away is
+    told the next time; the reason is returned as one of the problems.
+    """
+
+    def __init__(self, *, asset: Asset, alias: AssetAlias, **kwargs: Any) -> None:
+        super().__init__(inlets=[asset], outlets=[alias], **kwargs)
+        self.asset = asset
+        self.alias = alias
+
+    def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
+        from pipelines.pages.open_findings import finding_sentence, open_findings
+
+        findings = open_findings(settings)
+        self.say(*map(finding_sentence, findings))
+        problems = []
+        for channel in (EVENTS, *alarm_channels.channels()):
+            try:
+                self._report(channel, findings, context)
+            except MedusaError as error:
+                self.log.error("%s", error)
+                problems.append(str(error))
+        return {"findings": findings, "problems": problems}
+
+    def _report(
+        self, channel: str, findings: Sequence[Mapping[str, Any]], context: Context
+    ) -> None:
+        """Send what is news for a channel, and keep that it was sent."""
+        from pipelines.pages.open_findings import finding_changes, finding_key, finding_title
+
+        state: Any = context["asset_state_store"][self.asset]
+        known = {} if context["params"]["again"] else state.get(channel, default={})
+        changes = finding_changes(findings, known)
+        if not changes.is_news:
+            return
+        message = message_of(changes)
+        if channel == EVENTS:
+            event = context["outlet_events"][self.alias]
+            event.add(self.asset, extra={"title": message.title, **message.facts})
+        else:
+            alarm_channels.send(channel, message)
+        state.set(channel, {finding_key(one): finding_title(one) for one in findings})
+        self.say(f"{channel}: {message.title}")
+
+
+class OpenFindingsOperator(MedusaOperator):
+    """Fails while there is something bad to do or a channel is away, and says what."""
+
+    template_fields = ("report",)
+
+    def __init__(self, *, report: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.report = report
+
+    def act(self, settings: Settings, context: Context) -> int:
+        from pipelines.pages.open_findings import finding_sentence
+
+        findings = self.report["findings"]
+        bad = [finding_sentence(one) for one in findings if one["level"] == "bad"]
+        if bad or self.report["problems"]:
+            raise CheckFailed("; ".join([*bad, *self.report["problems"]]))
+        return len(findings)
+
+
+def message_of(changes: FindingChanges) -> Message:
+    """What is sent of changes."""
+    from pipelines.pages.open_findings import finding_sentence, finding_title
+
+    parts = [f"{len(changes.new)} new"] if changes.new else []
+    parts += [f"{len(changes.over)} over"] if changes.over else []
+    first = finding_title(changes.new[0]) if changes.new else changes.over[0]
+    return Message(
+        title=f"Medusa: {', '.join(parts)}, {counted(changes.open, 'finding')} open: {first}",
+        sentences=[
+            *map(finding_sentence, changes.new),
+            *(f"over: {title}" for title in changes.over),
+            page_address(PAGE),
+        ],
+        facts={"new": list(changes.new), "over": list(changes.over), "open": changes.open},
+    )
