@@ -9,8 +9,9 @@ This module alone reads and sets the environment of this process. All variables 
   folder.
 * `MEDUSA_TEST_DATA`: recorded streams with their exact answers. Default `../shared/data` next to
   the repository; tests that need it skip when it is absent.
-* `MEDUSA_METRICS_PORT`: the port on 127.0.0.1 on which a driver serves its metrics; 0 chooses a
-  free one; without it none are served.
+* `MEDUSA_METRICS_PORT`: the port on which a driver serves its metrics; 0 chooses a free one;
+  without it none are served.
+* `MEDUSA_METRICS_HOST`: the address on which it does, default 127.0.0.1.
 * `MEDUSA_EXCHANGE_NAME`: the host name by which partners on other machines or in other containers
   reach this one, over TLS; without it a home is served on 127.0.0.1 only, over plain HTTP. With
   `localhost` it is served on 127.0.0.1 only, over TLS.
@@ -36,6 +37,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from ipaddress import ip_address
 from pathlib import Path
 from types import MappingProxyType
 
@@ -50,7 +52,8 @@ CATALOG_URL, DIRECTORY = "MEDUSA_CATALOG_URL", "MEDUSA_DIR"
 SPARK_MASTER, DRIVER_MEMORY = "MEDUSA_SPARK_MASTER", "MEDUSA_DRIVER_MEMORY"
 ENGINE = "MEDUSA_ENGINE"
 EXCHANGE_NAME, EXCHANGE_PORT = "MEDUSA_EXCHANGE_NAME", "MEDUSA_EXCHANGE_PORT"
-METRICS_PORT = "MEDUSA_METRICS_PORT"
+METRICS_PORT, METRICS_HOST = "MEDUSA_METRICS_PORT", "MEDUSA_METRICS_HOST"
+LOOPBACK = "127.0.0.1"
 FAILPOINT, FAILPOINT_FILE = "MEDUSA_FAILPOINT", "MEDUSA_FAILPOINT_FILE"
 SINK_VARIABLES, SOURCE_VARIABLES = "MEDUSA_SINK_", "MEDUSA_SOURCE_"
 """How the variables begin that the declaration of a sink, or of a source, may name: a declaration
@@ -97,6 +100,7 @@ class Settings:
     directory: Path
     test_data: Path
     metrics_port: int | None = None
+    metrics_host: str = LOOPBACK
     exchange_name: str | None = None
     exchange_port: int | None = None
 
@@ -124,6 +128,7 @@ class Settings:
             exchange_name=_checked_host_name(environ.get(EXCHANGE_NAME, "").strip()),
             exchange_port=_checked_port(EXCHANGE_PORT, environ),
             metrics_port=_checked_port(METRICS_PORT, environ),
+            metrics_host=_checked_address(METRICS_HOST, environ),
         )
 
     def catalog_url_of(self, participant: str) -> str | None:
@@ -223,6 +228,17 @@ def _checked_host_name(text: str) -> str | None:
             "this machine"
         )
     return text or None
+
+
+def _checked_address(name: str, environ: Mapping[str, str]) -> str:
+    text = environ.get(name, "").strip()
+    try:
+        return str(ip_address(text)) if text else LOOPBACK
+    except ValueError:
+        raise Refused(
+            f"{name} {text!r} is not an address: write an IP address of this machine, or 0.0.0.0 "
+            "for all of them"
+        ) from None
 
 
 def _checked_port(variable: str, environ: Mapping[str, str]) -> int | None:

@@ -130,7 +130,7 @@ def _ports(settings: Settings) -> str:
 def _metrics_port(settings: Settings) -> str:
     port = settings.metrics_port
     try:
-        with socket.create_server((LOOPBACK, port or 0)):
+        with socket.create_server((settings.metrics_host, port or 0)):
             which = "any free one" if port == 0 else f"{port} is free"
             return f"MEDUSA_METRICS_PORT: {which}"
     except OSError as error:

@@ -1,13 +1,14 @@
-"""Metrics over HTTP, to this machine alone: 127.0.0.1, ended with the process."""
+"""Metrics over HTTP, to this machine alone unless an address is given; ended with the process."""
 
 from __future__ import annotations
+
+from ipaddress import ip_address
 
 from prometheus_client import start_http_server
 
 from medusa_core.errors import Unavailable
+from pipelines.base.settings import LOOPBACK
 from pipelines.watching.metrics import Metrics
-
-HOST = "127.0.0.1"
 
 
 class MetricsServer:
@@ -17,22 +18,24 @@ class MetricsServer:
     be used.
     """
 
-    def __init__(self, metrics: Metrics, port: int) -> None:
+    def __init__(self, metrics: Metrics, port: int, host: str = LOOPBACK) -> None:
         try:
             self._server, self._thread = start_http_server(
-                port, addr=HOST, registry=metrics.registry
+                port, addr=host, registry=metrics.registry
             )
         except OSError as error:
             raise Unavailable(
-                f"metrics cannot be served on port {port} ({error.strerror}): give each driver "
-                "a MEDUSA_METRICS_PORT of its own, or 0 for a free one"
+                f"metrics cannot be served on port {port} of {host} ({error.strerror}): give each "
+                "driver a MEDUSA_METRICS_PORT of its own, or 0 for a free one"
             ) from error
         self.port = int(self._server.server_port)
+        self._host = LOOPBACK if ip_address(host).is_unspecified else host
 
     @property
     def url(self) -> str:
-        """Where a scraper finds them."""
-        return f"http://{HOST}:{self.port}/metrics"
+        """Where a scraper of this machine finds them."""
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"http://{host}:{self.port}/metrics"
 
     def close(self) -> None:
         """Stop answering and give the port back."""

@@ -27,7 +27,7 @@ from medusa_core.names import Participant, StreamName
 from medusa_core.states import Transition
 from pipelines.base import clock
 from pipelines.base.redaction import SafeText
-from pipelines.base.settings import Settings
+from pipelines.base.settings import LOOPBACK, Settings
 from pipelines.homes.headroom_file import HeadroomFile, fact_of, headroom_sentence
 from pipelines.watching.alarms import Alarms
 from pipelines.watching.backlog import BacklogFile
@@ -71,6 +71,7 @@ def watcher_of(
         network_of=network_of,
         catalog=catalog,
         metrics_port=settings.metrics_port,
+        metrics_host=settings.metrics_host,
         secrets=[settings.catalog_url],
     )
 
@@ -95,7 +96,8 @@ class Watcher:
     """A context manager; `network_of` maps a fragment to its network, as far as that is known.
 
     `secrets` are passwords, or URLs with one, that may reach neither log nor label. `metrics_port`:
-    None serves no metrics, 0 takes a free port. Raises Unavailable for a port that is taken.
+    None serves no metrics, 0 takes a free port; `metrics_host`: the address to listen on. Raises
+    Unavailable for a port that is taken.
     """
 
     def __init__(
@@ -106,6 +108,7 @@ class Watcher:
         network_of: Mapping[str, str] | None = None,
         catalog: WatchedHome | None = None,
         metrics_port: int | None = None,
+        metrics_host: str = LOOPBACK,
         secrets: Iterable[str | None] = (),
         log: JsonLog | None = None,
         monotonic: Callable[[], float] = clock.monotonic_s,
@@ -135,7 +138,7 @@ class Watcher:
             from pipelines.watching.metrics_server import MetricsServer
 
             self._metrics = Metrics(participant, self._safe, catalog)
-            self._server = MetricsServer(self._metrics, metrics_port)
+            self._server = MetricsServer(self._metrics, metrics_port, metrics_host)
 
     def __enter__(self) -> Watcher:
         return self

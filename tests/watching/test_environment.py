@@ -28,6 +28,14 @@ def test_what_is_no_port_is_refused(said: str) -> None:
         Settings.from_environment({"MEDUSA_METRICS_PORT": said})
 
 
+def test_metrics_are_for_this_machine_alone_unless_an_address_is_given() -> None:
+    assert Settings.from_environment({}).metrics_host == "127.0.0.1"
+    assert Settings.from_environment({"MEDUSA_METRICS_HOST": " 0.0.0.0 "}).metrics_host == "0.0.0.0"
+    for no_address in ("everywhere", "0.0.0.0:9464", "1.2.3", "$(id)"):
+        with pytest.raises(Refused, match=r"MEDUSA_METRICS_HOST.*is not an address"):
+            Settings.from_environment({"MEDUSA_METRICS_HOST": no_address})
+
+
 @pytest.mark.parametrize("host", ["db:port/x", "db:54x2", "[::1]:a/x", "db:/x"])
 def test_a_catalog_url_with_a_port_that_is_no_number_is_refused(host: str) -> None:
     with pytest.raises(Refused, match="port") as refused:

@@ -306,6 +306,14 @@ def test_a_closed_watcher_gives_its_port_back(tmp_path: Path) -> None:
     assert listens_at(port) == set()
 
 
+def test_a_watcher_listens_where_it_is_told_to(tmp_path: Path) -> None:
+    with Watcher(a.ALPHA, tmp_path, metrics_port=0, metrics_host="0.0.0.0") as watcher:
+        assert watcher.metrics_url is not None
+        assert watcher.metrics_url.startswith("http://127.0.0.1:")
+        port = int(watcher.metrics_url.split(":")[2].split("/")[0])
+        assert listens_at(port) == {"0.0.0.0"}
+
+
 @pytest.mark.long
 def test_a_server_keeps_no_process_alive_and_prints_nothing(tmp_path: Path) -> None:
     code = (
