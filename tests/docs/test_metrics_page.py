@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import struct
@@ -11,12 +12,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import promql_parser
 import pytest
 import yaml
 from prometheus_client.metrics_core import Metric
 
 from medusa_core.commits import Cause, Lane
 from medusa_core.loads import LoadKey, LoadSample, Shares
+from pipelines.base.settings import REPOSITORY
 from pipelines.watching import jvm
 from pipelines.watching.metrics import Metrics
 from tests.catalog import building as a
@@ -25,8 +28,6 @@ from tests.watching.homes import World
 
 ROW = re.compile(r"^\| `(\w+)` \| (\w+) \| ([\w, ]*?) ?\| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 OF_KIND = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_count", "_sum")}
-SERIES_OF_SCRAPE = {"up": "gauge"}
-"""What Prometheus adds itself."""
 
 
 @pytest.fixture
@@ -96,18 +97,96 @@ def test_units_of_the_page_are_those_that_names_end_with() -> None:
             assert row["unit"] == "bytes", name
 
 
-def test_alarms_of_the_page_are_about_series_that_there_are() -> None:
-    series = {
-        f"{name.removesuffix('_total')}{ending}"
+# ---------------------------------------------------------------- rules and dashboard
+
+
+def labels_of_series() -> dict[str, set[str]]:
+    """The labels of each series that is exported, by its name."""
+    return {
+        f"{name.removesuffix('_total')}{ending}": {
+            "participant", "job", "instance", *({"le"} if ending == "_bucket" else ()),
+            *row["labels"],
+        }
         for name, row in rows().items()
         for ending in OF_KIND[row["kind"]]
-    }
-    (block,) = re.findall(r"```yaml\n(.*?)```", page("metrics"), re.DOTALL)
-    (group,) = yaml.safe_load(block)["groups"]
-    alerts = [rule["alert"] for rule in group["rules"]]
-    assert len(alerts) == len(set(alerts)) > 10
-    for rule in group["rules"]:
-        bare = re.sub(r"\{[^}]*\}|\[\w+\]|'[^']*'", "", rule["expr"])
-        for name in re.findall(r"\b[a-z]\w+", bare):
-            is_known = name in series or name in SERIES_OF_SCRAPE
-            assert is_known or name in ("increase", "delta"), name
+    } | {"up": {"job", "instance"}}  # fmt: skip
+
+
+PARTS = ("expr", "lhs", "rhs", "vector_selector", "param")
+"""Where an expression of PromQL has other ones, beside the arguments of a function."""
+
+
+def selectors_of(expression: object) -> Iterator[tuple[str, set[str]]]:
+    """Each series that an expression of PromQL reads, with the labels that it is chosen by."""
+    if isinstance(expression, promql_parser.VectorSelector):
+        yield str(expression.name), {one.name for one in expression.matchers.matchers}
+    parts = [getattr(expression, name, None) for name in PARTS]
+    for part in (*parts, *(getattr(expression, "args", None) or ())):
+        if part is not None:
+            yield from selectors_of(part)
+
+
+def check_expression(text: str) -> None:
+    """Fails if an expression is not PromQL, or reads a series or label that is not exported."""
+    known = labels_of_series()
+    found = list(selectors_of(promql_parser.parse(text)))
+    assert found, text
+    for name, labels in found:
+        assert name in known, f"{name} in {text}"
+        assert labels <= known[name], f"{labels} of {name} in {text}"
+
+
+def rules() -> list[dict[str, Any]]:
+    text = (REPOSITORY / "deploy" / "helm" / "medusa" / "rules.yaml").read_text()
+    (group,) = yaml.safe_load(text)["groups"]
+    return list(group["rules"])
+
+
+def panels() -> list[dict[str, Any]]:
+    document = json.loads((REPOSITORY / "deploy" / "grafana" / "medusa.json").read_text())
+    return [panel for panel in document["panels"] if panel["type"] != "row"]
+
+
+def test_alerts_are_about_series_that_there_are_and_explained_on_the_page_of_alarms() -> None:
+    names = [rule["alert"] for rule in rules()]
+    assert len(names) == len(set(names)) > 10
+    sections = {re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-")
+                for title in re.findall(r"^##+ (.*)$", page("alarms"), re.MULTILINE)}  # fmt: skip
+    for rule in rules():
+        check_expression(rule["expr"])
+        assert rule["annotations"]["page"].removeprefix("docs/alarms.md#") in sections
+        labels = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
+        (series, *_) = [name for name, _ in selectors_of(promql_parser.parse(rule["expr"]))]
+        assert labels <= labels_of_series()[series], rule["alert"]
+
+
+@pytest.mark.parametrize("panel", panels(), ids=lambda panel: str(panel["title"]))
+def test_a_panel_of_the_dashboard_is_about_series_that_there_are(panel: dict[str, Any]) -> None:
+    assert panel["targets"], panel["title"]
+    for target in panel["targets"]:
+        check_expression(target["expr"])
+        names = {label for _, labels in selectors_of(promql_parser.parse(target["expr"]))
+                 for label in labels}  # fmt: skip
+        assert names, "it is about the participants that are chosen"
+
+
+def test_panels_lie_beside_each_other_and_never_on_one_another() -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in panels():
+        place = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert not cells & taken, panel["title"]
+        assert max(x for x, _ in cells) < 24, panel["title"]
+        taken |= cells
+
+
+@pytest.mark.parametrize(
+    "wrong", ["sum(medusa_lag_second)", "medusa_lag_seconds{steam='x'}", "sum(medusa_lag_seconds"]
+)
+def test_an_expression_that_cannot_be_is_noticed(wrong: str) -> None:
+    with pytest.raises((AssertionError, ValueError)):
+        check_expression(wrong)
