@@ -48,5 +48,7 @@ is sent it later. If a run has not ended within 5 min, that is sent, too.
 or a channel did not take a message. It is green again by itself.
 """,
 ):
-    look = AlarmsOperator(task_id="look", asset=ALARMS, alias=AssetAlias("medusa_alarms_changed"))
-    OpenFindingsOperator(task_id="open", report=look.output)
+    look = AlarmsOperator(
+        task_id="look", asset=ALARMS, alias=AssetAlias("medusa_alarms_changed"), red="open"
+    )
+    OpenFindingsOperator(task_id="open", sentences=look.output)

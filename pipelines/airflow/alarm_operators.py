@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, AssetAlias, Context
+from airflow.sdk.exceptions import DownstreamTasksSkipped
 
 from medusa_core.errors import CheckFailed, MedusaError
 from medusa_core.suggest import counted
@@ -22,19 +23,21 @@ PAGE = "/medusa/to-do"
 
 
 class AlarmsOperator(MedusaOperator):
-    """Sends what has changed among the findings since each channel was told, and returns them.
+    """Sends what has changed among the findings since each channel was told.
 
     The channels: events of an asset, which DAGs can be scheduled by, and the connections of
     `alarm_channels`. What each of them was told is kept with the asset. A channel that is away is
-    told the next time; the reason is returned as one of the problems.
+    told the next time. Returns the sentences of what is bad, for the task `red`, which is skipped
+    if there are none.
     """
 
-    def __init__(self, *, asset: Asset, alias: AssetAlias, **kwargs: Any) -> None:
+    def __init__(self, *, asset: Asset, alias: AssetAlias, red: str, **kwargs: Any) -> None:
         super().__init__(inlets=[asset], outlets=[alias], **kwargs)
         self.asset = asset
         self.alias = alias
+        self.red = red
 
-    def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
+    def act(self, settings: Settings, context: Context) -> Sequence[str]:
         from pipelines.pages.open_findings import finding_sentence, open_findings
 
         findings = open_findings(settings)
@@ -46,7 +49,11 @@ class AlarmsOperator(MedusaOperator):
             except MedusaError as error:
                 self.log.error("%s", error)
                 problems.append(str(error))
-        return {"findings": findings, "problems": problems}
+        bad = [finding_sentence(one) for one in findings if one["level"] == "bad"]
+        if not bad and not problems:
+            # No worker is started to say that all is well.
+            raise DownstreamTasksSkipped(tasks=[self.red])  # type: ignore[no-untyped-call]
+        return [*bad, *problems]
 
     def _report(
         self, channel: str, findings: Sequence[Mapping[str, Any]], context: Context
@@ -70,22 +77,16 @@ class AlarmsOperator(MedusaOperator):
 
 
 class OpenFindingsOperator(MedusaOperator):
-    """Fails while there is something bad to do or a channel is away, and says what."""
+    """Fails with these sentences."""
 
-    template_fields = ("report",)
+    template_fields = ("sentences",)
 
-    def __init__(self, *, report: Any, **kwargs: Any) -> None:
+    def __init__(self, *, sentences: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.report = report
+        self.sentences = sentences
 
-    def act(self, settings: Settings, context: Context) -> int:
-        from pipelines.pages.open_findings import finding_sentence
-
-        findings = self.report["findings"]
-        bad = [finding_sentence(one) for one in findings if one["level"] == "bad"]
-        if bad or self.report["problems"]:
-            raise CheckFailed("; ".join([*bad, *self.report["problems"]]))
-        return len(findings)
+    def act(self, settings: Settings, context: Context) -> None:
+        raise CheckFailed("; ".join(self.sentences))
 
 
 def message_of(changes: FindingChanges) -> Message:
