@@ -217,6 +217,11 @@ KINDS: Mapping[str, Kind] = {
         does="Start the partner's driver, or restore the link; results are tentative meanwhile.",
         act=command("medusa", "doctor"), mends=False,
         docs="alarms#alarms-of-a-driver", row="import/STREAM of PARTNER/0", view="links"),
+    "alarm_gap": Kind(
+        title="A lost provider left a gap", level=Level.WARN,
+        does="Nothing, if the loss is acceptable; otherwise agree on another recovery.",
+        act=command("medusa", "status", "--participant", "{home}"), mends=False,
+        docs="alarms#alarms-of-a-driver", row="a range of a fragment", view="moves"),
     "alarm_recalled": Kind(
         title="A partner took final rows back", level=Level.BAD,
         does="Follow the recall, once you agree with it.",

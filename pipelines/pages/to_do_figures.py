@@ -15,6 +15,7 @@ from typing import Any
 
 from medusa_core.commits import Lane
 from medusa_core.errors import MedusaError
+from medusa_core.grid import FOREVER_US
 from medusa_core.supervising import GiveUp, decide_supervision
 from medusa_core.supervision import Supervision
 from pipelines.base.settings import Settings
@@ -23,7 +24,7 @@ from pipelines.catalog.postgres.supervision import SupervisionRows, supervision_
 from pipelines.homes.headroom_file import headroom_sentence, read_headroom
 from pipelines.homes.home import known_homes
 from pipelines.operations.folder_status import platform_status
-from pipelines.pages.federation_figures import FederationFigures
+from pipelines.pages.federation_figures import FederationFigures, FragmentFigures
 from pipelines.pages.page_home import Snapshot
 from pipelines.platform.jobs.job_processes import inspect_process
 from pipelines.watching.alarms import alarm_facts
@@ -91,7 +92,11 @@ def _of_jobs(home: ToDoFigures, federation: FederationFigures) -> Iterator[Findi
     for one in given_up:
         yield Finding(kind="job_given_up", subject=one.lane.value, cause=one.because,
                       values={"lane": one.lane.value})  # fmt: skip
-    own = [one for one in federation.fragments if one.participant == home.participant]
+    own = [
+        one
+        for one in federation.fragments
+        if one.participant == home.participant and not _has_ended(one, federation)
+    ]
     is_led = any(lease.is_held and lease.lane == "live" for one in own for lease in one.leases)
     if is_led or not own or any(one.lane is Lane.LIVE for one in given_up):
         return
@@ -106,6 +111,16 @@ def _of_jobs(home: ToDoFigures, federation: FederationFigures) -> Iterator[Findi
         yield Finding(kind="job_missing", subject="live",
                       cause=f"desired by {desired.who} ({desired.because}), and {since}",
                       since_ms=max(desired.since_ms, last_ms or 0))  # fmt: skip
+
+
+def _has_ended(fragment: FragmentFigures, federation: FederationFigures) -> bool:
+    """Whether all that a fragment writes has ended, as after a replay: nobody need run it."""
+    written = [
+        line
+        for line in federation.lines
+        if line.stream in fragment.outputs and line.participant == fragment.participant
+    ]
+    return bool(written) and all(line.boundary_us == FOREVER_US for line in written)
 
 
 def _decided(rows: SupervisionRows) -> tuple[Any, ...]:
@@ -146,6 +161,7 @@ ALARMS = (
     ("the job shared by", "alarm_job_differs"),
     ("exchange", "alarm_exchange"),
     ("corrections of ", "alarm_step"),
+    ("a range of ", "alarm_gap"),
 )
 """How the name of an alarm begins, and its kind."""
 

@@ -121,7 +121,7 @@ def rows_under(heading: str) -> list[str]:
 
 def test_every_alarm_of_a_driver_in_the_documentation_is_a_kind() -> None:
     rows = rows_under("### Alarms of a driver")
-    assert len(rows) == 8
+    assert len(rows) == 9
     claimed = {_plain(kind.row) for kind in KINDS.values()}
     of_notifications = "notifications of the catalog's server"
     assert {_plain(row) for row in rows if row != of_notifications} <= claimed
@@ -252,6 +252,14 @@ def test_a_participant_that_does_not_run_is_started(
     (finding,) = found(shown, "nothing_runs")
     assert finding["act"]["text"] == "medusa job start alpha"
     carry_out(shown, finding["act"], monkeypatch)
+    assert found(shown, "nothing_runs") == []
+
+
+def test_nobody_need_run_what_has_ended(shown: Shown) -> None:
+    shown.sql(ALPHA, "DELETE FROM medusa.lease")
+    assert found(shown, "nothing_runs")
+    ends = "UPDATE medusa.stream_producer SET boundary_us = 9223372036854775807"
+    shown.sql(ALPHA, f"{ends} WHERE participant = 'alpha'")
     assert found(shown, "nothing_runs") == []
 
 
