@@ -221,7 +221,7 @@ KINDS: Mapping[str, Kind] = {
         title="A lost provider left a gap", level=Level.WARN,
         does="Nothing, if the loss is acceptable; otherwise agree on another recovery.",
         act=command("medusa", "status", "--participant", "{home}"), mends=False,
-        docs="alarms#alarms-of-a-driver", row="a range of a fragment", view="moves"),
+        docs="alarms#alarms-of-a-driver", row="a range of a fragment", view="segments"),
     "alarm_recalled": Kind(
         title="A partner took final rows back", level=Level.BAD,
         does="Follow the recall, once you agree with it.",

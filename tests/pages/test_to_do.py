@@ -128,6 +128,12 @@ def test_every_alarm_of_a_driver_in_the_documentation_is_a_kind() -> None:
     assert alarm_kind(of_notifications) == "notifications"
 
 
+def test_every_kind_names_a_view_that_there_is() -> None:
+    views = "".join(path.read_text() for path in (REPOSITORY / "sql" / "views").glob("*.sql"))
+    known = set(re.findall(r"VIEW medusa_api\.(\w+)", views))
+    assert {kind.view for kind in KINDS.values()} <= known
+
+
 def test_every_kind_that_can_be_found_is_known_and_the_other_way_round() -> None:
     source = "".join(
         (REPOSITORY / "pipelines" / "pages" / file).read_text(encoding="utf-8")
