@@ -18,7 +18,7 @@ class MetricsServer:
     be used.
     """
 
-    def __init__(self, metrics: Metrics, port: int, host: str = LOOPBACK) -> None:
+    def __init__(self, metrics: Metrics, host: str, port: int) -> None:
         try:
             self._server, self._thread = start_http_server(
                 port, addr=host, registry=metrics.registry

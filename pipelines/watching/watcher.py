@@ -27,7 +27,7 @@ from medusa_core.names import Participant, StreamName
 from medusa_core.states import Transition
 from pipelines.base import clock
 from pipelines.base.redaction import SafeText
-from pipelines.base.settings import LOOPBACK, Settings
+from pipelines.base.settings import Settings
 from pipelines.homes.headroom_file import HeadroomFile, fact_of, headroom_sentence
 from pipelines.watching.alarms import Alarms
 from pipelines.watching.backlog import BacklogFile
@@ -70,8 +70,11 @@ def watcher_of(
         settings.directory,
         network_of=network_of,
         catalog=catalog,
-        metrics_port=settings.metrics_port,
-        metrics_host=settings.metrics_host,
+        metrics_at=(
+            None
+            if settings.metrics_port is None
+            else (settings.metrics_host, settings.metrics_port)
+        ),
         secrets=[settings.catalog_url],
     )
 
@@ -95,8 +98,8 @@ class _Problem:
 class Watcher:
     """A context manager; `network_of` maps a fragment to its network, as far as that is known.
 
-    `secrets` are passwords, or URLs with one, that may reach neither log nor label. `metrics_port`:
-    None serves no metrics, 0 takes a free port; `metrics_host`: the address to listen on. Raises
+    `secrets` are passwords, or URLs with one, that may reach neither log nor label. `metrics_at`:
+    the address and port at which metrics are served (0: a free port), None serves none. Raises
     Unavailable for a port that is taken.
     """
 
@@ -107,8 +110,7 @@ class Watcher:
         *,
         network_of: Mapping[str, str] | None = None,
         catalog: WatchedHome | None = None,
-        metrics_port: int | None = None,
-        metrics_host: str = LOOPBACK,
+        metrics_at: tuple[str, int] | None = None,
         secrets: Iterable[str | None] = (),
         log: JsonLog | None = None,
         monotonic: Callable[[], float] = clock.monotonic_s,
@@ -133,12 +135,12 @@ class Watcher:
         self._server: MetricsServer | None = None
         self.on_event: Callable[[Mapping[str, Any]], None] | None = None
         """Called with the fields of each line of the log, without secrets."""
-        if metrics_port is not None:
+        if metrics_at is not None:
             from pipelines.watching.metrics import Metrics
             from pipelines.watching.metrics_server import MetricsServer
 
             self._metrics = Metrics(participant, self._safe, catalog)
-            self._server = MetricsServer(self._metrics, metrics_port, metrics_host)
+            self._server = MetricsServer(self._metrics, *metrics_at)
 
     def __enter__(self) -> Watcher:
         return self

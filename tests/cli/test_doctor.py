@@ -180,7 +180,7 @@ def test_a_port_on_which_a_driver_serves_its_metrics_is_well(
     doctor: Doctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine_checks, "METRICS_S_MAX", 60.0)  # it answers, however late
-    with Watcher(Participant("alpha"), tmp_path, metrics_port=0) as watcher:
+    with Watcher(Participant("alpha"), tmp_path, metrics_at=("127.0.0.1", 0)) as watcher:
         assert watcher.metrics_url is not None
         port = watcher.metrics_url.split(":")[2].split("/")[0]
         code, found, _ = doctor({"MEDUSA_DIR": str(tmp_path), "MEDUSA_METRICS_PORT": port})

@@ -31,7 +31,7 @@ def test_load_is_told_by_fragment_and_cause_but_not_its_cost_nor_the_threshold(
         },
         kinds={ActivityKind.UNATTRIBUTED: 250_000},
     )
-    with Watcher(a.ALPHA, tmp_path, catalog=world.catalog, metrics_port=0) as watcher:
+    with Watcher(a.ALPHA, tmp_path, catalog=world.catalog, metrics_at=("127.0.0.1", 0)) as watcher:
         assert "medusa_load" not in scrape(watcher).text
         world.catalog.record_load(
             LoadSample(driver="d", number=1, lane=Lane.LIVE, length_ms=10_000, shares=shares)

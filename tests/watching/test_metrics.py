@@ -74,7 +74,7 @@ def world() -> World:
 def watcher(world: World, tmp_path: Path) -> Iterator[Watcher]:
     secrets = [f"postgresql://me:{CANARY}@db/x"]
     with Watcher(
-        a.ALPHA, tmp_path, catalog=world.catalog, metrics_port=0, secrets=secrets
+        a.ALPHA, tmp_path, catalog=world.catalog, metrics_at=("127.0.0.1", 0), secrets=secrets
     ) as watching:
         yield watching
 
@@ -244,7 +244,7 @@ def test_a_catalog_that_is_away_is_a_figure_and_no_failure(
 ) -> None:
     catalog = PostgresCatalog(urls.job, a.ALPHA)
     catalog.deploy(a.a_deployment())
-    with Watcher(a.ALPHA, tmp_path, catalog=catalog, metrics_port=0) as watcher:
+    with Watcher(a.ALPHA, tmp_path, catalog=catalog, metrics_at=("127.0.0.1", 0)) as watcher:
         assert scrape(watcher)("catalog_reachable") == 1
         drop_home(postgres_server.superuser_url(), "medusa_metrics")
         seen = scrape(watcher)
@@ -267,7 +267,7 @@ def test_labels_are_escaped_and_hold_no_password(watcher: Watcher) -> None:
 
 def test_a_log_line_that_is_lost_is_counted(world: World, tmp_path: Path) -> None:
     (tmp_path / "logs").write_text("in the way")
-    with Watcher(a.ALPHA, tmp_path, metrics_port=0) as watcher:
+    with Watcher(a.ALPHA, tmp_path, metrics_at=("127.0.0.1", 0)) as watcher:
         watcher.applied(world.close())
         assert scrape(watcher)("log_lines_lost_total") == 1
 
@@ -293,11 +293,11 @@ def test_a_port_that_is_taken_is_unavailable_and_says_what_to_do(
     assert watcher.metrics_url is not None
     port = int(watcher.metrics_url.split(":")[2].split("/")[0])
     with pytest.raises(Unavailable, match="MEDUSA_METRICS_PORT"):
-        Watcher(a.ALPHA, tmp_path, metrics_port=port)
+        Watcher(a.ALPHA, tmp_path, metrics_at=("127.0.0.1", port))
 
 
 def test_a_closed_watcher_gives_its_port_back(tmp_path: Path) -> None:
-    watcher = Watcher(a.ALPHA, tmp_path, metrics_port=0)
+    watcher = Watcher(a.ALPHA, tmp_path, metrics_at=("127.0.0.1", 0))
     assert watcher.metrics_url is not None
     port = int(watcher.metrics_url.split(":")[2].split("/")[0])
     assert listens_at(port) == {"127.0.0.1"}
@@ -307,7 +307,7 @@ def test_a_closed_watcher_gives_its_port_back(tmp_path: Path) -> None:
 
 
 def test_a_watcher_listens_where_it_is_told_to(tmp_path: Path) -> None:
-    with Watcher(a.ALPHA, tmp_path, metrics_port=0, metrics_host="0.0.0.0") as watcher:
+    with Watcher(a.ALPHA, tmp_path, metrics_at=("0.0.0.0", 0)) as watcher:
         assert watcher.metrics_url is not None
         assert watcher.metrics_url.startswith("http://127.0.0.1:")
         port = int(watcher.metrics_url.split(":")[2].split("/")[0])
@@ -319,7 +319,7 @@ def test_a_server_keeps_no_process_alive_and_prints_nothing(tmp_path: Path) -> N
     code = (
         "import sys; from pathlib import Path\n"
         "from pipelines.watching.watcher import Watcher\n"
-        "watcher = Watcher('alpha', Path(sys.argv[1]), metrics_port=0)\n"
+        "watcher = Watcher('alpha', Path(sys.argv[1]), metrics_at=('127.0.0.1', 0))\n"
         "assert watcher.metrics_url.startswith('http://127.0.0.1:')\n"
     )
     done = subprocess.run(
