@@ -33,11 +33,12 @@ from pipelines.pages.federation_page import FEDERATION
 from pipelines.pages.frame import CSP, live_part, plain_page, whole_page
 from pipelines.pages.page_kinds import Document, Page, Request, read_at_ms
 from pipelines.pages.readings import Reading, Readings
+from pipelines.pages.stream_page import STREAMS
 from pipelines.pages.to_do_page import TO_DO
 from pipelines.pages.viewer import VARIABLE, Viewer, homes_of, read_access
 from pipelines.report.markup import Markup, tag
 
-PAGES: tuple[Page, ...] = (FEDERATION, TO_DO)
+PAGES: tuple[Page, ...] = (FEDERATION, STREAMS, TO_DO)
 """In the order of the menu; the first one is shown first."""
 
 FILES = {

@@ -3,13 +3,14 @@
 GRANT USAGE ON SCHEMA medusa, medusa_market, medusa_api TO :"role";
 
 GRANT SELECT ON medusa.assignment, medusa.certificate, medusa.commit, medusa.cursor,
-    medusa.desired_job, medusa.divergence, medusa.divergence_settled, medusa.file, medusa.fragment,
-    medusa.fragment_owner, medusa.hold, medusa.home, medusa.job, medusa.late_record, medusa.lease,
+    medusa.desired_job, medusa.divergence, medusa.divergence_settled, medusa.file,
+    medusa.fragment, medusa.fragment_owner, medusa.hold, medusa.home, medusa.job,
+    medusa.landed_batch, medusa.landed_bucket, medusa.late_record, medusa.lease,
     medusa.line_version, medusa.lineage, medusa.network, medusa.plan, medusa.quarantine,
-    medusa.recall, medusa.recall_follow, medusa.schema_file, medusa.schema_migration,
-    medusa.schema_version, medusa.segment, medusa.sink, medusa.source, medusa.step_metrics,
-    medusa.stream, medusa.stream_grant, medusa.stream_producer, medusa.stream_promise,
-    medusa.stream_view, medusa.transition TO :"role";
+    medusa.quarantine_retry, medusa.recall, medusa.recall_follow, medusa.recipient_grant,
+    medusa.schema_file, medusa.schema_migration, medusa.schema_version, medusa.segment,
+    medusa.sink, medusa.source, medusa.step_metrics, medusa.stream, medusa.stream_grant,
+    medusa.stream_producer, medusa.stream_promise, medusa.stream_view, medusa.transition TO :"role";
 GRANT EXECUTE ON FUNCTION medusa.to_ms TO :"role";
 
 GRANT SELECT ON medusa_market.agreed_move, medusa_market.answer, medusa_market.bill,

@@ -66,6 +66,8 @@ COMMENT ON COLUMN medusa.segment.file_ids IS 'Files with its rows; they may hold
 CREATE UNIQUE INDEX segment_live ON medusa.segment (line_id, to_us) WHERE end_version IS NULL;
 CREATE INDEX segment_live_tentative ON medusa.segment (line_id, to_us)
     WHERE end_version IS NULL AND stability = 'tentative';
+CREATE INDEX segment_live_gap ON medusa.segment (line_id, to_us)
+    WHERE end_version IS NULL AND stability = 'gap';
 -- Superseded rows do overlap, so that no order of ends bounds a range: they are found as ranges.
 CREATE INDEX segment_superseded ON medusa.segment USING gist
     (int8range(line_id, line_id, '[]'), int8range(from_us, to_us)) WHERE end_version IS NOT NULL;
@@ -75,6 +77,8 @@ CREATE INDEX segment_ended ON medusa.segment (line_id, end_version, to_us)
 COMMENT ON INDEX medusa.segment_live IS 'Live rows of a line from an event time on.';
 COMMENT ON INDEX medusa.segment_live_tentative IS
     'Rows to which a correction may be owed.';
+COMMENT ON INDEX medusa.segment_live_gap IS
+    'Declared losses: what is final of a range without counting its rows.';
 COMMENT ON INDEX medusa.segment_superseded IS 'Time travel.';
 COMMENT ON INDEX medusa.segment_begun IS
     'News of a line: rows that became live after a version.';
