@@ -96,7 +96,7 @@ def _rows(bucket: Document) -> list[Markup]:
             body.append(["− before", *(_cell(v, after, at) for at, v in enumerate(before))])
         if after is not None:
             body.append(["+ after", *(_cell(v, before, at) for at, v in enumerate(after))])
-    columns = [("", "main"), *((name, "") for name in names)]
+    columns = [("side", "main"), *((name, "") for name in names)]
     table = data_table(columns, body, "Rows that the correction changed", id_="changed-table")
     shown, in_all = len(changed["changes"]), changed["in_all"]
     cut = [] if shown == in_all else [note("cut", f"{shown:,} of {in_all:,} changes are shown.")]

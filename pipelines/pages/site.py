@@ -28,6 +28,7 @@ from medusa_core.names import Participant
 from pipelines.base import clock
 from pipelines.base.settings import Settings, environment
 from pipelines.homes.home import known_homes
+from pipelines.pages.contracts_page import CONTRACTS
 from pipelines.pages.docs_page import docs_page
 from pipelines.pages.federation_page import FEDERATION
 from pipelines.pages.frame import CSP, live_part, plain_page, whole_page
@@ -38,7 +39,7 @@ from pipelines.pages.to_do_page import TO_DO
 from pipelines.pages.viewer import VARIABLE, Viewer, homes_of, read_access
 from pipelines.report.markup import Markup, tag
 
-PAGES: tuple[Page, ...] = (FEDERATION, STREAMS, TO_DO)
+PAGES: tuple[Page, ...] = (FEDERATION, STREAMS, CONTRACTS, TO_DO)
 """In the order of the menu; the first one is shown first."""
 
 FILES = {

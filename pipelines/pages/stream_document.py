@@ -128,8 +128,7 @@ def _stream(request: Request, stream: str) -> Document:
         "makers": list(figures.makers),
         "readers": list(figures.readers),
         "grants": list(figures.grants),
-        "sold": [{**row, "price": None if row["price"] is None else str(row["price"])}
-                 for row in figures.sold],
+        "sold": list(figures.sold),
         "quarantine": list(figures.quarantine),
         "certificates": list(figures.certificates),
         "bucket": None if bucket_us is None or figures.line is None else bucket_document(

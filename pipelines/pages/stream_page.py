@@ -274,7 +274,7 @@ def _timeline(document: Document) -> list[Markup]:
                                  "are shown in part. Choose a shorter range."))  # fmt: skip
     per_cell = timeline["cell_us"] // document["width_us"]
     cell = "each bar is a bucket" if per_cell == 1 else f"each bar is {per_cell:,} buckets"
-    parts += [tag("p", _sentence(timeline, bound_ms), f" Of the picture {cell}: choose one to look "
+    parts += [tag("p", _sentence(timeline, bound_ms), f" In the picture {cell}: choose one to look "
                   "closer.", class_="soft"), _legend(timeline)]  # fmt: skip
     place = f"segments WHERE stream = '{document['stream']}'"
     command = f"medusa changes {document['stream']} --participant {document['home']}"

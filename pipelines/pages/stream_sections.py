@@ -164,13 +164,13 @@ def grants(document: Document) -> list[Markup]:
     parts = [tag("h2", "Grants and contracts"), table if rows else empty]
     sold = [
         [tag("a", one["contract"], href=with_values("contracts", contract=one["contract"])),
-         one["payer"], one["provider"], f"{one['price']} {one['currency']}", f"{one['per']:,}" if
-         one["per"] is not None else NOTHING, moment(one["from_ms"]), moment(one["to_ms"])]
+         one["payer"], one["provider"], f"{one['price']} {one['currency']}", one["per"] or NOTHING,
+         moment(one["from_ms"]), moment(one["to_ms"])]
         for one in document["sold"]
     ]  # fmt: skip
     if sold:
         columns = [("contract in force", "main"), ("payer", ""), ("provider", ""),
-                   ("price", "number"), ("per records", "number"), ("from", ""),
+                   ("price", "number"), ("per", ""), ("from", ""),
                    ("to", "")]  # fmt: skip
         parts.append(data_table(columns, sold, "Contracts that sell the stream", id_="sold-table"))
     place = f"stream_grants WHERE stream = '{document['stream']}'"

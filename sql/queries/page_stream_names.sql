@@ -1,8 +1,8 @@
 -- Streams of this home whose names have some characters in them, behind one name, in order, so many of
 -- them; each with how many there are in all, and with the line that this home reads of it: what it has
 -- chosen among several producers, else what it computes itself, else the first by name.
-SELECT s.name AS stream, s.kind, s.width_us, s.in_all, l.participant, l.replica, l.boundary_us, l.end_us,
-    l.origin_us, l.has_lines,
+SELECT s.name AS stream, s.kind, s.width_us, s.in_all, l.participant, l.replica, l.boundary_us,
+    l.end_us, l.origin_us, l.has_lines,
     (SELECT t.from_us FROM medusa.segment AS t
      WHERE t.line_id = l.line_id AND t.end_version IS NULL AND t.stability = 'tentative'
      ORDER BY t.to_us LIMIT 1) AS tentative_us

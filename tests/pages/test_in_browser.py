@@ -10,15 +10,20 @@ from pathlib import Path
 import pytest
 
 from pipelines.base.settings import REPOSITORY
+from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.homes.home import RECORD
 from tests.hosting.browsing import CHROMIUM, Person, person
 from tests.pages.browsed import SCHEMES, WIDTHS, Served, overflow_px, served, violations
 from tests.pages.pages_under_test import ALPHA, BETA, OPERATOR, Shown
+from tests.pages.stream_home import CORRECTED_AT, WIDTH_US, stream_home
 
 pytestmark = pytest.mark.browser
 
 PICTURES = Path(os.environ.get("MEDUSA_PICTURES") or REPOSITORY / ".medusa" / "pictures") / "page"
-PAGES = ("federation", "to-do", "docs/alarms", "federation?participant=nobody")
+PAGES = (
+    "federation", "streams", "streams?stream=given", "contracts", "to-do", "docs/alarms",
+    "federation?participant=nobody", "streams?stream=none",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -49,16 +54,44 @@ def test_every_page_can_be_used_by_everybody_at_both_widths_in_light_and_dark(
     for path in (*PAGES, "empty"):
         if path == "empty":
             record.write_text('{"participants": {}}')
-        for width, (x, y) in WIDTHS.items():
-            for scheme in SCHEMES:
-                viewer.page.set_viewport_size({"width": x, "height": y})
-                viewer.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-                viewer.go(f"/{'federation' if path == 'empty' else path}")
-                name = re.sub(r"\W+", "-", path)
-                viewer.see(f"{name}-{width}-{scheme}", whole=True)
-                assert violations(viewer.page) == [], (path, width, scheme)
-                assert overflow_px(viewer.page) <= 0, (path, width)
+        address = f"/{'federation' if path == 'empty' else path}"
+        check_usable(viewer, address, re.sub(r"\W+", "-", path))
     record.write_text(homes)
+
+
+def check_usable(viewer: Person, path: str, name: str) -> None:
+    """Its picture is kept at each width, light and dark; nothing hinders anybody, or is cut off."""
+    for width, (x, y) in WIDTHS.items():
+        for scheme in SCHEMES:
+            viewer.page.set_viewport_size({"width": x, "height": y})
+            viewer.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            viewer.go(path)
+            viewer.see(f"{name}-{width}-{scheme}", whole=True)
+            assert violations(viewer.page) == [], (path, width, scheme)
+            assert overflow_px(viewer.page) <= 0, (path, width)
+
+
+def test_a_stream_and_a_bucket_of_it_can_be_used_by_everybody(
+    postgres_server: EmbeddedServer, tmp_path: Path
+) -> None:
+    paths = {
+        "stream": "/streams?home=alpha&stream=sums",
+        "bucket": f"/streams?home=alpha&stream=sums&bucket={CORRECTED_AT[0] * WIDTH_US}us",
+        "source": "/streams?home=alpha&stream=src&span=all",
+    }
+    with (
+        stream_home(postgres_server, tmp_path) as home,
+        served(home.shown) as site,
+        person(f"{site.url}/medusa", PICTURES) as viewer,
+    ):
+        for name, path in paths.items():
+            check_usable(viewer, path, name)
+        viewer.go(paths["stream"])
+        viewer.page.locator(".lane-hits a").nth(CORRECTED_AT[0]).click()
+        viewer.finds(re.compile("Rows before and after"))
+        viewer.page.get_by_label("from, UTC").fill("1970-01-01T00:06:40")
+        viewer.page.get_by_role("button", name="Show").click()
+        viewer.page.wait_for_url(re.compile("from=1970"))
 
 
 def test_what_changes_in_a_home_is_shown_without_a_reload_and_without_a_jump(

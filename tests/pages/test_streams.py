@@ -16,6 +16,7 @@ from pipelines.pages.page_home import PageHome
 from pipelines.pages.stream_figures import read_stream
 from pipelines.pages.time_range import CELLS_MAX, TimeRange, cells_of, parse_range
 from tests.pages.pages_under_test import ALPHA, Shown
+from tests.pages.same_elsewhere import check_same_elsewhere
 from tests.pages.stream_home import CORRECTED_AT, HOSTILE, WIDTH_US, StreamHome, stream_home
 
 BYTES_MAX = 200_000
@@ -243,6 +244,14 @@ def test_a_page_of_a_stream_takes_no_more_statements_and_bytes_than_it_may(
         read_stream(snapshot, "sums", None, TimeRange())
         assert snapshot.statements <= STATEMENTS_MAX
     assert len(home.shown.get(home.page + at_bucket(40)).content) < BYTES_MAX
+
+
+@pytest.mark.parametrize("values", ["", f"&bucket={CORRECTED_AT[0] * WIDTH_US}us"])
+def test_every_section_names_a_command_a_statement_and_a_section_that_exist(
+    home: StreamHome, values: str
+) -> None:
+    check_same_elsewhere(home.shown, ALPHA, home.page + values)
+    check_same_elsewhere(home.shown, ALPHA, "streams")
 
 
 # ------------------------------------------------------------ many
