@@ -90,7 +90,7 @@ def _contracts(document: Document) -> list[Markup]:
         empty = note("empty", f"There is no contract {chosen!r} that you may see.")
     return [
         *parts, table if rows else empty, _cut(document, "contracts"),
-        same("contract", "medusa contract check", "bilateral#columns-of-medusa_apicontract"),
+        same("contract", "medusa contract check", "bilateral#edits-in-sql"),
     ]  # fmt: skip
 
 

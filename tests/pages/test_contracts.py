@@ -49,6 +49,20 @@ SELECT contract, period, 2, statement, 'claimed', 1.4, 0 FROM medusa_market.bill
 WHERE outcome = 'disputed'
 """
 
+LOAD = """
+INSERT INTO medusa_market.cost_function (kind, capacity, scale, threshold, currency)
+VALUES ('queue', 4, 1, 3, 'EUR');
+INSERT INTO medusa_market.load_sample (driver, number, lane, length_ms, total_us, ended_at)
+VALUES ('a driver', 1, 'live', 10000, 20000000, clock_timestamp());
+INSERT INTO medusa_market.load_part (sample_id, kind, fragment, partition, cause, cpu_us)
+SELECT sample_id, 'work', 'net/main', 0, 'normal', 20000000 FROM medusa_market.load_sample
+"""
+NO_LOAD = """
+DELETE FROM medusa_market.load_part;
+DELETE FROM medusa_market.load_sample;
+DELETE FROM medusa_market.cost_function
+"""
+
 
 @dataclass
 class Market:
@@ -158,6 +172,17 @@ def test_a_dispute_that_was_ended_asks_for_nothing_more(market: Market) -> None:
         states = {one["state"] for one in market.document()["disputes"]}
         assert states == {"claimed"}
         assert "medusa dispute withdraw" not in market.shown.part("contracts")
+
+
+def test_what_load_costs_is_shown_against_the_prices_of_partners(market: Market) -> None:
+    assert market.document()["costs"][0]["fragments"] == []
+    with changed(market, LOAD, NO_LOAD):
+        cost = market.document()["costs"][0]
+        (fragment,) = cost["fragments"]
+        assert (cost["home"], fragment["fragment"], fragment["load"]) == ("alpha", "net/main", 2.0)
+        assert fragment["marginal_cost"] > 0
+        assert cost["next_unit"] > fragment["marginal_cost"], "the cost function is convex"
+        assert "beta 1 EUR" in market.shown.part("contracts")
 
 
 def test_what_ends_is_listed_by_its_date_with_the_days_that_are_left(market: Market) -> None:
