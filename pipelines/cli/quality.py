@@ -84,7 +84,9 @@ def render(result: CertificationResult) -> str:
             iso(found.certificate.range.from_us),
             iso(found.certificate.range.to_us),
             "yes" if found.certificate.passed else "NO",
-            figures_text(found.certificate),
+            figures_text(
+                found.certificate.suite, found.certificate.figures, found.certificate.engines
+            ),
         )
         for found in result.found
     ]

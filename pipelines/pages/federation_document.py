@@ -232,29 +232,30 @@ def _streams(
     homes: Mapping[Participant, FederationFigures], placed: list[_Placed], chosen: str | None
 ) -> Document:
     near = {s for one in placed for s in (*one.of.inputs, *one.of.outputs)} if chosen else None
-    found: dict[tuple[str, str, int], LineFigures] = {}
+    found: dict[tuple[str, str, int], tuple[Participant, LineFigures]] = {}
     for home, figures in homes.items():
         for line in figures.lines:
             key = (line.stream, line.participant, line.replica)
             is_shown = near is None or line.stream in near
             if is_shown and (line.participant == home or key not in found):
-                found[key] = line
-    lines = sorted(found.values(), key=lambda line: (line.tentative_us is None, line.stream))
+                found[key] = (home, line)
+    lines = sorted(found.values(), key=lambda one: (one[1].tentative_us is None, one[1].stream))
     shown = lines[:ROWS_MAX]
-    readers: dict[str, set[str]] = {line.stream: set() for line in shown}
+    readers: dict[str, set[str]] = {line.stream: set() for _, line in shown}
     for one in placed:
         for stream in one.of.inputs:
             if stream in readers:
                 readers[stream].add(one.participant)
     return {
-        "streams": [_stream(line, sorted(readers[line.stream])) for line in shown],
+        "streams": [_stream(home, line, sorted(readers[line.stream])) for home, line in shown],
         "streams_in_all": len(lines),
     }
 
 
-def _stream(line: LineFigures, readers: list[str]) -> Document:
+def _stream(home: Participant, line: LineFigures, readers: list[str]) -> Document:
     is_final = line.tentative_us is None
     return {
+        "home": home,
         "stream": line.stream,
         "kind": line.kind,
         "participant": line.participant,

@@ -21,6 +21,7 @@ from pipelines.pages.elements import (
 )
 from pipelines.pages.federation_document import federation_document
 from pipelines.pages.federation_picture import draw_federation, is_drawn
+from pipelines.pages.page_address import with_values
 from pipelines.pages.page_kinds import Document, Page
 from pipelines.report.markup import Markup, join, tag
 
@@ -190,7 +191,9 @@ def _ms(value: int | None) -> Markup:
 def _streams(document: Document) -> list[Markup]:
     rows = [
         [
-            tag("code", one["stream"]), one["participant"] + (
+            tag("a", tag("code", one["stream"]),
+                href=with_values("streams", home=one["home"], stream=one["stream"])),
+            one["participant"] + (
                 f" replica {one['replica']}" if one["replica"] else ""),
             event_time(one["stable_through_us"]),
             event_time(one["tentative_through_us"]),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from medusa_core.certificates import Suite
 from medusa_core.grid import FOREVER_US
 from pipelines.pages.elements import (
     NOTHING,
-    comma_list,
     data_table,
     event_time,
     glyph,
@@ -18,6 +18,7 @@ from pipelines.pages.elements import (
 )
 from pipelines.pages.page_address import with_values
 from pipelines.pages.page_kinds import Document
+from pipelines.quality.certificate_text import figures_text
 from pipelines.report.markup import Markup, tag
 
 DATA_DOCS = "pages/quality/gx/uncommitted/data_docs/local_site/index.html"
@@ -206,11 +207,10 @@ def certificates(document: Document) -> list[Markup]:
     rows = []
     for one in document["certificates"]:
         shape, words = ("stable", "passed") if one["passed"] else ("up_failure", "failed")
-        figures = [f"{name} {value}" for name, value in list(one["figures"].items())[:FIGURES_MAX]]
         rows.append([
             tag("span", tag("b", one["law"]), f" {one['suite']}"),
             tag("span", glyph(shape), words, class_="state-mark"), event_time(one["from_us"]),
-            event_time(one["to_us"]), f"{one['version']:,}", comma_list(figures),
+            event_time(one["to_us"]), f"{one['version']:,}", _found(one),
             moment(one["certified_at_ms"], shows="since"), f"{one['number']:,}",
         ])  # fmt: skip
     columns = [("law", "main"), ("result", ""), ("from", ""), ("to", ""), ("version", "number"),
@@ -223,3 +223,12 @@ def certificates(document: Document) -> list[Markup]:
     place = f"certificates WHERE stream = '{document['stream']}'"
     command = f"medusa quality run {document['stream']} --participant {document['home']}"
     return [*parts, same(place, command, "quality#where-certificates-are")]
+
+
+def _found(certificate: Mapping[str, Any]) -> str:
+    """What a check found; figures of another version of the program are shown as they are."""
+    figures = certificate["figures"]
+    try:
+        return figures_text(Suite(certificate["suite"]), figures, certificate["engines"])
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return ", ".join(f"{name} {value}" for name, value in list(figures.items())[:FIGURES_MAX])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, assert_never
 
-from medusa_core.certificates import Certificate, Suite
+from medusa_core.certificates import Suite
 from medusa_core.suggest import counted
 from pipelines.base.time_text import iso
 
@@ -19,21 +19,21 @@ def certificate_line(found: Found) -> str:
     verdict = "passed" if one.passed else "broke"
     window = f"from {iso(one.range.from_us)} to {iso(one.range.to_us)}"
     text = f"{one.stream} {verdict} {one.law} ({one.suite.value}) {window}: "
+    figures = figures_text(one.suite, one.figures, one.engines)
     if one.passed:
-        return text + figures_text(one)
-    return f"{text}{'; '.join(found.broken) or 'see its page'}; {figures_text(one)}"
+        return text + figures
+    return f"{text}{'; '.join(found.broken) or 'see its page'}; {figures}"
 
 
-def figures_text(certificate: Certificate) -> str:
+def figures_text(suite: Suite, figures: Mapping[str, Any], engines: Mapping[str, str]) -> str:
     """The most important figures of a check, in a few words."""
-    figures: Mapping[str, Any] = certificate.figures
-    match certificate.suite:
+    match suite:
         case Suite.CONVERGED:
-            engines = sorted({e.partition(":")[0] for e in certificate.engines.values()})
+            names = sorted({e.partition(":")[0] for e in engines.values()})
             rows = (
                 f"{counted(figures['final_rows'], 'row')} and {figures['recomputed_rows']:,} again"
             )
-            return rows + (f" by {' and '.join(engines)}" if engines else "")
+            return rows + (f" by {' and '.join(names)}" if names else "")
         case Suite.COMPLETE:
             in_quarantine = sum(figures["in_quarantine"].values())
             return f"{counted(figures['final_rows'], 'row')}, {in_quarantine:,} in quarantine"
@@ -45,4 +45,4 @@ def figures_text(certificate: Certificate) -> str:
             bound = figures["bound_ms"]
             text = "no bound declared" if bound is None else f"bound {bound:,} ms"
             return text if longest is None else f"{longest:,} ms at most, {text}"
-    assert_never(certificate.suite)
+    assert_never(suite)
