@@ -20,10 +20,13 @@ from medusa_core.decisions import (
     ComputeStep,
     Decision,
     DecisionReason,
+    DropBuckets,
     Promote,
     Wait,
     explain,
 )
+from medusa_core.drops.dropping import with_drops, without_dropped
+from medusa_core.drops.overload import Overload, overload_of, tolerated_ms
 from medusa_core.emitted_windows import emitted_within_us
 from medusa_core.grid import BEGINNING_US, Range, ceil_us, floor_us
 from medusa_core.knowledge import FragmentKnowledge, Knowledge, LandingKnowledge, Limits
@@ -46,6 +49,7 @@ __all__ = [
     "ComputeStep",
     "Decision",
     "DecisionReason",
+    "DropBuckets",
     "Promote",
     "Wait",
     "decide",
@@ -54,8 +58,9 @@ __all__ = [
 
 
 def decide(knowledge: Knowledge, now_ms: int, lane: Lane = Lane.LIVE) -> list[Decision]:
-    """What to do now, most urgent first: answers that are due without an input, then steps, then
-    closing, then corrections in the time that is left (design 6, order of work).
+    """What to do now, most urgent first: drops, which take no time, answers that are due without an
+    input, then steps, then closing, then corrections in the time that is left (design 6, order of
+    work).
 
     `now_ms` is the catalog's clock; steps of recorded input have no deadline and do not look at it.
     The backlog lane corrects and does nothing else.
@@ -63,15 +68,17 @@ def decide(knowledge: Knowledge, now_ms: int, lane: Lane = Lane.LIVE) -> list[De
     rests = rests_ms(knowledge.fragments)
     tentative: list[ComputeStep] = []
     steps: list[ComputeStep | Adopt] = []
+    drops: list[DropBuckets] = []
     waits: list[Wait] = []
-    slack_ms: int | None = None
+    overload = overload_of(knowledge, now_ms)
+    slack_ms = tolerated_ms(knowledge, now_ms)
     for fragment in knowledge.fragments if lane is Lane.LIVE else ():
         bound = fragment.bound
         blocks_ms = 0
         if bound is not None:
             blocks_ms = wait_ms(bound, fragment.cost, rests[fragment.fragment.id])
-        step = _at_frontier(fragment, knowledge.limits, bound, blocks_ms, now_ms)
-        found: ComputeStep | Adopt | Wait = step
+        step = _at_frontier(fragment, knowledge, overload, blocks_ms, now_ms)
+        found: ComputeStep | Adopt | DropBuckets | Wait = step
         if isinstance(step, ComputeStep):
             found = adopted(step, None if bound is None else blocks_ms, now_ms)
         if isinstance(found, Wait):
@@ -82,6 +89,8 @@ def decide(knowledge: Knowledge, now_ms: int, lane: Lane = Lane.LIVE) -> list[De
             continue
         if isinstance(found, ComputeStep) and found.cause is Cause.TENTATIVE:
             tentative.append(found)
+        elif isinstance(found, DropBuckets):
+            drops.append(found)
         else:
             steps.append(found)
         if bound is not None:
@@ -98,7 +107,11 @@ def decide(knowledge: Knowledge, now_ms: int, lane: Lane = Lane.LIVE) -> list[De
     corrected = [
         adopted(correction, None, now_ms) if isinstance(correction, ComputeStep) else correction
         for correction in corrections_within(
-            [f for f in knowledge.fragments if lane is Lane.BACKLOG or not f.is_corrected_apart],
+            [
+                without_dropped(f, overload)
+                for f in knowledge.fragments
+                if lane is Lane.BACKLOG or not f.is_corrected_apart
+            ],
             knowledge.limits,
             slack_ms if lane is Lane.LIVE else None,
             [s.fragment.cost.of_ms(0) for s in (*tentative, *steps)],
@@ -108,7 +121,7 @@ def decide(knowledge: Knowledge, now_ms: int, lane: Lane = Lane.LIVE) -> list[De
     idle = [w for w in waits if w.of not in busy]
     suspended = [step for step in steps if _corrects_first(step.fragment)]
     steps = [step for step in steps if not _corrects_first(step.fragment)]
-    return [*tentative, *steps, *closes, *corrected, *suspended, *idle]
+    return [*drops, *tentative, *steps, *closes, *corrected, *suspended, *idle]
 
 
 def _corrects_first(fragment: FragmentKnowledge) -> bool:
@@ -119,14 +132,16 @@ def _corrects_first(fragment: FragmentKnowledge) -> bool:
 
 
 def _at_frontier(
-    fragment: FragmentKnowledge, limits: Limits, bound: Bound | None, blocks_ms: int, now_ms: int
-) -> ComputeStep | Wait:
+    fragment: FragmentKnowledge, knowledge: Knowledge, overload: Overload | None, blocks_ms: int,
+    now_ms: int,
+) -> ComputeStep | DropBuckets | Wait:  # fmt: skip
     """The next step of a fragment, or why there is none."""
-    ready = owed.frontier(fragment)
+    ready, limits, bound = owed.frontier(fragment), knowledge.limits, fragment.bound
     if ready is not None:
         step = frontier_step(fragment, ready, limits)
         if step is not None:
-            return _unless_held_back(fragment, step, bound, blocks_ms, now_ms)
+            found = _unless_held_back(fragment, step, bound, blocks_ms, now_ms)
+            return found if isinstance(found, Wait) else with_drops(found, overload)
     elif bound is not None:
         lacks = partial(fragment, bound, blocks_ms)
         if lacks is not None:

@@ -112,6 +112,28 @@ class Adopt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DropBuckets:
+    """Commit outputs without a row and without a job, since the load is above the capacity.
+
+    Tentative ones are computed when it has fallen; a gap stays as it is. `reads` have the rate.
+    """
+
+    fragment: FragmentKnowledge
+    range: Range
+    outputs: tuple[StreamName, ...]
+    stability: Stability
+    reads: tuple[Read, ...]
+    ends: bool
+    because: DecisionReason
+    ages: tuple[OutputAge, ...] = ()
+
+    @property
+    def cause(self) -> Cause:
+        """Why it is committed: in place of a step, or as an answer that is owed another."""
+        return Cause.NORMAL if self.stability.is_final else Cause.TENTATIVE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
     """Nothing to do for a fragment or a source now; `until_ms` is when that changes by itself."""
 
@@ -120,7 +142,7 @@ class Wait:
     until_ms: int | None = None
 
 
-Decision = CloseBuckets | ComputeStep | Promote | Adopt | Wait
+Decision = CloseBuckets | ComputeStep | Promote | Adopt | DropBuckets | Wait
 
 
 def explain(decisions: Iterable[Decision]) -> list[str]:
@@ -137,6 +159,8 @@ def _explain(decision: Decision) -> str:
             what = f"compute {names} {decision.range.shown} as {decision.stability.value}"
             if decision.missing:
                 what += f" without {', '.join(decision.missing)}"
+            if rate := max((read.drop_rate for read in decision.reads), default=0.0):
+                what += f" without {rate:.0%} of the records"
         case Promote():
             names = ", ".join(t.segment.stream for t in decision.tentative)
             what = f"promote {names} {decision.range.shown}"
@@ -144,6 +168,9 @@ def _explain(decision: Decision) -> str:
             names = ", ".join(decision.segments)
             does = "declare a gap in" if decision.is_lost else "adopt"
             what = f"{does} {names} {decision.range.shown} of {decision.provider}"
+        case DropBuckets():
+            names = ", ".join(decision.outputs)
+            what = f"drop {names} {decision.range.shown} as {decision.stability.value}"
         case Wait():
             what = f"wait: {decision.of}"
     return f"{what}: {decision.because}"

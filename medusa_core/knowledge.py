@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from medusa_core.bounds import Bound, strictest
+from medusa_core.drops.utility import Qos
 from medusa_core.fragments import Fragment, origin_of
 from medusa_core.frozen import freeze
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
@@ -25,10 +26,14 @@ BUCKETS_PER_STEP_MAX = 1_024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much one step may take at most; a single bucket is never cut."""
+    """How much one step may take at most; a single bucket is never cut.
+
+    `capacity` is how many seconds of steps a second may have: what is above it is an overload.
+    """
 
     records_per_step_max: int = RECORDS_PER_STEP_MAX
     buckets_per_step_max: int = BUCKETS_PER_STEP_MAX
+    capacity: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +99,8 @@ class OutputKnowledge:
     `bound` is what is promised of it, here or at the end of the path that it is on (None: nothing,
     as of recorded input). `path_ms` is what partners say that the rest of the path costs with them.
     `tentative_us` is where the first live tentative row begins, if there is one; `lacks` are the
-    inputs that the newest row was computed without (None: it is final).
+    inputs that the newest row was computed without (None: it is final). `qos` is what it is worth
+    by delay and loss, if records of it may be dropped.
     """
 
     stream: StreamName
@@ -105,6 +111,7 @@ class OutputKnowledge:
     path_ms: int = 0
     tentative_us: int | None = None
     lacks: tuple[StreamName, ...] | None = None
+    qos: Qos | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,7 +77,8 @@ class Segment:
     """A run of buckets as its producer wrote it; `buckets` maps bucket start to digest, if rows.
 
     `age_ms` was its age when it came into this home, at `arrived_ms` of the home's clock; `missing`
-    names the inputs that it was computed without.
+    names the inputs that it was computed without. `drop_rate` is the greatest rate at which its
+    home dropped records of what it was computed from, as its lineage there says (a partner's: 0).
     """
 
     stream: StreamName
@@ -91,6 +92,7 @@ class Segment:
     age_ms: int = 0
     missing: tuple[StreamName, ...] = ()
     arrived_ms: int = field(default=0, compare=False)
+    drop_rate: float = field(default=0.0, compare=False)
 
     def __post_init__(self) -> None:
         freeze(self, "buckets")

@@ -40,7 +40,10 @@ def state_of(fragment: FragmentKnowledge) -> tuple[State, str]:
     outputs = fragment.outputs.values()
     if all(o.tentative_us is None for o in outputs):
         return State.STABLE, "nothing is tentative"
+    without = "final inputs"
+    if any(read.drop_rate for t in fragment.tentative for read in t.reads):
+        without = "what was dropped"
     lacks = {name for o in outputs if o.lacks is not None for name in o.lacks}
     if any(o.lacks is not None for o in outputs):
-        return State.UP_FAILURE, f"without {', '.join(sorted(lacks)) or 'final inputs'}"
+        return State.UP_FAILURE, f"without {', '.join(sorted(lacks)) or without}"
     return State.STABILIZATION, "new buckets are final, corrections are owed"

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from medusa_core import owed
 from medusa_core.bounds import Bound
+from medusa_core.drops.utility import Qos
 from medusa_core.fragments import Fragment, move_of
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range, floor_us, merged_ranges
 from medusa_core.knowledge import (
@@ -38,7 +39,7 @@ from medusa_core.segments import Producer, Segment, reading_order
 class Line:
     """How what one producer wrote of one stream stands; `line_id` is the catalog's own name.
 
-    `bound`, `lag_ms`, `path_ms` and `lacks`: see `OutputKnowledge` and `InputKnowledge`.
+    `bound`, `lag_ms`, `path_ms`, `lacks` and `qos`: see `OutputKnowledge` and `InputKnowledge`.
     `revised`: the newest generation that a revision with a changed bucket began; 0: none.
     """
 
@@ -56,6 +57,7 @@ class Line:
     bound: Bound | None = None
     path_ms: int = 0
     lacks: tuple[StreamName, ...] | None = None
+    qos: Qos | None = None
     revised: int = 0
 
     @property
@@ -520,6 +522,7 @@ def _output(line: Line) -> OutputKnowledge:
         path_ms=line.path_ms,
         tentative_us=line.tentative_us,
         lacks=line.lacks,
+        qos=line.qos,
     )
 
 

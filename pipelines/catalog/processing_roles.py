@@ -24,6 +24,7 @@ from medusa_core.commits import (
     SourcePromise,
 )
 from medusa_core.divergence import Divergence
+from medusa_core.drops.utility import Qos
 from medusa_core.errors import MedusaError
 from medusa_core.exchange import ImportStatus, LineNews
 from medusa_core.fragments import Fragment
@@ -124,6 +125,16 @@ class Guarantees(Protocol):
 
     def bounds(self) -> Mapping[StreamName, tuple[Bound | None, int]]:
         """What was declared of streams, by name: bound and lag."""
+
+    def declare_qos(self, stream: StreamName, qos: Qos | None) -> None:
+        """What a stream is worth by delay and by loss, if records of it may be dropped (None: they
+        may not). The same again is nothing, another takes its place.
+
+        Refused if the stream is not deployed here.
+        """
+
+    def qos(self) -> Mapping[StreamName, Qos]:
+        """The streams of which records may be dropped, by name."""
 
     def declare_verify(self, stream: StreamName, count: int) -> None:
         """How many producers must agree over a bucket of a stream before it is final here (1: it

@@ -81,6 +81,8 @@ def add_running(parser: argparse.ArgumentParser) -> None:
     lease = "how long a lease lasts (default: 10); it is renewed in time"
     parser.add_argument("--lease", type=seconds, default=10.0, metavar="SECONDS", help=lease)
     parser.add_argument("--records-per-step-max", type=positive, default=None, metavar="N")
+    capacity = "seconds of steps per second above which records are dropped by QoS (default: 1)"
+    parser.add_argument("--capacity", type=amount, default=1.0, metavar="LOAD", help=capacity)
     parser.add_argument(
         "--explain", action="store_true", help="print what would be decided, change nothing"
     )

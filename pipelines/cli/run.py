@@ -46,7 +46,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
 def run_options(options: argparse.Namespace) -> RunOptions:
     """How to run a participant, from the arguments of `run` or `tick`."""
     from medusa_core.commits import Lane
-    from medusa_core.knowledge import Limits
+    from medusa_core.knowledge import RECORDS_PER_STEP_MAX, Limits
     from pipelines.operations.participant_run import RunOptions
 
     records_max = options.records_per_step_max
@@ -56,7 +56,9 @@ def run_options(options: argparse.Namespace) -> RunOptions:
         is_standby=getattr(options, "standby", False),
         lane=Lane(getattr(options, "lane", Lane.LIVE.value)),
         lease_ms=int(options.lease * 1_000),
-        limits=Limits(records_per_step_max=records_max) if records_max else Limits(),
+        limits=Limits(
+            records_per_step_max=records_max or RECORDS_PER_STEP_MAX, capacity=options.capacity
+        ),
         reports_progress=not getattr(options, "quiet", True),
     )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 
+from medusa_core.drops.utility import Qos
 from medusa_core.frozen import freeze
 from medusa_core.names import NetworkName, Participant, PlanId, StreamName
 from medusa_core.step_costs import Cost
@@ -22,6 +23,7 @@ from pipelines.contracts.comparison_rows import (
     is_wired,
     network_shown,
     promise_shown,
+    qos_shown,
     readers_shown,
     recipients_shown,
     retention_shown,
@@ -59,6 +61,7 @@ class HomeChanges:
     promises: Mapping[StreamName, Promise]
     verified: Mapping[StreamName, int]
     followings: Mapping[StreamName, bool]
+    qos: Mapping[StreamName, Qos | None]
     sinks: Mapping[tuple[StreamName, str], str | None]
     reach: Mapping[str, Mapping[StreamName, int]]
     readers: Mapping[tuple[StreamName, str], frozenset[Participant]]
@@ -66,7 +69,7 @@ class HomeChanges:
 
     def __post_init__(self) -> None:
         freeze(self, "sources", "retentions", "promises", "verified", "sinks", "reach", "readers")
-        freeze(self, "followings", "recipients")
+        freeze(self, "followings", "qos", "recipients")
 
     @property
     def is_same(self) -> bool:
@@ -147,6 +150,7 @@ def _home(
     promises: dict[StreamName, Promise] = {}
     verified: dict[StreamName, int] = {}
     followings: dict[StreamName, bool] = {}
+    qos: dict[StreamName, Qos | None] = {}
     sinks: dict[tuple[StreamName, str], str | None] = {}
     reach: dict[str, Mapping[StreamName, int]] = {}
     granted = federation.grants_of(home)
@@ -179,6 +183,11 @@ def _home(
             changes += following_shown(stream, follows, snapshot)
             if (stream in snapshot.followings) != follows:
                 followings[stream] = follows
+            is_written = home in network.writers_of(stream)
+            its_qos = contract.qos if contract is not None and is_written else None
+            changes += qos_shown(stream, its_qos, snapshot)
+            if snapshot.qos.get(stream) != its_qos:
+                qos[stream] = its_qos
             promise = network.promises.get(stream, NOTHING)
             changes += promise_shown(stream, promise, snapshot)
             if snapshot.promises.get(stream, NOTHING) != promise:
@@ -220,6 +229,7 @@ def _home(
         promises=promises,
         verified=verified,
         followings=followings,
+        qos=qos,
         sinks=sinks,
         reach=reach,
         readers=readers,

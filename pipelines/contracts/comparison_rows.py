@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from medusa_core.drops.utility import AfterDrop, Qos
 from medusa_core.exchange import IMPORT_PREFIX
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer
@@ -178,6 +179,23 @@ def following_shown(stream: StreamName, follows: bool, snapshot: HomeSnapshot) -
     mark = Mark.SAME if current == follows else Mark.NEW if follows else Mark.CHANGED
     detail = "follow" if follows else "follow -> stop"
     yield Change(mark=mark, what="on_revision", name=stream, detail=detail)
+
+
+def qos_shown(stream: StreamName, qos: Qos | None, snapshot: HomeSnapshot) -> Iterator[Change]:
+    """Nothing to tell of a stream of which no record may be dropped, and might."""
+    current = snapshot.qos.get(stream)
+    if qos is None and current is None:
+        return
+    mark = Mark.SAME if qos == current else Mark.CHANGED if current else Mark.NEW
+    yield Change(mark=mark, what="qos", name=stream, detail=_qos(qos))
+
+
+def _qos(qos: Qos | None) -> str:
+    if qos is None:
+        return "nothing is dropped any more"
+    after = "corrects it later" if qos.after is AfterDrop.CORRECT else "leaves a gap"
+    shape = "" if qos.loss.is_concave else ", whose loss graph is not concave: drops come in leaps"
+    return f"an overload of {duration(int(qos.good_ms * 1_000))} drops records, and {after}{shape}"
 
 
 def readers_shown(

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, create_engine, text
 
+from medusa_core.drops.utility import Qos, qos_of_document
 from medusa_core.errors import Refused
 from medusa_core.frozen import freeze
 from medusa_core.names import Epoch, NetworkName, Participant, PlanId, StreamName
@@ -84,7 +85,8 @@ class HomeSnapshot:
     text of what feeds it, `retentions` to for how many ms it is kept, if not for good, `sinks`
     (with a name) to the JSON text of where it is delivered, `promises` to the bound it is held to;
     `verified` to how many of its producers must agree, if that is more than one; `followings` are
-    the streams whose revisions by a partner are followed; `costs` are those
+    the streams whose revisions by a partner are followed; `qos` has those of which records may be
+    dropped; `costs` are those
     of the fragments that run here; `grants` are the streams that partners may read, `shared`
     those that recipients may read by the contracts (*: every recipient); `removed` are the partners
     that the owner has removed; `lineage` is what imported streams are computed from; `clock_ms` is
@@ -102,6 +104,7 @@ class HomeSnapshot:
     promises: Mapping[StreamName, Promise] = field(default_factory=dict)
     verified: Mapping[StreamName, int] = field(default_factory=dict)
     followings: frozenset[StreamName] = frozenset()
+    qos: Mapping[StreamName, Qos] = field(default_factory=dict)
     costs: Mapping[str, Cost] = field(default_factory=dict)
     sinks: Mapping[tuple[StreamName, str], str] = field(default_factory=dict)
     grants: frozenset[Grant] = frozenset()
@@ -112,7 +115,7 @@ class HomeSnapshot:
 
     def __post_init__(self) -> None:
         freeze(self, "streams", "plans", "fragments", "log", "sources", "retentions", "sinks")
-        freeze(self, "promises", "verified", "costs")
+        freeze(self, "promises", "verified", "qos", "costs")
 
 
 def read_home_snapshot(url: str, participant: Participant) -> HomeSnapshot:
@@ -182,6 +185,7 @@ def _snapshot_of(connection: Connection, participant: Participant) -> HomeSnapsh
         promises={row.stream: Promise(*promise_of(row._mapping)) for row in rows("bounds")},
         verified={row.stream: row.verify_count for row in rows("verifies")},
         followings=frozenset(row.stream for row in rows("followings")),
+        qos={row.stream: qos_of_document(row.qos) for row in rows("qos")},
         costs=step_costs_of(connection, participant),
         sinks={(row.stream, row.name): row.document for row in rows("sinks")},
         grants=frozenset(

@@ -42,6 +42,11 @@ def check_streams(
                 f"promises a bound of {contract.stream}, which {what}: declare it of what is "
                 "computed from it"
             )
+        if contract.qos is not None and is_read:
+            raise contract.qos_at.refused(
+                f"says what {contract.stream} is worth, which is not computed here: declare it of "
+                "what is computed from it"
+            )
         if contract.lag_ms is not None and not is_read:
             raise contract.lag_at.refused(
                 f"says how late {contract.stream} is due, which is computed: only a network's "

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medusa_core.bounds import Bound
+from medusa_core.drops.utility import Qos
 from medusa_core.errors import Refused
 from medusa_core.names import StreamName
 from pipelines.contracts.fields import (
@@ -21,12 +22,13 @@ from pipelines.contracts.fields import (
 )
 from pipelines.contracts.folder import check_inside, contract_files
 from pipelines.contracts.stream_bounds import BOUND_FIELDS, bound_of_fields, milliseconds_of
+from pipelines.contracts.stream_qos import qos_of
 from pipelines.contracts.yaml_values import Value, plain
 from pipelines.sinks.sink_declaration import SinkDeclaration, document_of, parse_sink
 from pipelines.sources.live.source_declaration import parse_declaration
 
 OPTIONAL = ("source", "retention", "sinks", "replicas", "verify", "readers", "recipients", "public",
-            "on_revision", *BOUND_FIELDS)  # fmt: skip
+            "on_revision", "qos", *BOUND_FIELDS)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,8 @@ class StreamContract:
     participants compute it at least, and `verify` how many of them must agree, if it is declared.
     `readers` are the partners that may read it, besides those that buy it or whose fragments here
     read it. `recipients` may read it through Delta Sharing; so may every recipient if it is public.
-    `follows_revisions` of a partner's stream: its revisions are followed without asking.
+    `follows_revisions` of a partner's stream: its revisions are followed without asking. `qos` is
+    what it is worth by delay and loss, if records of it may be dropped in an overload.
     """
 
     stream: StreamName
@@ -71,6 +74,8 @@ class StreamContract:
     recipients: tuple[Named, ...] = ()
     is_public: bool = False
     follows_revisions: bool = False
+    qos: Qos | None = None
+    qos_at: Value
     at: Value
 
 
@@ -99,6 +104,8 @@ def _stream(directory: Path, document: Value, name: StreamName, at: Value) -> St
         recipients=names_of("recipient", fields["recipients"]) if "recipients" in fields else (),
         is_public="public" in fields and truth_of(fields["public"]),
         follows_revisions="on_revision" in fields and _follows(fields["on_revision"]),
+        qos=qos_of(fields["qos"]) if "qos" in fields else None,
+        qos_at=fields.get("qos", at),
         at=at,
     )
 

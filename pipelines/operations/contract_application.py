@@ -289,6 +289,8 @@ def _apply_home(homes: Homes, changes: HomeChanges, root: StorageRoot) -> None:
         home.catalog.declare_retention(stream, retention_ms)
     for stream, follows in changes.followings.items():
         home.catalog.declare_following(stream, follows)
+    for stream, qos in changes.qos.items():
+        home.catalog.declare_qos(stream, qos)
     for stream, promise in changes.promises.items():
         home.catalog.declare_bound(stream, promise.bound, promise.lag_ms)
     # Withdrawn sinks first: another sink may take over a target.

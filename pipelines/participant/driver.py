@@ -24,7 +24,18 @@ from medusa_core.commits import (
     OutputSegment,
     joined_commit,
 )
-from medusa_core.decide import Adopt, CloseBuckets, ComputeStep, Decision, Promote, Wait, decide
+from medusa_core.decide import (
+    Adopt,
+    CloseBuckets,
+    ComputeStep,
+    Decision,
+    DropBuckets,
+    Promote,
+    Wait,
+    decide,
+)
+from medusa_core.drops.dropping import dropping_commit
+from medusa_core.drops.overload import has_qos
 from medusa_core.errors import Conflict, MedusaError, OutcomeUnknown, Refused, Unavailable
 from medusa_core.fragments import Fragment, landing_fragment
 from medusa_core.grid import BEGINNING_US
@@ -64,9 +75,15 @@ STEPS_PER_COMMIT = 64
 
 _THREADS = ThreadPoolExecutor(4, "medusa-driver")
 
-Doable: TypeAlias = CloseBuckets | ComputeStep | Promote | Adopt
+Doable: TypeAlias = CloseBuckets | ComputeStep | Promote | Adopt | DropBuckets
 Computed: TypeAlias = "tuple[ComputeStep, StepResult]"
-_POINTS = {CloseBuckets: "close", ComputeStep: "step", Promote: "step", Adopt: "step"}
+_POINTS = {
+    CloseBuckets: "close",
+    ComputeStep: "step",
+    Promote: "step",
+    Adopt: "step",
+    DropBuckets: "step",
+}
 
 COSTS_EVERY_MS = 5_000
 """How often the recent costs of steps are read."""
@@ -230,7 +247,7 @@ class Driver:
 
     def _costed(self, knowledge: Knowledge) -> Knowledge:
         """The knowledge with what steps have cost lately, where a bound asks for it."""
-        if all(known.bound is None for known in knowledge.fragments):
+        if all(known.bound is None for known in knowledge.fragments) and not has_qos(knowledge):
             return knowledge
         now_ms = knowledge.clock_ms
         if self._requested_ms is None or not 0 <= now_ms - self._requested_ms < COSTS_EVERY_MS:
@@ -329,7 +346,9 @@ class Driver:
             # Whose file it is shows when each is tried alone.
             done = {id(one.decision) for one in applied}
             self._apply([step for step in steps if id(step) not in done], applied, away)
-        self._apply([d for d in decisions if isinstance(d, Promote | Adopt)], applied, away)
+        self._apply(
+            [d for d in decisions if isinstance(d, Promote | Adopt | DropBuckets)], applied, away
+        )
         closes = [d for d in decisions if isinstance(d, CloseBuckets)]
         for at in range(0, len(closes), AT_ONCE_MAX):
             self._close_many(closes[at : at + AT_ONCE_MAX], applied, away)
@@ -407,6 +426,9 @@ class Driver:
                 return self._promote(decision)
             case Adopt():
                 return self._adopt(decision)
+            case DropBuckets():
+                reached("step.decided")
+                return dropping_commit(decision, self._lease_of_step(decision.fragment))
             case _:
                 assert_never(decision)
 

@@ -79,4 +79,4 @@ def _rows(box: Aggregate, windows: Iterable[Range], columns: tuple[Column, ...])
 
 def emitted_count(inputs: Iterable[InputRecords]) -> int:
     """How many rows a step emits at most without records."""
-    return sum(i.given.num_rows for i in inputs if i.given is not None)
+    return sum(i.given.num_rows for i in inputs if i.given is not None and not i.is_thinned)

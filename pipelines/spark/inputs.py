@@ -55,16 +55,22 @@ class FilePart:
 
 @dataclass(frozen=True, slots=True)
 class InputRecords:
-    """What a step reads of one stream; or rows that it is given and that no stream has, `given`."""
+    """What a step reads of one stream; or rows that it is given and that no stream has, `given`.
+
+    `is_thinned`: what it is given is what is kept of a stream's records.
+    """
 
     stream: StreamName
     columns: tuple[Column, ...]
     parts: tuple[Part, ...]
     given: pa.Table | None = field(default=None, compare=False)
+    is_thinned: bool = False
 
     @property
     def rows(self) -> int:
         """How many records are read."""
+        if self.is_thinned and self.given is not None:
+            return int(self.given.num_rows)
         return sum(p.rows for p in self.parts)
 
     @property
@@ -151,7 +157,7 @@ def open_relation(
     shuffled: bool = False,
 ) -> DataFrame:  # fmt: skip
     """The records as a DataFrame; `shuffled` puts them in another order and other partitions."""
-    if hands_over or not records.rows:
+    if hands_over or not records.rows or records.is_thinned:
         table = read_table(root, records)
         if shuffled and table.num_rows:
             table = table.take(pc.sort_indices(pc.bit_wise_xor(table[STIME], 0x5555)))

@@ -50,6 +50,7 @@ from pipelines.spark.function_checks import FunctionChecks
 from pipelines.spark.inputs import InputRecords, input_records, shares_no_files
 from pipelines.spark.job import FragmentJobs
 from pipelines.spark.job_verification import Tagged
+from pipelines.spark.kept_records import has_drops, kept_records
 from pipelines.spark.kernel import KernelFailed
 from pipelines.spark.pane_cache import PaneCache, PaneStep
 from pipelines.spark.prepared import NotPreparable
@@ -138,7 +139,7 @@ class StepEngine:
         """
         fragment = step.fragment.fragment
         ratio = self._ratio_of(fragment)
-        kept = None if is_anew else self._kept_pane_step(step, phases)
+        kept = None if is_anew or has_drops(step) else self._kept_pane_step(step, phases)
         if kept is not None:
             return self._compute_over_panes(step, kept, phases)
         jobs = self._jobs_of(fragment)
@@ -360,7 +361,7 @@ class StepEngine:
             shaped_as = self._shaped_as(fragment)
             is_correction = step.cause is Cause.CORRECTION
             is_part = set(step.outputs) != set(step.fragment.outputs)
-            is_alone = shaped_as is None or (is_part and not is_correction)
+            is_alone = shaped_as is None or (is_part and not is_correction) or has_drops(step)
             if is_correction and not is_alone:
                 is_alone = self._kept_pane_step(step, Phases()) is not None
             if shaped_as is None or is_alone:
@@ -532,6 +533,8 @@ class StepEngine:
             input_records(name, self.checked.columns[by_stream[name]], known.segments, reads)
             for name, known in step.fragment.inputs.items()
         ]
+        if has_drops(step):
+            records = [kept_records(self.root, step, its) for its in records]
         return [*records, *emitted_records(step, self.checked)]
 
     def _jobs_of(self, fragment: Fragment) -> FragmentJobs:

@@ -100,6 +100,13 @@ class _Mixer:
         _mix(self.states, self.spare)
 
 
+def mixed(words: Words) -> Words:
+    """medusa_core.digest.mix of each word."""
+    states = words.copy()
+    _mix(states, np.empty_like(states))
+    return states
+
+
 def _mix(states: Words, spare: Words) -> None:
     """medusa_core.digest.mix over an array, in place."""
     for multiplier in _MULTIPLIERS:

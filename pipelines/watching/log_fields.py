@@ -11,6 +11,7 @@ from medusa_core.decide import (
     ComputeStep,
     Decision,
     DecisionReason,
+    DropBuckets,
     Promote,
     Wait,
 )
@@ -27,7 +28,7 @@ Fields = dict[str, Any]
 def fragment_of(decision: Decision) -> str:
     """The fragment that a decision is about; a source's landing is one."""
     match decision:
-        case ComputeStep() | Promote() | Adopt():
+        case ComputeStep() | Promote() | Adopt() | DropBuckets():
             return decision.fragment.fragment.id
         case CloseBuckets():
             return landing_fragment(decision.landing.stream)
@@ -49,6 +50,7 @@ def decision_fields(decision: Decision) -> Fields:
                 "stability": decision.stability.value,
                 "cause": decision.cause.value,
                 "missing": list(decision.missing),
+                "drop_rate": max((read.drop_rate for read in decision.reads), default=0.0),
             }
         case Promote():
             fields |= {
@@ -74,6 +76,14 @@ def decision_fields(decision: Decision) -> Fields:
                 "stability": (Stability.GAP if decision.is_lost else Stability.STABLE).value,
                 "cause": decision.cause.value,
                 "provider": str(decision.provider),
+            }
+        case DropBuckets():
+            fields |= {
+                "event": "drop",
+                "streams": list(decision.outputs),
+                **range_fields(decision.range),
+                "stability": decision.stability.value,
+                "cause": decision.cause.value,
             }
         case Wait():
             fields |= {"event": "wait"}

@@ -18,7 +18,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, assert_never
 
 from medusa_core.bound_headroom import Headroom
-from medusa_core.decide import Adopt, CloseBuckets, ComputeStep, Decision, Promote, Wait
+from medusa_core.decide import (
+    Adopt,
+    CloseBuckets,
+    ComputeStep,
+    Decision,
+    DropBuckets,
+    Promote,
+    Wait,
+)
 from medusa_core.errors import Conflict
 from medusa_core.exchange import import_fragment
 from medusa_core.fragments import landing_fragment
@@ -456,6 +464,8 @@ def _key(decision: Decision) -> object:
             return (decision.fragment.fragment.id, decision.range, outputs)
         case Adopt():
             return (decision.fragment.fragment.id, decision.range, tuple(decision.segments))
+        case DropBuckets():
+            return (decision.fragment.fragment.id, decision.range, decision.outputs)
         case CloseBuckets():
             return (decision.landing.stream, decision.range)
         case Wait():

@@ -5,7 +5,7 @@ GRANT SELECT ON medusa.assignment, medusa.certificate, medusa.commit, medusa.des
     medusa.divergence, medusa.divergence_settled, medusa.fragment, medusa.hold, medusa.home,
     medusa.job, medusa.lease, medusa.recall, medusa.recall_follow, medusa.sink, medusa.step_metrics,
     medusa.stream, medusa.stream_producer, medusa.stream_promise, medusa.transition TO :"role";
-GRANT EXECUTE ON FUNCTION medusa.declare_bound, medusa.declare_following, medusa.declare_retention, medusa.declare_sink,
+GRANT EXECUTE ON FUNCTION medusa.declare_bound, medusa.declare_following, medusa.declare_qos, medusa.declare_retention, medusa.declare_sink,
     medusa.declare_source, medusa.declare_verify, medusa.deploy, medusa.desire_job, medusa.end_job,
     medusa.intend_job, medusa.stop_job, medusa.take_up_job, medusa.to_ms, medusa.withdraw_sink TO
     :"role";

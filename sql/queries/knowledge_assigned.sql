@@ -38,6 +38,7 @@ WITH newest AS (
         p.promised_us, p.end_us, s.kind, s.width_us, coalesce(q.lag_ms, 0) AS lag_ms,
         CASE WHEN q.bound_ms IS NOT NULL THEN json_build_array(q.bound_ms, q.during_failure,
             q.during_stabilization, q.failure_ms_max) END AS bound,
+        q.qos,
         CASE WHEN q.bound_ms IS NOT NULL THEN (
             SELECT max(h.path_ms) FROM medusa.hold AS h WHERE h.stream = p.stream
         ) END AS path_ms,

@@ -7,6 +7,11 @@ SELECT s.request, s.next_from_us, s.line_id, s.from_us, s.to_us, s.stability::te
     array_to_string(s.sum_b, ',') AS sum_b,
     (SELECT medusa.to_ms(c.committed_at) FROM medusa.commit AS c
      WHERE c.commit_id = s.commit_id) AS arrived_ms,
+    CASE WHEN s.stability <> 'stable' THEN (
+        SELECT max(l.drop_rate) FROM medusa.lineage AS l
+        JOIN medusa.stream_producer AS p ON p.stream = l.output
+        WHERE l.commit_id = s.commit_id AND p.line_id = s.line_id
+    ) END AS drop_rate,
     (SELECT json_agg(json_build_array(f.path, f.size_bytes, f.sha256, f.rows) ORDER BY u.i)
      FROM unnest(s.file_ids) WITH ORDINALITY AS u (file_id, i)
      JOIN medusa.file AS f ON f.file_id = u.file_id) AS files

@@ -9,6 +9,10 @@ FROM (
 CROSS JOIN LATERAL (
     SELECT c.commit_id, c.cause FROM medusa.commit AS c
     WHERE c.fragment = a.fragment AND c.cause IN ('normal', 'tentative', 'correction')
+        -- What was dropped as a whole had no job.
+        AND NOT EXISTS (
+            SELECT FROM medusa.lineage AS l
+            WHERE l.commit_id = c.commit_id AND l.drop_rate = 1)
     ORDER BY c.commit_id DESC LIMIT :steps_max
 ) AS c
 JOIN medusa.step_metrics AS m ON m.commit_id = c.commit_id

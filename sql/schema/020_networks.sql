@@ -32,6 +32,7 @@ CREATE TABLE medusa.stream_promise (
     lag_ms       bigint NOT NULL DEFAULT 0,
     verify_count integer NOT NULL DEFAULT 1,
     follows_revisions boolean NOT NULL DEFAULT false,
+    qos          jsonb CONSTRAINT qos_is_of_graphs CHECK (qos ?& '{delay_ms,loss,after}'),
     CONSTRAINT retention_is_above_zero CHECK (retention_ms > 0),
     CONSTRAINT bound_is_above_zero CHECK (bound_ms > 0),
     CONSTRAINT policies_are_known CHECK (
@@ -62,6 +63,9 @@ COMMENT ON COLUMN medusa.stream_promise.verify_count IS
     'How many producers must have equal rows before they are final for readers here.';
 COMMENT ON COLUMN medusa.stream_promise.follows_revisions IS
     'Whether revisions of a partner''s line are followed here without asking the operator.';
+COMMENT ON COLUMN medusa.stream_promise.qos IS
+    'What the stream is worth by delay (ms) and by the share that is dropped; NULL: nothing of it '
+    'may be dropped.';
 
 CREATE TABLE medusa.network (
     name        text COLLATE "C" PRIMARY KEY,

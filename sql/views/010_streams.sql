@@ -56,7 +56,8 @@ COMMENT ON VIEW medusa_api.transitions IS
     'When fragments changed to UP_FAILURE, STABILIZATION and back to STABLE, and why.';
 
 CREATE VIEW medusa_api.bounds WITH (security_invoker = true) AS
-SELECT stream, bound_ms, during_failure, during_stabilization, failure_ms_max, lag_ms
+SELECT stream, bound_ms, during_failure, during_stabilization, failure_ms_max, lag_ms,
+    qos
 FROM medusa.stream_promise;
 COMMENT ON VIEW medusa_api.bounds IS
-    'The bounds of streams, and their policies.';
+    'The bounds of streams, their policies, and what they are worth by delay and by loss.';

@@ -73,6 +73,7 @@ def test_a_stream_is_suspended_within_a_limit_and_a_bound_only(
             (("declare_bound", "sums", 9, "process", "process", None, -1), "lag_is_not_below_zero"),
             (("declare_retention", "sums", 0), "cannot be kept for 0 ms"),
             (("declare_verify", "sums", 0), "cannot be verified by 0 producers"),
+            (("declare_qos", "sums", '{"loss": [[0, 1], [1, 0]]}'), "qos_is_of_graphs"),
         ],
         quick=True,
     ),
@@ -149,6 +150,7 @@ def test_a_transition_is_of_a_fragment_of_this_home_and_noted_once(log_in: LogIn
         ("declare_verify", "none", 2),
         ("declare_retention", "none", 1_000),
         ("declare_following", "none", True),
+        ("declare_qos", "none", None),
         ("place_hold", "none", "beta", "reading", 0, None),
     ],
 )

@@ -121,6 +121,7 @@ def baseline(tmp_path: Path) -> Path:
     edit(deploy, "inputs, outputs, starts_us)\n        VALUES", "inputs, outputs)\n        VALUES")
     edit(deploy, "declared.outputs,\n            declared.starts_us)", "declared.outputs)")
     edit(folder / "views/010_streams.sql", "size_bytes, sha256, outputs", "size_bytes, sha256")
+    edit(folder / "views/010_streams.sql", "lag_ms,\n    qos\n", "lag_ms\n")
     write_quarantine = folder / "functions/landing/write_quarantine.sql"
     edit(write_quarantine, "size_bytes, sha256,\n        outputs)", "size_bytes, sha256)")
     edit(write_quarantine, "r.sha256,\n        coalesce(r.outputs, '{}')", "r.sha256")

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from medusa_core.bounds import Bound
 from medusa_core.commits import Cause
+from medusa_core.drops.utility import Qos
 from medusa_core.errors import Refused
 from medusa_core.names import StreamName
 from medusa_core.states import State, Transition
@@ -31,9 +32,25 @@ def declare_bound(
 def bounds(transaction: Transaction) -> dict[StreamName, tuple[Bound | None, int]]:
     """See `Guarantees.bounds`."""
     declared = dict(transaction.rows(tables.BOUNDS))
-    promised = (*transaction.rows(tables.RETENTIONS), *transaction.rows(VERIFIES))
+    promised = (
+        *transaction.rows(tables.RETENTIONS),
+        *transaction.rows(VERIFIES),
+        *transaction.rows(tables.QOS),
+    )
     kept: dict[StreamName, tuple[Bound | None, int]] = dict.fromkeys(promised, (None, 0))
     return dict(sorted({**kept, **declared}.items()))
+
+
+def declare_qos(transaction: Transaction, stream: StreamName, qos: Qos | None) -> None:
+    """See `Guarantees.declare_qos`."""
+    if transaction.get(tables.STREAMS, stream) is None:
+        raise Refused(f"stream {stream} is not deployed here: deploy its network first")
+    transaction.put(tables.QOS, stream, qos)
+
+
+def qos(transaction: Transaction) -> dict[StreamName, Qos]:
+    """See `Guarantees.qos`."""
+    return {stream: its for stream, its in sorted(transaction.rows(tables.QOS).items()) if its}
 
 
 def step_costs(transaction: Transaction) -> dict[str, Cost]:
@@ -42,7 +59,8 @@ def step_costs(transaction: Transaction) -> dict[str, Cost]:
     for row in sorted(transaction.rows(tables.COMMITS).values(), key=lambda r: -r.number):
         commit = row.commit
         mine = steps.setdefault(commit.lease.key.fragment, [])
-        if commit.cause in _COMPUTED and len(mine) < STEPS_PER_COST:
+        has_job = all(read.drop_rate < 1 for read in commit.lineage)
+        if commit.cause in _COMPUTED and has_job and len(mine) < STEPS_PER_COST:
             took_ms = commit.metrics.step_ms
             is_tentative = commit.cause is Cause.TENTATIVE
             mine.append(MeasuredStep(took_ms, commit.metrics.records_in, is_tentative))

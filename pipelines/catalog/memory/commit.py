@@ -359,6 +359,9 @@ def write(
     line: LineRow, parts: list[OutputSegment], commit: Commit, key: str, now_ms: int
 ) -> LineRow:
     """The line with the new segments; their age is what it is now."""
+    rates: dict[StreamName, float] = {}
+    for read in commit.lineage:
+        rates[read.output] = max(rates.get(read.output, 0.0), read.drop_rate)
     rows = [
         SegmentRow(
             Segment(
@@ -373,6 +376,7 @@ def write(
                 age_ms=0 if part.fresh_ms is None else max(now_ms - part.fresh_ms, 0),
                 arrived_ms=now_ms,
                 missing=part.missing,
+                drop_rate=rates.get(part.stream, 0.0),
             ),
             begin_version=line.version,
             commit_key=key,

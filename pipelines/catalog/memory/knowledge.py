@@ -76,6 +76,7 @@ def read_knowledge(
         transaction.rows(tables.FRAGMENTS),
         transaction.rows(tables.STREAMS),
         transaction.rows(tables.BOUNDS),
+        transaction.rows(tables.QOS),
         transaction.rows(tables.LINES),
         transaction.rows(tables.BATCHES),
     )
@@ -133,6 +134,7 @@ def _line(
     assert record is not None, f"a line of {stream} implies the stream"
     declared = transaction.get(tables.BOUNDS, stream)
     bound, lag_ms = declared or (None, 0)
+    qos = transaction.get(tables.QOS, stream)
     path_ms = paths_ms.get(stream, 0) if bound else 0
 
     def make() -> Line:
@@ -151,6 +153,7 @@ def _line(
             lag_ms=lag_ms,
             bound=bound,
             path_ms=path_ms,
+            qos=qos,
             lacks=next((s.missing for s in newest if not s.stability.is_final), None),
             revised=max(
                 (
@@ -164,7 +167,7 @@ def _line(
             else 0,
         )
 
-    return transaction.made_of(("line", line_id), (row, record, declared, path_ms), make)
+    return transaction.made_of(("line", line_id), (row, record, declared, path_ms, qos), make)
 
 
 def _newest(transaction: Transaction) -> tuple[tuple[Assigned, LeaseKey], ...]:

@@ -24,6 +24,7 @@ from medusa_core.commits import (
     SourcePromise,
 )
 from medusa_core.divergence import Divergence
+from medusa_core.drops.utility import Qos
 from medusa_core.errors import MedusaError, Refused
 from medusa_core.exchange import ImportStatus, LineNews
 from medusa_core.fragments import Fragment
@@ -174,6 +175,14 @@ class MemoryCatalog:
     def verifies(self) -> Mapping[StreamName, int]:
         """See `Guarantees.verifies`."""
         return self.run(lambda transaction: choices.verifies(transaction))
+
+    def declare_qos(self, stream: StreamName, qos: Qos | None) -> None:
+        """See `Guarantees.declare_qos`."""
+        self.run(lambda transaction: memory_bounds.declare_qos(transaction, stream, qos))
+
+    def qos(self) -> Mapping[StreamName, Qos]:
+        """See `Guarantees.qos`."""
+        return self.run(memory_bounds.qos)
 
     def declare_following(self, stream: StreamName, follows: bool) -> None:
         """See `Guarantees.declare_following`."""

@@ -10,6 +10,7 @@ from medusa_core.bounds import Bound
 from medusa_core.certificates import Certificate
 from medusa_core.commits import Commit, Hold, LateRow, LeaseKey, QuarantinedRecord
 from medusa_core.digest import Digest
+from medusa_core.drops.utility import Qos
 from medusa_core.exchange import LineNews
 from medusa_core.grid import Range
 from medusa_core.names import NetworkName, PlanId, StreamName, Version
@@ -181,6 +182,7 @@ VERSIONS: Table[tuple[StreamName, Producer, Version], VersionRow] = Table("line_
 RETENTIONS: Table[StreamName, tuple[int | None]] = Table("stream_promise")
 BOUNDS: Table[StreamName, tuple[Bound | None, int]] = Table("stream_bound")
 FOLLOWINGS: Table[StreamName, bool] = Table("stream_following")
+QOS: Table[StreamName, Qos | None] = Table("stream_qos")
 TRANSITIONS: Table[int, Transition] = Table("transition")
 HOLDS: Table[tuple[StreamName, str, str], HoldRow] = Table("hold")
 SINKS: Table[tuple[StreamName, str], SinkRecord] = Table("sink")

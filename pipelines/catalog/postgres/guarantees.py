@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from medusa_core.bounds import Bound, Policy
+from medusa_core.drops.utility import Qos, qos_document, qos_of_document
 from medusa_core.names import StreamName
 from pipelines.catalog.postgres import rows
 from pipelines.catalog.postgres.home_database import HomeDatabase
@@ -29,6 +31,15 @@ class PostgresGuarantees(HomeDatabase, Guarantees, ContractPresence):
     def bounds(self) -> Mapping[StreamName, tuple[Bound | None, int]]:
         """See `Guarantees.bounds`."""
         return {row["stream"]: rows.promise_of(row) for row in self._rows("bounds")}
+
+    def declare_qos(self, stream: StreamName, qos: Qos | None) -> None:
+        """See `Guarantees.declare_qos`."""
+        document = None if qos is None else json.dumps(qos_document(qos))
+        self._value("declare_qos", stream=stream, qos=document)
+
+    def qos(self) -> Mapping[StreamName, Qos]:
+        """See `Guarantees.qos`."""
+        return {row["stream"]: qos_of_document(row["qos"]) for row in self._rows("qos")}
 
     def declare_verify(self, stream: StreamName, count: int) -> None:
         """See `Guarantees.declare_verify`."""

@@ -23,6 +23,7 @@ from medusa_core.commits import (
 )
 from medusa_core.cursors import Cursor
 from medusa_core.digest import Digest
+from medusa_core.drops.utility import qos_of_document
 from medusa_core.grid import BEGINNING_US, Range
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version
 from medusa_core.segments import Producer, Read, Segment, SegmentFile, Stability
@@ -302,6 +303,7 @@ def segment_of(row: Row, stream: StreamName, producer: Producer) -> Segment:
         age_ms=row["age_ms"],
         arrived_ms=row.get("arrived_ms") or 0,
         missing=tuple(StreamName(name) for name in row["missing"]),
+        drop_rate=row.get("drop_rate") or 0.0,
     )
 
 
@@ -492,6 +494,7 @@ def assigned_lines_of(document: Row) -> AssignedLines:
                 lag_ms=ln["lag_ms"],
                 bound=bound_of(*ln["bound"]) if ln["bound"] else None,
                 path_ms=ln["path_ms"] or 0,
+                qos=qos_of_document(ln["qos"]) if ln["qos"] else None,
                 lacks=None if ln["lacks"] is None else tuple(map(StreamName, ln["lacks"])),
                 revised=ln["revised"] or 0,
             )

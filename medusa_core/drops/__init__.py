@@ -1,0 +1,1 @@
+"""Drops: which records an overloaded participant leaves out on purpose, and what that costs."""
