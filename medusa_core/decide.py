@@ -26,7 +26,7 @@ from medusa_core.decisions import (
     explain,
 )
 from medusa_core.drops.dropping import with_drops, without_dropped
-from medusa_core.drops.overload import Overload, overload_of, tolerated_ms
+from medusa_core.drops.overload import Overload, notices_ms, overload_of, tolerated_ms
 from medusa_core.emitted_windows import emitted_within_us
 from medusa_core.grid import BEGINNING_US, Range, ceil_us, floor_us
 from medusa_core.knowledge import FragmentKnowledge, Knowledge, LandingKnowledge, Limits
@@ -57,6 +57,10 @@ __all__ = [
 ]
 
 
+STEPS_PER_NOTICE = 4
+"""How many steps fit into the time that an overload is tolerated, so that it is noticed in time."""
+
+
 def decide(knowledge: Knowledge, now_ms: int, lane: Lane = Lane.LIVE) -> list[Decision]:
     """What to do now, most urgent first: drops, which take no time, answers that are due without an
     input, then steps, then closing, then corrections in the time that is left (design 6, order of
@@ -71,13 +75,21 @@ def decide(knowledge: Knowledge, now_ms: int, lane: Lane = Lane.LIVE) -> list[De
     drops: list[DropBuckets] = []
     waits: list[Wait] = []
     overload = overload_of(knowledge, now_ms)
-    slack_ms = tolerated_ms(knowledge, now_ms)
+    notices = notices_ms(knowledge)
+    slack_ms = tolerated_ms(knowledge, notices, now_ms)
     for fragment in knowledge.fragments if lane is Lane.LIVE else ():
         bound = fragment.bound
         blocks_ms = 0
         if bound is not None:
             blocks_ms = wait_ms(bound, fragment.cost, rests[fragment.fragment.id])
-        step = _at_frontier(fragment, knowledge, overload, blocks_ms, now_ms)
+        step = _at_frontier(
+            fragment,
+            knowledge.limits,
+            overload,
+            notices.get(fragment.fragment.id),
+            blocks_ms,
+            now_ms,
+        )
         found: ComputeStep | Adopt | DropBuckets | Wait = step
         if isinstance(step, ComputeStep):
             found = adopted(step, None if bound is None else blocks_ms, now_ms)
@@ -132,16 +144,19 @@ def _corrects_first(fragment: FragmentKnowledge) -> bool:
 
 
 def _at_frontier(
-    fragment: FragmentKnowledge, knowledge: Knowledge, overload: Overload | None, blocks_ms: int,
-    now_ms: int,
+    fragment: FragmentKnowledge, limits: Limits, overload: Overload | None, notice_ms: int | None,
+    blocks_ms: int, now_ms: int,
 ) -> ComputeStep | DropBuckets | Wait:  # fmt: skip
     """The next step of a fragment, or why there is none."""
-    ready, limits, bound = owed.frontier(fragment), knowledge.limits, fragment.bound
+    ready, bound = owed.frontier(fragment), fragment.bound
     if ready is not None:
         step = frontier_step(fragment, ready, limits)
         if step is not None:
             found = _unless_held_back(fragment, step, bound, blocks_ms, now_ms)
-            return found if isinstance(found, Wait) else with_drops(found, overload)
+            if isinstance(found, Wait):
+                return found
+            ms_max = None if notice_ms is None else notice_ms // STEPS_PER_NOTICE
+            return with_drops(found, overload, ms_max)
     elif bound is not None:
         lacks = partial(fragment, bound, blocks_ms)
         if lacks is not None:

@@ -13,7 +13,7 @@ the wait itself is covered by the spread alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 WAKE_MS = 100
 """What a step costs around itself, at least: a timer, the loop's other work, knowledge, commit."""
@@ -41,6 +41,9 @@ With one distance, one of 200 answers came 2 ms after its bound of 5 s: its step
 684 were left for it, as other programs started within the wait (`bench headroom`).
 """
 
+SIZES_APART = 1.5
+"""From how many times the records on the larger half of steps says what a record costs."""
+
 UNMEASURED_TIMES = 2.0
 """What a step of a kind not yet measured may take, in times of what the measured ones may."""
 
@@ -54,6 +57,17 @@ A median, since a failure that heals within the wait ends with a complete answer
 """
 
 
+@dataclass(frozen=True, slots=True)
+class MeanCost:
+    """What a step and a record of it have cost on average: what a load is reckoned by.
+
+    The promises are made with what steps usually take at most, which is more.
+    """
+
+    step_ms: float
+    record_us: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
     """What a fragment's steps have cost lately; all but the slowest hundredth stay below `step_ms`.
@@ -61,7 +75,7 @@ class Cost:
     `record_us`: what one record more adds, in microseconds. `wake_ms`: what a step costs around
     itself. `slow_step_ms`: what a step without an input may take. `blocked_ms`: how long the loop
     is at other work in a tick. `gather_ms`: how long after the first of its inputs the last one
-    usually arrives.
+    usually arrives. `mean`: what the load is reckoned by, once it has been measured.
     """
 
     step_ms: int = UNKNOWN_STEP_MS
@@ -70,6 +84,7 @@ class Cost:
     slow_step_ms: int | None = None
     blocked_ms: int = 0
     gather_ms: int = 0
+    mean: MeanCost | None = field(default=None, compare=False)
 
     @property
     def path_ms(self) -> int:
@@ -127,7 +142,33 @@ def cost_of(steps: Sequence[MeasuredStep]) -> Cost:
         step_ms=step_ms,
         record_us=record_us if record_us > 0 else RECORD_US,
         slow_step_ms=max(int(_may_take_ms(steps)), 1),
+        mean=mean_of(steps),
     )
+
+
+def mean_of(steps: Sequence[MeasuredStep]) -> MeanCost:
+    """The mean cost of some steps: by the means of the smaller and the larger half.
+
+    Where all are of about one size it is not known what of it is fixed, and all of it is the
+    records': steps of this size are what the load is made of.
+    """
+    ordered = sorted(steps, key=lambda step: step.records)
+    halves = ordered[: len(ordered) // 2], ordered[len(ordered) // 2 :]
+    (small, small_ms), (large, large_ms) = (
+        (
+            sum(s.records for s in half) / max(len(half), 1),
+            sum(s.ms for s in half) / max(len(half), 1),
+        )
+        for half in halves
+    )
+    if small * SIZES_APART < large:
+        record_us = max(large_ms - small_ms, 0.0) * 1_000 / (large - small)
+        return MeanCost(max(small_ms - small * record_us / 1_000, 0.0), record_us)
+    records = sum(step.records for step in steps)
+    spent_ms = sum(step.ms for step in steps)
+    if not records:
+        return MeanCost(spent_ms / len(steps), 0.0)
+    return MeanCost(0.0, spent_ms * 1_000 / records)
 
 
 def with_own_steps(cost: Cost, own: Sequence[MeasuredStep]) -> Cost:

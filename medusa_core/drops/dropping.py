@@ -44,12 +44,17 @@ def is_dropped(segment: Segment) -> bool:
 
 
 def with_drops(
-    step: ComputeStep, overload: Overload | None
+    step: ComputeStep, overload: Overload | None, step_ms_max: int | None = None
 ) -> ComputeStep | DropBuckets:  # fmt: skip
-    """What takes the place of a step at the frontier: the first run of it with one fate."""
+    """What takes the place of a step at the frontier: the first run of it with one fate.
+
+    `step_ms_max`: how long it may take, at least for one bucket.
+    """
     fragment = step.fragment
     if fragment.provider is not None or step.is_revision:
         return step
+    if step_ms_max is not None:
+        step = _within_ms(step, step_ms_max)
     if overload is not None and not overload.is_noticed:
         overload = None
     if overload is not None and overload.by_record:
@@ -62,6 +67,17 @@ def with_drops(
     if fate is _Fate.KEPT:
         return step if part == step.range else _cut(step, part)
     return _drop(step, part, fate, overload)
+
+
+def _within_ms(step: ComputeStep, ms_max: int) -> ComputeStep:
+    """As many buckets of a step as are expected to take no longer, at least one."""
+    cost, records = step.fragment.cost, records_of(step.fragment, step.outputs, step.range)
+    buckets = (step.range.to_us - step.range.from_us) // step.fragment.width_us
+    if buckets <= 1 or cost.of_ms(records) <= ms_max:
+        return step
+    fitting = max(int(buckets * cost.records_within(ms_max) / max(records, 1)), 1)
+    to_us = step.range.from_us + fitting * step.fragment.width_us
+    return _cut(step, Range(step.range.from_us, min(to_us, step.range.to_us)))
 
 
 def _first_run(step: ComputeStep, overload: Overload | None) -> tuple[_Fate, Range]:

@@ -43,19 +43,25 @@ class LoadedBox:
 class LoadedNetwork:
     """Boxes, each after those that it reads, the records per second of sources, and outputs.
 
-    `outputs` maps an output to the box that gives it.
+    `outputs` maps an output to the box that gives it. `overlaps` says of a box and an output behind
+    it how much more of the box a kept unit needs than its own time, in units: for the windows that
+    begin before it.
     """
 
     boxes: tuple[LoadedBox, ...]
     rates: Mapping[str, float]
     outputs: Mapping[str, str]
+    overlaps: Mapping[tuple[str, str], float] = field(default_factory=dict)
     behind: Mapping[str, frozenset[str]] = field(init=False, compare=False, repr=False)
     """Source or box -> the outputs that are computed from it."""
     loads: Mapping[str, float] = field(init=False, compare=False, repr=False)
     """Box -> its load while nothing is dropped."""
+    _needs: tuple[tuple[float, tuple[tuple[str, float], ...]], ...] = field(
+        init=False, compare=False, repr=False
+    )
 
     def __post_init__(self) -> None:
-        freeze(self, "rates", "outputs")
+        freeze(self, "rates", "outputs", "overlaps")
         known = {*self.rates}
         for box in self.boxes:
             if lacking := [name for name in box.inputs if name not in known]:
@@ -69,6 +75,12 @@ class LoadedNetwork:
         read = self._records_read()
         loads = {box.name: read[box.name] * box.record_us / 1e6 + box.fixed for box in self.boxes}
         object.__setattr__(self, "loads", loads)
+        needs = (
+            (load, tuple((o, self.overlaps.get((box, o), 0.0)) for o in sorted(self.behind[box])))
+            for box, load in loads.items()
+            if load
+        )
+        object.__setattr__(self, "_needs", tuple(needs))
 
     def _records_read(self) -> dict[str, float]:
         """Box -> records per second that it reads."""
@@ -88,12 +100,22 @@ class LoadedNetwork:
 
         What no output is computed from is nobody's to drop.
         """
-        behind = self.behind[name]
-        return max((shares.get(output, 1.0) for output in behind), default=1.0)
+        needed = (
+            needed_share(shares.get(output, 1.0), self.overlaps.get((name, output), 0.0))
+            for output in self.behind[name]
+        )
+        return max(needed, default=1.0)
 
     def load_with(self, shares: Mapping[str, float]) -> float:
         """The load when outputs keep these shares."""
-        return sum(load * self.share_of(box, shares) for box, load in self.loads.items())
+        total = 0.0
+        for load, needs in self._needs:
+            needed = 0.0 if needs else 1.0
+            for output, overlap in needs:
+                share = shares.get(output, 1.0)
+                needed = max(needed, needed_share(share, overlap) if overlap else share)
+            total += load * needed
+        return total
 
     def path_cost_us(self, name: str) -> float:
         """What a record costs that arrives at a source or at a box's input, until it is through."""
@@ -109,6 +131,14 @@ class LoadedNetwork:
                 target = behind if name in behind else costs
                 target[name] += own_us
         return costs
+
+
+def needed_share(share: float, overlap: float) -> float:
+    """How much is needed so that a share of the units is complete, if units are spread evenly.
+
+    Few units that are kept need their overlap each; few that are dropped lose it to the next one.
+    """
+    return min(share * (1 + overlap), 1 - (1 - share) * (1 - min(overlap, 1.0)), 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,8 @@ what a step costs besides, once within the time that an overload is tolerated. F
 arrive as event time passes that is what the loop needs of each second, and an overload is known
 before anything is late. It is noticed, and acted on, when the oldest bucket that could be computed
 has waited for as long as the delay graph loses nothing, less what the path to the output takes.
+A longer backlog is to be gone in that time, too, so that less of the capacity is there for it: at
+twice the time half of it, and down to a quarter.
 
 Only outputs with a QoS are dropped, and fragments that compute nothing else. Nothing is remembered:
 drops end when the load has fallen, or the wait.
@@ -15,8 +17,8 @@ declared of what is computed from them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from math import lcm
 
 from medusa_core import owed
@@ -32,15 +34,22 @@ from medusa_core.names import StreamName
 from medusa_core.network import Filter, Map, Union
 from medusa_core.partial import fresh
 from medusa_core.paths import rests_ms
+from medusa_core.step_costs import MeanCost
 
 HEADROOM = 0.95
 """Of the capacity that steps are planned for: what they cost is an estimate."""
 
+BACKLOG_MAX = 4.0
+"""A backlog counts as at most so many times the load: with ample room it is computed in order."""
+
 NOTICE_SHARE_MIN = 0.1
 """An overload is tolerated for at least this part of what the delay graph allows."""
 
-UNIT_WINDOWS = 4
-"""How long a unit is at least, in lengths of windows that overlap: at its ends windows are lost."""
+UNIT_WINDOWS = 2
+"""How long a unit is where windows overlap, in lengths of them: before it, more must be kept."""
+
+BLOCKS_PER_REACH = 8
+"""In how many pieces that part of a reader is looked at for which a bucket may be needed."""
 
 BY_RECORD = (Filter, Map, Union)
 """Boxes whose rows each follow from one record."""
@@ -98,18 +107,18 @@ class DroppingHome:
     written: frozenset[StreamName]
     qos: Mapping[str, Qos]
     readers: Mapping[StreamName, tuple[Fragment, ...]]
-    unit_us: int
-    seed: int = field(default=0)
+    units_us: Mapping[str, int]
+    seeds: Mapping[str, int]
+    grid_us: int
 
     def __post_init__(self) -> None:
-        freeze(self, "fragments", "qos", "readers")
+        freeze(self, "fragments", "qos", "readers", "units_us", "seeds")
 
     def is_needed(self, fragment: Fragment, part: Range, shares: Mapping[str, float]) -> bool:
         """Whether an output keeps a unit that `part` of a fragment's outputs is needed for."""
         for stream in fragment.outputs:
             if stream in self.qos:
-                share = shares[stream]
-                if any(is_unit_kept(u, share, self.seed) for u in self._units(part)):
+                if self._is_kept(stream, part, shares[stream]):
                     return True
             elif stream in self.network.outputs:
                 return True
@@ -123,17 +132,21 @@ class DroppingHome:
     ) -> bool:
         """Whether a kept unit of a reader needs something of `part`."""
         backs = (reader.reaches(output).get(stream, (0, 0))[0] for output in reader.outputs)
-        back_us = max(backs, default=0)
-        for unit in self._units(Range(part.from_us, part.to_us + back_us)):
-            whole = Range(unit * self.unit_us, (unit + 1) * self.unit_us)
-            need = reader.needed_by_all(whole).get(stream)
-            if need and need.overlaps(part) and self.is_needed(reader, whole, shares):
+        reach = Range(part.from_us, part.to_us + max(backs, default=0)).widened(self.grid_us)
+        length_us = reach.to_us - reach.from_us
+        block_us = ceil_us(max(length_us // BLOCKS_PER_REACH, 1), self.grid_us)
+        for from_us in range(reach.from_us, reach.to_us, block_us):
+            block = Range(from_us, from_us + block_us)
+            need = reader.needed_by_all(block).get(stream)
+            if need and need.overlaps(part) and self.is_needed(reader, block, shares):
                 return True
         return False
 
-    def _units(self, part: Range) -> range:
-        first = part.from_us // self.unit_us
-        return range(first, -(-part.to_us // self.unit_us))
+    def _is_kept(self, output: StreamName, part: Range, share: float) -> bool:
+        """Whether a unit of an output that `part` touches is kept."""
+        unit_us, seed = self.units_us[output], self.seeds[output]
+        units = range(part.from_us // unit_us, -(-part.to_us // unit_us))
+        return any(is_unit_kept(unit, share, seed) for unit in units)
 
 
 def has_qos(knowledge: Knowledge) -> bool:
@@ -146,17 +159,18 @@ def overload_of(knowledge: Knowledge, now_ms: int) -> Overload | None:
     if not has_qos(knowledge):
         return None
     home = _home_of(knowledge)
-    load_max = knowledge.limits.capacity * HEADROOM
-    if home.network.load <= load_max:
-        return None
-    loss: dict[str, UtilityGraph] = {name: qos.loss for name, qos in home.qos.items()}
-    plan = plan_for(home.network, loss, load_max)
     waits = [
         (behind_ms, notice)
         for fragment, notice in notices_ms(knowledge).items()
         if (behind_ms := behind(home.fragments[fragment], now_ms)) is not None
     ]
-    behind_ms, notice_ms = max(waits, key=lambda w: w[0] - w[1], default=(0, 1))
+    behind_ms, notice_ms = max(waits, key=lambda w: w[0] / w[1], default=(0, 1))
+    backlog = min(max(behind_ms / notice_ms, 1.0), BACKLOG_MAX)
+    load_max = knowledge.limits.capacity * HEADROOM / backlog
+    if home.network.load <= load_max:
+        return None
+    loss: dict[str, UtilityGraph] = {name: qos.loss for name, qos in home.qos.items()}
+    plan = plan_for(home.network, loss, load_max)
     dropped = [f for f in home.fragments.values() if _share(home, f, plan) < 1]
     is_kept = all(qos.after is AfterDrop.CORRECT for qos in home.qos.values())
     return Overload(
@@ -189,9 +203,10 @@ def behind(fragment: FragmentKnowledge, now_ms: int) -> int | None:
     return None if fresh_ms is None else max(now_ms - fresh_ms, 0)
 
 
-def tolerated_ms(knowledge: Knowledge, now_ms: int) -> int | None:
+def tolerated_ms(
+    knowledge: Knowledge, notices: Mapping[str, int], now_ms: int
+) -> int | None:  # fmt: skip
     """How long corrections may take until a bucket is late by its QoS; None: no output has one."""
-    notices = notices_ms(knowledge) if has_qos(knowledge) else {}
     left = [
         notices[f.fragment.id] - (behind(f, now_ms) or 0)
         for f in knowledge.fragments
@@ -205,6 +220,8 @@ def notices_ms(knowledge: Knowledge) -> dict[str, int]:
 
     The good part of the delay graph, as it is seen so much earlier on the path.
     """
+    if not has_qos(knowledge):
+        return {}
     rests = rests_ms(knowledge.fragments)
     good_ms: dict[StreamName, float] = {}
     found: dict[str, int] = {}
@@ -215,7 +232,9 @@ def notices_ms(knowledge: Knowledge) -> dict[str, int]:
             continue
         limit_ms = min(behind_ms + own_ms)
         rest_ms = fragment.cost.path_ms + rests[fragment.fragment.id]
-        found[fragment.fragment.id] = int(max(limit_ms - rest_ms, limit_ms * NOTICE_SHARE_MIN))
+        found[fragment.fragment.id] = max(
+            int(max(limit_ms - rest_ms, limit_ms * NOTICE_SHARE_MIN)), 1
+        )
         for stream in fragment.inputs:
             good_ms[stream] = min(good_ms.get(stream, limit_ms), limit_ms)
     return found
@@ -250,16 +269,24 @@ def _home_of(knowledge: Knowledge) -> DroppingHome:
         s: o.qos for f in fragments.values() for s, o in f.outputs.items() if o.qos
     }
     plan = min((f.plan for f in fragments.values()), default="")
+    grid_us = lcm(*(f.width_us for id_, f in fragments.items() if id_ in notices))
+    units_us = {o: _unit_us(fragments[outputs[o]].fragment, StreamName(o), grid_us) for o in qos}
+    network = LoadedNetwork(
+        boxes=boxes,
+        rates=dict.fromkeys(sorted(sources), 0.0),
+        outputs=outputs,
+        overlaps=_overlaps(knowledge.fragments, readers, units_us, grid_us),
+    )
     return DroppingHome(
         fragments=fragments,
-        network=LoadedNetwork(boxes=boxes, rates=dict.fromkeys(sorted(sources), 0.0),
-                              outputs=outputs),
+        network=network,
         written=frozenset(writers),
         qos=qos,
         readers=readers,
-        unit_us=unit_us([f for id_, f in fragments.items() if id_ in notices]),
-        seed=seed_of(plan),
-    )  # fmt: skip
+        units_us=units_us,
+        seeds={o: seed_of(f"{plan} {first}") for o, first in _sharing(network, qos).items()},
+        grid_us=grid_us,
+    )
 
 
 def _is_kept_whole(
@@ -279,8 +306,8 @@ def _load_of(fragment: FragmentKnowledge, notice_ms: int) -> float:
     if fragment.provider is not None:
         return 0.0
     every_ms = max(fragment.width_us / 1_000, notice_ms, 1)
-    by_records = _records_per_s(fragment) * fragment.cost.record_us / 1e6
-    return by_records + fragment.cost.step_ms / every_ms
+    cost = fragment.cost.mean or MeanCost(fragment.cost.step_ms, fragment.cost.record_us)
+    return _records_per_s(fragment) * cost.record_us / 1e6 + cost.step_ms / every_ms
 
 
 def _records_per_s(fragment: FragmentKnowledge) -> float:
@@ -301,16 +328,41 @@ def _records_per_s(fragment: FragmentKnowledge) -> float:
     return rate
 
 
-def unit_us(fragments: list[FragmentKnowledge]) -> int:
-    """How long a unit is: whole buckets of all, and some windows where windows overlap."""
-    grid_us = lcm(*(f.width_us for f in fragments)) if fragments else 1
-    back_us = max(
-        (
-            back
-            for f in fragments
-            for output in f.outputs
-            for back, _ in f.fragment.reaches(output).values()
-        ),
-        default=0,
-    )
+def _unit_us(fragment: Fragment, output: StreamName, grid_us: int) -> int:
+    """How long a unit of an output is: whole buckets of all, and some windows if these overlap."""
+    back_us = max((back_us for back_us, _ in fragment.reaches(output).values()), default=0)
     return grid_us if back_us <= grid_us else ceil_us(UNIT_WINDOWS * back_us, grid_us)
+
+
+def _overlaps(
+    fragments: Sequence[FragmentKnowledge], readers: Mapping[StreamName, Sequence[Fragment]],
+    units_us: Mapping[str, int], grid_us: int,
+) -> dict[tuple[str, str], float]:  # fmt: skip
+    """Fragment and output behind it -> how much of it a unit needs before its time, in units."""
+    before_us: dict[tuple[str, str], int] = {}
+    for known in reversed(fragments):
+        id_ = known.fragment.id
+        before_us |= {(id_, stream): 0 for stream in known.outputs if stream in units_us}
+        for stream in known.outputs:
+            for reader in readers.get(stream, ()):
+                backs = [reader.reaches(o).get(stream, (0, 0))[0] for o in reader.outputs]
+                more_us = max(max(backs, default=0) - grid_us, 0)
+                for output in units_us:
+                    if (behind_us := before_us.get((reader.id, output))) is not None:
+                        key = (id_, output)
+                        before_us[key] = max(before_us.get(key, 0), behind_us + more_us)
+    return {key: us / units_us[key[1]] for key, us in before_us.items() if us}
+
+
+def _sharing(network: LoadedNetwork, outputs: Iterable[str]) -> dict[str, str]:
+    """Output -> the first by name of those that share boxes with it, over others too.
+
+    These keep the same units, so that a box that they share is needed for no more than for one.
+    """
+    first = {output: output for output in outputs}
+    boxes = {box.name for box in network.boxes}
+    for name, behind in network.behind.items():
+        groups = {first[output] for output in behind if output in first}
+        if name in boxes and len(groups) > 1:
+            first = {o: min(groups) if its in groups else its for o, its in first.items()}
+    return first

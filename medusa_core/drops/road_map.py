@@ -70,11 +70,35 @@ def road_map(
 def plan_for(
     network: LoadedNetwork, loss: Mapping[str, UtilityGraph], load_max: float
 ) -> DropPlan:  # fmt: skip
-    """The first plan of the road map whose load is at most `load_max`, else its last one."""
-    for plan in _plans(network, dict(sorted(loss.items())), LEVELS):
+    """The plan worth most whose load is at most `load_max`: of the road map, or a move off it.
+
+    The first plan of the road map that fits may save far more than is needed, where a graph is not
+    concave. So the plans before it are left by any other move that is enough. If nothing is enough,
+    it is the last plan.
+    """
+    graphs = dict(sorted(loss.items()))
+    best: DropPlan | None = None
+    for plan in _plans(network, graphs, LEVELS):
         if plan.load <= load_max + SAVED_MIN:
-            break
-    return plan
+            return plan if best is None or plan.utility >= best.utility - PRICE_MIN else best
+        for shares in _moves(plan.shares, _sets(network, frozenset(graphs)), LEVELS):
+            if network.load_with(shares) > load_max + SAVED_MIN:
+                continue
+            if best is None or _utility(graphs, shares) > best.utility + PRICE_MIN:
+                best = _plan(network, graphs, plan.number + 1, shares)
+    return plan if best is None else best
+
+
+def _moves(
+    shares: Mapping[str, float], sets: tuple[frozenset[str], ...], whole: int,
+) -> Iterator[dict[str, float]]:  # fmt: skip
+    """The shares after each move."""
+    levels = {name: round(share * whole) for name, share in shares.items()}
+    for names in sets:
+        for level in range(max(levels[name] for name in names)):
+            yield _shares(
+                {n: min(at, level) if n in names else at for n, at in levels.items()}, whole
+            )
 
 
 def _plan(
@@ -98,15 +122,15 @@ def _utility(loss: Mapping[str, UtilityGraph], shares: Mapping[str, float]) -> f
 def _plans(
     network: LoadedNetwork, loss: Mapping[str, UtilityGraph], whole: int
 ) -> Iterator[DropPlan]:
-    levels = dict.fromkeys(loss, whole)
+    shares = dict.fromkeys(loss, 1.0)
     sets = _sets(network, frozenset(loss))
     number = 0
     while True:
-        yield _plan(network, loss, number, _shares(levels, whole))
-        move = _best_move(network, loss, levels, sets, whole)
+        yield _plan(network, loss, number, shares)
+        move = _best_move(network, loss, shares, sets, whole)
         if move is None:
             return
-        levels, number = move, number + 1
+        shares, number = move, number + 1
 
 
 def _shares(levels: Mapping[str, int], whole: int) -> dict[str, float]:
@@ -114,30 +138,26 @@ def _shares(levels: Mapping[str, int], whole: int) -> dict[str, float]:
 
 
 def _best_move(
-    network: LoadedNetwork, loss: Mapping[str, UtilityGraph], levels: Mapping[str, int],
+    network: LoadedNetwork, loss: Mapping[str, UtilityGraph], shares: Mapping[str, float],
     sets: tuple[frozenset[str], ...], whole: int,
-) -> dict[str, int] | None:  # fmt: skip
-    """The levels after the move that loses least for what it saves, of equal ones the smallest.
+) -> dict[str, float] | None:  # fmt: skip
+    """The shares after the move that loses least for what it saves, of equal ones the smallest.
 
     None if nothing saves more.
     """
-    shares = _shares(levels, whole)
     load, utility = network.load_with(shares), _utility(loss, shares)
-    best: tuple[float, float, dict[str, int]] | None = None
-    for names in sets:
-        for level in range(max(levels[name] for name in names)):
-            lowered = {n: min(at, level) if n in names else at for n, at in levels.items()}
-            then = _shares(lowered, whole)
-            saved = load - network.load_with(then)
-            if saved <= SAVED_MIN:
+    best: tuple[float, float, dict[str, float]] | None = None
+    for then in _moves(shares, sets, whole):
+        saved = load - network.load_with(then)
+        if saved <= SAVED_MIN:
+            continue
+        price = (utility - _utility(loss, then)) / saved
+        if best is not None:
+            is_dearer = price > best[0] + PRICE_MIN
+            is_alike = not is_dearer and price > best[0] - PRICE_MIN
+            if is_dearer or (is_alike and saved >= best[1]):
                 continue
-            price = (utility - _utility(loss, then)) / saved
-            if best is not None:
-                is_dearer = price > best[0] + PRICE_MIN
-                is_alike = not is_dearer and price > best[0] - PRICE_MIN
-                if is_dearer or (is_alike and saved >= best[1]):
-                    continue
-            best = (price, saved, lowered)
+        best = (price, saved, then)
     return None if best is None else best[2]
 
 
