@@ -13,7 +13,7 @@ here it is the share dropped, so that both graphs are read in one direction.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
@@ -70,24 +70,6 @@ class UtilityGraph:
                   in pairwise(self.points)]  # fmt: skip
         return all(after <= before + TOLERANCE for before, after in pairwise(slopes))
 
-    def earlier_by(self, delay: float) -> UtilityGraph:
-        """The graph as seen by who comes so much earlier on the way: U(x + delay).
-
-        What the way takes from it is lost in any case, so that it begins at 1 again. Where nothing
-        would be left of it, it is a graph that loses everything at once.
-        """
-        whole = self.at(delay)
-        rest = [(x - delay, u / whole) for x, u in self.points if x > delay and whole > 0]
-        return UtilityGraph(((0.0, 1.0), *(rest or [(1.0, 1.0 if whole > 0 else 0.0)])))
-
-    def diluted(self, share: float) -> UtilityGraph:
-        """A loss graph as seen at an input that only a share (above 0) of the output comes from."""
-        return UtilityGraph(tuple((x, self.at(x * share)) for x in self._corners(share)))
-
-    def _corners(self, share: float) -> list[float]:
-        inside = {x / share for x, _ in self.points if x / share < 1}
-        return sorted({0.0, *inside, 1.0})
-
 
 def _shown(point: Point) -> str:
     return f"[{point[0]:g}, {point[1]:g}]"
@@ -102,13 +84,6 @@ def loss_graph(points: Sequence[Point]) -> UtilityGraph:
             "everything is dropped"
         )
     return graph
-
-
-def mean_of(graphs: Iterable[UtilityGraph]) -> UtilityGraph:
-    """What several branches of one stream lose together, each counting the same."""
-    found = tuple(graphs)
-    at = sorted({x for graph in found for x, _ in graph.points})
-    return UtilityGraph(tuple((x, sum(g.at(x) for g in found) / len(found)) for x in at))
 
 
 class AfterDrop(Enum):

@@ -43,6 +43,7 @@ from medusa_core.trims import TrimResult
 from pipelines.catalog.records import (
     Assignment,
     Deployment,
+    DroppedBuckets,
     LeaseRecord,
     OwnerLine,
     PlanRecord,
@@ -135,6 +136,9 @@ class Guarantees(Protocol):
 
     def qos(self) -> Mapping[StreamName, Qos]:
         """The streams of which records may be dropped, by name."""
+
+    def dropped(self) -> tuple[DroppedBuckets, ...]:
+        """What was dropped and is to be corrected, by line."""
 
     def declare_verify(self, stream: StreamName, count: int) -> None:
         """How many producers must agree over a bucket of a stream before it is final here (1: it

@@ -203,6 +203,20 @@ class PlanRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DroppedBuckets:
+    """What was dropped of a line and is to be corrected, all of it in `range`.
+
+    `buckets` lack records, `dropped` of them in sum: a bucket counts by its drop rate.
+    """
+
+    stream: StreamName
+    producer: Producer
+    range: Range
+    buckets: int
+    dropped: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantineReason:
     """How many records a stream lacks that are in quarantine for one reason.
 

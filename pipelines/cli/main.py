@@ -22,7 +22,7 @@ COMMANDS: Mapping[str, Command] = CommandModules(
     "pipelines.cli",
     "demo", "check", "replay", "branch", "view", "generate", "streams", "read", "changes",
     "cursor", "quarantine", "status", "run", "serve", "job", "supervise", "tick", "apply",
-    "simulate", "fault", "deliver", "trim", "recall", "revise", "explain", "quality",
+    "simulate", "fault", "deliver", "trim", "recall", "revise", "explain", "drops", "quality",
     "contract", "advise", "market", "round", "move", "calibrate", "settle", "statement", "ledger",
     "dispute",
     "partner", "recipient", "migrate", "init", "completion", "up", "down", "doctor",

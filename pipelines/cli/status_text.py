@@ -33,6 +33,9 @@ LEASES = (Column("fragment", 29), Column("p", 2, True), Column("by", 9), Column(
 STREAMS = (Column("stream", 22), Column("by", 9), Column("stable through", 20),
            Column("tentative", 10), Column("behind by", 10), Column("version", 7, True),
            Column("rows", 10, True))  # fmt: skip
+DROPS = (Column("dropped of", 22), Column("by", 9), Column("from", 20), Column("through", 20),
+         Column("buckets", 8, True), Column("share", 6, True),
+         Column("utility", 8, True))  # fmt: skip
 LINKS = (Column("link", 12), Column("here", 6), Column("state", 20), Column("answers", 13, True),
          Column("news later by", 13, True), Column("received", 8, True), Column("sent", 7, True),
          Column("files", 6, True))  # fmt: skip
@@ -73,6 +76,8 @@ def status_text(document: Mapping[str, Any]) -> str:
     streams = [s for s in document["streams"] if _is_shown(s)]
     if streams:
         parts.append(fixed(CORRECTIONS, [_correction(stream) for stream in streams]))
+    if document["drops"]:
+        parts.append(fixed(DROPS, [_drop(fact) for fact in document["drops"]]))
     changed = [state for state in document["fragments"] if state["since"]]
     if changed:
         parts.append(fixed(STATES, [_state(state) for state in changed]))
@@ -137,6 +142,19 @@ def _known(document: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("storage", size_of(document["storage_bytes"])),
         ("leases", f"{held} held now" if held else "none held: nothing runs here now"),
     ]
+
+
+def _drop(fact: Mapping[str, Any]) -> Sequence[str]:
+    lost = fact["utility_lost"]
+    return (
+        fact["stream"],
+        fact["producer"],
+        fact["from"],
+        fact["through"],
+        f"{fact['buckets']:,}",
+        f"{fact['share']:.0%}",
+        "" if lost is None else f"-{lost:.2f}",
+    )
 
 
 def _lease(lease: Mapping[str, Any]) -> Sequence[str]:

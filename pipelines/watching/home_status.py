@@ -26,6 +26,7 @@ from pipelines.homes.missing_partners import missing_partners
 from pipelines.sinks.sink_facts import SinkFacts, sink_facts
 from pipelines.watching.alarms import alarm_facts
 from pipelines.watching.backlog import backlog_facts
+from pipelines.watching.drop_facts import drop_facts
 from pipelines.watching.link_facts import link_facts
 from pipelines.watching.load_facts import load_facts
 from pipelines.watching.lost_ranges import with_lost_ranges
@@ -80,6 +81,7 @@ def home_status(home: Home) -> dict[str, Any]:
             for s in fragment_states(assignments, catalog.states(), catalog.participant)
         ],
         "bounds": bound_facts(home, is_driven=any(record.is_held for record in leases)),
+        "drops": drop_facts(catalog, streams),
         "sinks": [_sink(f, clock_ms) for f in sink_facts(catalog.sinks(), streams, here)],
         "sources": backlog_facts(home.directory, catalog.participant, catalog.sources()),
         "quarantine": {

@@ -65,6 +65,15 @@ def test_what_was_dropped_is_owed_with_its_rate(catalog: Catalog) -> None:
     assert [read.drop_rate for read in tentative.reads] == [1.0]
 
 
+def test_what_is_to_be_corrected_is_counted_by_line_and_rate(catalog: Catalog) -> None:
+    assert catalog.dropped() == ()
+    drop(catalog, 0, 2)
+    drop(catalog, 2, 3, rate=0.25)
+    (found,) = catalog.dropped()
+    assert (found.stream, found.producer, found.range) == (a.SUMS, a.ME, a.buckets(0, 3))
+    assert (found.buckets, found.dropped) == (3, 2.25)
+
+
 def test_a_gap_has_the_rate_of_its_drop(catalog: Catalog) -> None:
     drop(catalog, 0, 1, stability=Stability.GAP)
     (segment,) = fragment(known(catalog), a.TAIL).inputs[a.SUMS].segments

@@ -11,7 +11,6 @@ from medusa_core.drops.utility import (
     Qos,
     UtilityGraph,
     loss_graph,
-    mean_of,
     qos_document,
     qos_of_document,
 )
@@ -76,22 +75,6 @@ def test_the_utility_of_an_output_is_what_a_hand_reads_off_its_graphs(
     delay: float, dropped: float, utility: float
 ) -> None:
     assert Qos(delay=FALLING, loss=EVEN).utility(delay, dropped) == pytest.approx(utility)
-
-
-def test_a_delay_graph_is_seen_shifted_by_what_the_path_takes() -> None:
-    seen = FALLING.earlier_by(2_000)
-    for delay_ms in (0, 500, 1_000, 2_000, 4_000):
-        assert seen.at(delay_ms) == pytest.approx(FALLING.at(delay_ms + 2_000) / FALLING.at(2_000))
-    assert FALLING.earlier_by(600).good_until == 400
-
-
-def test_a_loss_at_an_input_counts_by_the_share_of_the_output_that_comes_from_it() -> None:
-    assert EVEN.diluted(0.25).at(0.4) == pytest.approx(EVEN.at(0.1))
-
-
-def test_branches_of_one_stream_lose_their_mean() -> None:
-    steep = loss_graph(((0, 1), (0.5, 0), (1, 0)))
-    assert mean_of((EVEN, steep)).at(0.25) == pytest.approx((0.75 + 0.5) / 2)
 
 
 @given(graph=graphs(), x=st.floats(0, 1), y=st.floats(0, 1))

@@ -8,12 +8,16 @@ from medusa_core.bounds import Bound
 from medusa_core.commits import Cause
 from medusa_core.drops.utility import Qos
 from medusa_core.errors import Refused
+from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from medusa_core.states import State, Transition
 from medusa_core.step_costs import STEPS_PER_COST, Cost, MeasuredStep, cost_of
 from pipelines.catalog.memory import tables
 from pipelines.catalog.memory.choices import VERIFIES
+from pipelines.catalog.memory.commit import is_tentative, width_of
+from pipelines.catalog.memory.lines import sorted_lines
 from pipelines.catalog.memory.store import Transaction
+from pipelines.catalog.records import DroppedBuckets
 
 _COMPUTED = (Cause.NORMAL, Cause.TENTATIVE, Cause.CORRECTION)
 
@@ -51,6 +55,30 @@ def declare_qos(transaction: Transaction, stream: StreamName, qos: Qos | None) -
 def qos(transaction: Transaction) -> dict[StreamName, Qos]:
     """See `Guarantees.qos`."""
     return {stream: its for stream, its in sorted(transaction.rows(tables.QOS).items()) if its}
+
+
+def dropped(transaction: Transaction) -> tuple[DroppedBuckets, ...]:
+    """See `Guarantees.dropped`."""
+    found: list[DroppedBuckets] = []
+    for (stream, producer), line in sorted_lines(transaction):
+        width_us = width_of(transaction, stream)
+        lacking = [
+            (r.segment.range, r.segment.drop_rate)
+            for r in line.live
+            if is_tentative(r) and r.segment.drop_rate
+        ]
+        counts = [(part.to_us - part.from_us) // width_us for part, _ in lacking]
+        if lacking:
+            found.append(
+                DroppedBuckets(
+                    stream=stream,
+                    producer=producer,
+                    range=Range(lacking[0][0].from_us, lacking[-1][0].to_us),
+                    buckets=sum(counts),
+                    dropped=sum(n * rate for n, (_, rate) in zip(counts, lacking, strict=True)),
+                )
+            )
+    return tuple(found)
 
 
 def step_costs(transaction: Transaction) -> dict[str, Cost]:

@@ -70,6 +70,7 @@ from pipelines.catalog.partner_records import PartnerLinks
 from pipelines.catalog.records import (
     Assignment,
     Deployment,
+    DroppedBuckets,
     LeaseRecord,
     LineStatus,
     OwnerLine,
@@ -183,6 +184,10 @@ class MemoryCatalog:
     def qos(self) -> Mapping[StreamName, Qos]:
         """See `Guarantees.qos`."""
         return self.run(memory_bounds.qos)
+
+    def dropped(self) -> tuple[DroppedBuckets, ...]:
+        """See `Guarantees.dropped`."""
+        return self.run(memory_bounds.dropped)
 
     def declare_following(self, stream: StreamName, follows: bool) -> None:
         """See `Guarantees.declare_following`."""

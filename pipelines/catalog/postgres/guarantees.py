@@ -7,10 +7,12 @@ from collections.abc import Mapping
 
 from medusa_core.bounds import Bound, Policy
 from medusa_core.drops.utility import Qos, qos_document, qos_of_document
+from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from pipelines.catalog.postgres import rows
 from pipelines.catalog.postgres.home_database import HomeDatabase
 from pipelines.catalog.processing_roles import ContractPresence, Guarantees
+from pipelines.catalog.records import DroppedBuckets
 
 
 class PostgresGuarantees(HomeDatabase, Guarantees, ContractPresence):
@@ -40,6 +42,19 @@ class PostgresGuarantees(HomeDatabase, Guarantees, ContractPresence):
     def qos(self) -> Mapping[StreamName, Qos]:
         """See `Guarantees.qos`."""
         return {row["stream"]: qos_of_document(row["qos"]) for row in self._rows("qos")}
+
+    def dropped(self) -> tuple[DroppedBuckets, ...]:
+        """See `Guarantees.dropped`."""
+        return tuple(
+            DroppedBuckets(
+                stream=StreamName(row["stream"]),
+                producer=rows.producer_of(row),
+                range=Range(row["from_us"], row["to_us"]),
+                buckets=row["buckets"],
+                dropped=row["dropped"],
+            )
+            for row in self._rows("dropped")
+        )
 
     def declare_verify(self, stream: StreamName, count: int) -> None:
         """See `Guarantees.declare_verify`."""
