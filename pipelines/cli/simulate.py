@@ -28,7 +28,7 @@ MARKET_OPTIONS = (
     "scheme",
     "seeds",
 )
-MIXED, KINDS = "mixed", ("trims", "replicas", "revisions", "moves", "markets")
+MIXED, KINDS = "mixed", ("trims", "replicas", "revisions", "moves", "markets", "overloads")
 """The kinds of schedules: all of them by default, or those of one option."""
 VIOLATIONS_SHOWN_MAX = 10
 SHOWN_EVERY = 1_000
@@ -51,6 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     of_kind.add_argument("--moves", action="store_true", help=moved)
     traded = "those alone in which load is traded (default: three of twenty)"
     of_kind.add_argument("--markets", action="store_true", help=traded)
+    overloaded = "those alone in which participants are overloaded and drop records by QoS"
+    of_kind.add_argument("--overloads", action="store_true", help=overloaded)
     jobs = "in how many processes at once (default: one for each CPU)"
     parser.add_argument("--jobs", type=positive, metavar="N", help=jobs)
     kept = "store finished parts there; the same call continues with them"

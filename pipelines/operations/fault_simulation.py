@@ -27,7 +27,8 @@ class FaultsRequest:
 
     `kind`: mixed; trims: short schedules in which trims, reads and kills come between each other;
     replicas: those in which fragments have several owners; revisions: those in which final records
-    are revised; moves: those in which fragments move; markets: those in which load is traded.
+    are revised; moves: those in which fragments move; markets: those in which load is traded;
+    overloads: those in which participants drop records.
     `observes_events`: run one schedule after the other and report every event. `jobs`: number of
     processes, None for one per CPU. `resume`: file that keeps what is done; the same request
     continues with it.

@@ -24,6 +24,7 @@ from pipelines.simulation.faults.schedule_shapes import (
     MARKETS,
     MIXED,
     MOVES,
+    OVERLOADS,
     REPLICAS,
     REVISIONS,
     TRIMS,
@@ -38,6 +39,7 @@ SHAPES = {
     "revisions": REVISIONS,
     "moves": MOVES,
     "markets": MARKETS,
+    "overloads": OVERLOADS,
     "mixed": MIXED,
 }
 OPTIONS = {
@@ -46,6 +48,7 @@ OPTIONS = {
     REVISIONS: " with --revisions",
     MOVES: " with --moves",
     MARKETS: " with --markets",
+    OVERLOADS: " with --overloads",
     WHOLE: " without replicas",
 }
 """The options of a run of a shape; MIXED is the default."""

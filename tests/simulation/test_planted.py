@@ -12,6 +12,7 @@ from pipelines.simulation.faults.schedule_runs import run_schedules
 from pipelines.simulation.faults.schedule_shapes import (
     MARKETS,
     MOVES,
+    OVERLOADS,
     REPLICAS,
     REVISIONS,
     WHOLE,
@@ -25,6 +26,9 @@ AT_ONCE = 3
 """And so does each of those that `make test` finds: else its first seed is to be found again."""
 
 BUGS = {
+    "dropped_as_final": ("L2", "S2"),
+    "dropped_and_forgotten": ("L1",),
+    "dropped_without_a_rate": ("S6", "L2"),
     "age_of_the_way_forgotten": ("S11",),
     "age_reset_at_a_hop": ("S11",),
     "bound_ignored_during_correction": ("S6",),
@@ -194,6 +198,9 @@ QUICK_TRIMS = replace(
 """Fragments move while a home keeps nothing that is not held."""
 
 MEETINGS = {
+    "dropped_as_final": OVERLOADS,
+    "dropped_and_forgotten": OVERLOADS,
+    "dropped_without_a_rate": OVERLOADS,
     "closing_not_looked_at_again": replace(
         WHOLE,
         kinds=("freeze", "second", "slow"),

@@ -160,10 +160,13 @@ def _aged(segment: Segment, now_ms: int) -> Segment:
 
 
 def _arrived(news: LineNews, segment: Segment, now_ms: int) -> Segment:
-    """The segment as it arrives in this home, its age increased by the time of transfer."""
+    """The segment as it arrives in this home, its age increased by the time of transfer.
+
+    At which rate its home dropped records is not sent.
+    """
     fresh_ms = news.fresh_ms(segment)
     age_ms = 0 if fresh_ms is None else max(now_ms - fresh_ms, 0)
-    return replace(segment, age_ms=age_ms, arrived_ms=now_ms)
+    return replace(segment, age_ms=age_ms, arrived_ms=now_ms, drop_rate=0.0)
 
 
 def _as_of(row: SegmentRow, version: Version) -> SegmentRow:

@@ -74,7 +74,7 @@ def check_bound(home: SimulatedHome, row: CommitRow, lines: Mapping[LineKey, Lin
                 waited_for = made_since(home, possible_ms, row, True)
                 _check_corrections(where, waited_for, len(made), bound)
         if commit.cause is Cause.TENTATIVE:
-            _check_tentative(where, given, found)
+            _check_tentative(where, given, found, any(read.drop_rate for read in reads))
 
 
 def segment_of(lines: Mapping[LineKey, LineRow], read: Read) -> Segment | None:
@@ -198,6 +198,9 @@ def _check_was_answered(
         )
 
 
-def _check_tentative(where: str, given: OutputSegment, found: list[Segment]) -> None:
-    if all(segment.stability.is_final for segment in found) and not given.missing:
+def _check_tentative(
+    where: str, given: OutputSegment, found: list[Segment], is_dropped: bool
+) -> None:
+    is_named = bool(given.missing) or is_dropped
+    if all(segment.stability.is_final for segment in found) and not is_named:
         raise Violation("S6", f"{where} is tentative and says not what it lacks")

@@ -8,6 +8,7 @@ holds no lock. A short call is one event. Around every write under a lease, S8 i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from medusa_core.commits import Commit, CommitResult, LandedBatch, Lease
@@ -62,6 +63,7 @@ class CatalogClient(MemoryCatalog):
 
     def read_knowledge(self, fragments: Mapping[str, Fragment], limits: Limits) -> Knowledge:
         """See `Deployments.read_knowledge` (1)."""
+        limits = replace(limits, capacity=self._world.capacity.get(self.participant, 1.0))
         knowledge = short(self._world, lambda: self._home.reach().read_knowledge(fragments, limits))
         self.knowledge, self.seen = knowledge, self._home.lines()
         self.owners = owners_in(self._home)

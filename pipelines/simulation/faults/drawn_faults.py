@@ -39,7 +39,7 @@ from pipelines.simulation.faults.strikes import strike_machines_or_links
 if TYPE_CHECKING:
     from pipelines.simulation.faults.world import World
 
-UNDISTURBING = ("cut", "one way", "lapse", "lost", *REVISION_KINDS)
+UNDISTURBING = ("cut", "one way", "lapse", "lost", "overload", *REVISION_KINDS)
 """Kinds that leave every participant as it was: what is missing must be answered without, and
 revisions leave room for answers."""
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from medusa_core.commits import Commit, StepMetrics
 from medusa_core.decide import ComputeStep
+from medusa_core.digest import TAG_INTEGER, field_words, row_hashes
+from medusa_core.drops.keeping import is_record_kept, seed_of
 from medusa_core.names import StreamName
 from medusa_core.segments import SegmentFile
 from pipelines.base.failpoints import reached
@@ -27,6 +29,12 @@ if TYPE_CHECKING:
     from pipelines.simulation.faults.world import World
 
 WRITE_MS = 10
+
+
+def is_kept(row: Row, drop_rate: float, plan: str) -> bool:
+    """Whether a step that drops records keeps this one."""
+    hashes = row_hashes(field_words(TAG_INTEGER, value) for value in row)
+    return is_record_kept(hashes[0], 1 - drop_rate, seed_of(plan))
 
 
 class SimulatedEngine:
@@ -110,6 +118,7 @@ class SimulatedEngine:
                         for file in segment.files
                         for row in self._storage.read(file)
                         if read.range.holds(row[0]) and segment.range.holds(row[0])
+                        if not read.drop_rate or is_kept(row, read.drop_rate, step.fragment.plan)
                     ]
         name, wrong = step.fragment.fragment.home_id, self._world.diverging
         rows = self._world.evaluators[name].rows(output, inputs)

@@ -7,11 +7,12 @@ participants, the records and the order of their arrival are drawn.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
 from medusa_core.bounds import Bound, Policy
+from medusa_core.drops.utility import Qos
 from medusa_core.exchange import import_fragment
 from medusa_core.fragments import Fragment, fragments_of
 from medusa_core.grid import FOREVER_US, Range, floor_us
@@ -29,6 +30,7 @@ from pipelines.simulation.faults.drawn_moves import (
     draw_providers,
     placed_with_payers,
 )
+from pipelines.simulation.faults.drawn_overloads import draw_qos
 from pipelines.simulation.faults.drawn_replicas import NO_REPLICAS, Replicas, draw_replicas
 from pipelines.simulation.faults.drawn_revisions import (
     NO_REVISIONS,
@@ -98,7 +100,8 @@ class Scenario:
 
     `backlog` names those with a process for corrections, `readers` who reads which stream of its
     own with a cursor; `retention_us` is how much of a line a home keeps without a hold; at
-    `starts_ms` a participant's processes begin, whose home is there from the beginning.
+    `starts_ms` a participant's processes begin, whose home is there from the beginning. Of what
+    has a `qos` an overload drops records.
     """
 
     seed: int
@@ -127,6 +130,7 @@ class Scenario:
     replicas: Replicas = NO_REPLICAS
     revisions: Revisions = NO_REVISIONS
     moves: DrawnMoves = NO_MOVES
+    qos: Mapping[StreamName, Qos] = field(default_factory=dict)
 
     @property
     def whole(self) -> Range:
@@ -273,6 +277,7 @@ def draw_scenario(seed: int, shape: Shape = WHOLE) -> Scenario:
         replicas=draw_replicas(seed, shape, participants, fragments, placed),
         revisions=draw_revisions(seed, shape, participants, feeds, streams),
         moves=draw_moves(seed, shape, providers, fragments, placed, feeds),
+        qos=draw_qos(seed, shape, (StreamName(output.name) for output in network.outputs)),
     )
 
 

@@ -37,11 +37,11 @@ class Shape:
     `verifies`: an output of such a fragment is to be verified; `diverges`: one of them computes a
     wrong row. `revisions`: how many revisions operators make; `admits`: with which probability a
     source admits its late records; `follows`: a reader follows the revisions of a stream.
-    `moves`: how many fragments move, some of them
-    twice. `market`: the schedule is one of a market, drawn as `market_scenario` says, and of
-    the rest `kinds` alone counts. Of a run, each `mixes`-th seed is one of REPLICAS, of the
-    others each `markets`-th one of MARKETS, of the rest each `revises`-th one of REVISIONS,
-    and of what is left each `moved`-th one of MOVES.
+    `moves`: how many fragments move, some of them twice. `overloads`: with which probability an
+    output has a QoS, by which an overload drops records of it. `market`: the schedule is one of a
+    market, drawn as `market_scenario` says, and of the rest `kinds` alone counts. Of a run, each
+    `mixes`-th seed is one of REPLICAS, of the others each `markets`-th one of MARKETS, of the rest
+    each `revises`-th one of REVISIONS, and of what is left each `moved`-th one of MOVES.
     """
 
     buckets: Bounds
@@ -70,6 +70,7 @@ class Shape:
     follows: float = 0.0
     mixes: int = 0
     moves: Bounds = (0, 0)
+    overloads: float = 0.0
     market: bool = False
     markets: int = 0
     revises: int = 0
@@ -132,6 +133,9 @@ REVISIONS = replace(
 
 MOVES = replace(WHOLE, moves=(1, 3))
 """Fragments are handed over to partners while they run, and come back."""
+
+OVERLOADS = replace(WHOLE, kinds=(*KINDS, "overload"), overloads=0.7)
+"""Participants are overloaded for a while, and drop records by the QoS of outputs."""
 
 MIXED = replace(WHOLE, mixes=4, markets=5, revises=3, moved=11)
 """Whole ones; some of them have replicas, revisions or moves, and some are markets."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from medusa_core.commits import Lane
 from medusa_core.names import Participant
+from pipelines.simulation.faults.drawn_overloads import CAPACITIES, OVERLOAD_MS
 from pipelines.simulation.faults.simulated_homes import SimulatedHome
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def strike_machines_or_links(kind: str, world: World, happens: Happens) -> None:
     strikes: dict[str, Callable[[World, Happens], None]] = {
         "pause": pause,
         "slow": slow,
+        "overload": overload,
         "skew": skew,
         "second": second,
         "cut": cut,
@@ -59,6 +61,15 @@ def slow(world: World, happens: Happens) -> None:
     world.slow[participant] = world.chance.randint(*SLOW_FACTORS)
     world.after(lasts_ms, lambda: world.slow.pop(participant, None))
     happens("slow", participant, f"{world.slow[participant]} times", lasts_ms)
+
+
+def overload(world: World, happens: Happens) -> None:
+    """A participant has little time for its steps, and drops what outputs can do without."""
+    participant = world.chance.choice(world.scenario.participants)
+    lasts_ms = world.chance.randint(*OVERLOAD_MS)
+    world.capacity[participant] = world.chance.choice(CAPACITIES)
+    world.after(lasts_ms, lambda: world.capacity.pop(participant, None))
+    happens("overload", participant, f"capacity {world.capacity[participant]}", lasts_ms)
 
 
 def pause(world: World, happens: Happens) -> None:

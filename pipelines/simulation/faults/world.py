@@ -69,6 +69,7 @@ class World:
         self.kinds: Counter[str] = Counter()
         self.processes: list[Process] = []
         self.slow: dict[Participant, int] = {}
+        self.capacity: dict[Participant, float] = {}
         self.links = Links()
         self.choices = ChoiceLaws(scenario, self.homes, self.diverging, self.is_disturbed,
                                   self.calm_ms)  # fmt: skip
@@ -103,6 +104,9 @@ class World:
             home.catalog.deploy(deployment_for(scenario, participant))
             for stream in scenario.widths_us:
                 home.catalog.declare_bound(stream, scenario.bound, 0)
+            for stream, qos in scenario.qos.items():
+                if any(w.participant == participant for w in scenario.writers()[stream]):
+                    home.catalog.declare_qos(stream, qos)
             for stream, verify in scenario.replicas.verify.items():
                 home.catalog.declare_verify(stream, verify)
             for stream in self.imports[participant] if scenario.revisions.occur else ():
