@@ -21,8 +21,10 @@ RATE = 1_000.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `medusa drops`."""
     parser.add_argument("network", metavar="NETWORK", help="a shipped network or a network file")
-    capacity = "seconds of CPU per second that there are (default: 1)"
-    parser.add_argument("--capacity", type=amount, default=1.0, metavar="LOAD", help=capacity)
+    capacity = "seconds of CPU per second that there are (default: 1), or that a home has"
+    parser.add_argument(
+        "--capacity", type=_rate, action="append", default=[], metavar="[HOME=]LOAD", help=capacity
+    )
     rate = f"records per second of each source, or of one (default: {RATE:g})"
     parser.add_argument(
         "--rate", type=_rate, action="append", default=[], metavar="[SOURCE=]N", help=rate
@@ -40,9 +42,40 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
     """Print the load equation, the road map and the plan for the capacity."""
     from pipelines.operations.drop_preview import preview_drops
 
-    rates = {None: RATE, **dict(options.rate)}
-    found = preview_drops(options.network, rates, options.capacity, options.contracts)
+    rates, capacities = {None: RATE, **dict(options.rate)}, dict(options.capacity)
+    of_homes = {home: load for home, load in capacities.items() if home is not None}
+    if of_homes:
+        return _run_homes(options, rates, of_homes)
+    found = preview_drops(options.network, rates, capacities.get(None, 1.0), options.contracts)
     print(json.dumps(_document(found), indent=1) if options.json else _text(found))
+    return 0
+
+
+def _run_homes(
+    options: argparse.Namespace, rates: dict[str | None, float], capacities: dict[str, float]
+) -> int:
+    """Print one plan for several homes."""
+    from pipelines.operations.drop_preview import preview_homes
+
+    found, plan, home_of = preview_homes(options.network, rates, capacities, options.contracts)
+    before: dict[str, float] = dict.fromkeys(plan.loads, 0.0)
+    for box, load in found.network.loads.items():
+        before[home_of[box]] += load
+    if options.json:
+        homes = {
+            home: {"load": before[home], "capacity": capacities.get(home), "load_after": after}
+            for home, after in plan.loads.items()
+        }
+        document = {"homes": homes, "shares": dict(plan.shares), "utility_lost": plan.lost}
+        print(json.dumps(document, indent=1))
+        return 0
+    rows = [
+        (home, f"{before[home]:.4f}", capacities.get(home, "any"), f"{after:.4f}")
+        for home, after in sorted(plan.loads.items())
+    ]
+    print(table(("home", "load", "capacity", "load with drops"), rows))
+    kept = ", ".join(f"{name} {share:.0%}" for name, share in plan.shares.items())
+    print(f"\nkept: {kept}; utility lost: {plan.lost:.3f}")
     return 0
 
 

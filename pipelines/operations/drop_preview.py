@@ -14,9 +14,11 @@ from medusa_core.drops.utility import UtilityGraph, loss_graph
 from medusa_core.errors import Refused
 from medusa_core.network import Network, inputs_of
 from medusa_core.suggest import did_you_mean
+from pipelines.contracts.participants import read_participants
 from pipelines.contracts.streams import read_streams
 from pipelines.language.check import check_network
 from pipelines.language.load import load_network
+from pipelines.operations.drops_over_homes import HomesPlan, homes_of, plan_over_homes
 
 EVEN = loss_graph(((0.0, 1.0), (1.0, 0.0)))
 """Of an output without a QoS: it is worth what is kept of it."""
@@ -62,6 +64,33 @@ def preview_drops(
         graphs=graphs,
         unknown=tuple(box.name for box in network.boxes if cost_kind(box) is None),
     )
+
+
+def preview_homes(
+    reference: str, rates: Mapping[str | None, float], capacities: Mapping[str, float],
+    contracts: Path,
+) -> tuple[DropPreview, HomesPlan, Mapping[str, str]]:  # fmt: skip
+    """The same, with one plan for the homes that run the network by the contracts.
+
+    Returns the homes of the boxes as well. Raises Refused also for a home that runs nothing of it.
+    """
+    found = preview_drops(reference, rates, 1.0, contracts)
+    network = check_network(load_network(reference)).network
+    owners = [
+        (fragment.name, str(one.participant))
+        for one in read_participants(contracts)
+        for run in one.runs
+        if load_network(run.network).name == network.name
+        for fragment in run.fragments
+    ]
+    home_of = homes_of(owners, {box.name: box.fragment for box in network.boxes})
+    for home in capacities:
+        if home not in home_of.values():
+            there = ", ".join(sorted(set(home_of.values())))
+            hint = did_you_mean(home, home_of.values(), f"there is {there}")
+            raise Refused(f"{home} runs nothing of network {network.name}: {hint}")
+    load_max = {home: capacity * HEADROOM for home, capacity in capacities.items()}
+    return found, plan_over_homes(found.network, found.graphs, home_of, load_max), home_of
 
 
 def loaded_network(network: Network, rates: Mapping[str, float]) -> LoadedNetwork:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from medusa_core.certificates import Suite
 from medusa_core.suggest import counted
-from pipelines.base.time_text import iso
+from pipelines.base.time_text import duration, iso
 
 if TYPE_CHECKING:
     from pipelines.quality.check_run import Found
@@ -25,6 +25,16 @@ def certificate_line(found: Found) -> str:
     return f"{text}{'; '.join(found.broken) or 'see its page'}; {figures}"
 
 
+def _except(figures: Mapping[str, Any]) -> str:
+    """What was not compared: it is exact except for that."""
+    gap_us, dropped_us = figures["gap_us_not_compared"], figures.get("dropped_us_not_compared", 0)
+    open_us = figures["tentative_us_not_compared"] + gap_us
+    if not open_us:
+        return ""
+    dropped = f" ({duration(dropped_us)} dropped)" if dropped_us else ""
+    return f", exact except {duration(open_us)} that is tentative or a gap{dropped}"
+
+
 def figures_text(suite: Suite, figures: Mapping[str, Any], engines: Mapping[str, str]) -> str:
     """The most important figures of a check, in a few words."""
     match suite:
@@ -33,7 +43,8 @@ def figures_text(suite: Suite, figures: Mapping[str, Any], engines: Mapping[str,
             rows = (
                 f"{counted(figures['final_rows'], 'row')} and {figures['recomputed_rows']:,} again"
             )
-            return rows + (f" by {' and '.join(names)}" if names else "")
+            by = f" by {' and '.join(names)}" if names else ""
+            return rows + by + _except(figures)
         case Suite.COMPLETE:
             in_quarantine = sum(figures["in_quarantine"].values())
             return f"{counted(figures['final_rows'], 'row')}, {in_quarantine:,} in quarantine"

@@ -123,6 +123,7 @@ def _converged(facts: Facts) -> Examination:
             "failed_because": {box: dict(counts) for box, counts in facts.failed.items()},
             "tentative_us_not_compared": sum(p.to_us - p.from_us for p in tentative),
             "gap_us_not_compared": sum(p.to_us - p.from_us for p in gaps),
+            "dropped_us_not_compared": facts.dropped_us,
         },
         engines=facts.engines,
     )

@@ -71,6 +71,12 @@ class Facts:
         return self.subject.stream
 
     @property
+    def dropped_us(self) -> int:
+        """How much of the window was dropped in an overload, and is not corrected."""
+        parts = (s.range.intersection(self.window) for s in self.segments if s.drop_rate)
+        return sum(part.to_us - part.from_us for part in parts if part is not None)
+
+    @property
     def window(self) -> Range:
         """The range of the buckets."""
         return self.subject.window

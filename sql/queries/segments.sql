@@ -4,6 +4,10 @@ SELECT p.stream, p.participant, p.replica, s.line_id, s.from_us, s.to_us,
     s.stability::text AS stability, s.version, s.plan, s.age_ms,
     s.missing, s.bucket_us, s.bucket_rows, array_to_string(s.sum_a, ',') AS sum_a,
     array_to_string(s.sum_b, ',') AS sum_b, s.commit_id,
+    CASE WHEN s.stability <> 'stable' THEN (
+        SELECT max(l.drop_rate) FROM medusa.lineage AS l
+        WHERE l.commit_id = s.commit_id AND l.output = p.stream
+    ) END AS drop_rate,
     (SELECT json_agg(json_build_array(f.path, f.size_bytes, f.sha256, f.rows) ORDER BY u.i)
      FROM unnest(s.file_ids) WITH ORDINALITY AS u (file_id, i)
      JOIN medusa.file AS f ON f.file_id = u.file_id) AS files
