@@ -17,13 +17,16 @@ from enum import Enum, auto
 
 from medusa_core.commits import Cause, Commit, Lease, OutputSegment
 from medusa_core.decisions import ComputeStep, DecisionReason, DropBuckets, OutputAge
-from medusa_core.drops.overload import Overload
+from medusa_core.drops.overload import Overload, mean_cost
 from medusa_core.drops.utility import AfterDrop
 from medusa_core.grid import Range
 from medusa_core.knowledge import FragmentKnowledge, TentativeKnowledge
 from medusa_core.partial import buckets_of
 from medusa_core.reads import reads_of, records_of, segments_needed
 from medusa_core.segments import Segment, Stability
+
+FIXED_TIMES = 4
+"""How many times what a step costs besides its records it may take, at least."""
 
 ALL = 1.0
 """The rate at which nothing is kept."""
@@ -70,12 +73,19 @@ def with_drops(
 
 
 def _within_ms(step: ComputeStep, ms_max: int) -> ComputeStep:
-    """As many buckets of a step as are expected to take no longer, at least one."""
-    cost, records = step.fragment.cost, records_of(step.fragment, step.outputs, step.range)
+    """As many buckets of a step as are expected to take no longer, at least one.
+
+    Where what a step costs besides its records is a large part of that, it may take some times as
+    much as that: many short steps would take longer.
+    """
+    cost = mean_cost(step.fragment.cost)
+    records = records_of(step.fragment, step.outputs, step.range)
+    left_ms = max(ms_max, FIXED_TIMES * cost.step_ms) - cost.step_ms
+    takes_ms = records * cost.record_us / 1_000
     buckets = (step.range.to_us - step.range.from_us) // step.fragment.width_us
-    if buckets <= 1 or cost.of_ms(records) <= ms_max:
+    if buckets <= 1 or takes_ms <= left_ms:
         return step
-    fitting = max(int(buckets * cost.records_within(ms_max) / max(records, 1)), 1)
+    fitting = max(int(buckets * left_ms / takes_ms), 1)
     to_us = step.range.from_us + fitting * step.fragment.width_us
     return _cut(step, Range(step.range.from_us, min(to_us, step.range.to_us)))
 

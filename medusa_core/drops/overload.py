@@ -34,7 +34,7 @@ from medusa_core.names import StreamName
 from medusa_core.network import Filter, Map, Union
 from medusa_core.partial import fresh
 from medusa_core.paths import rests_ms
-from medusa_core.step_costs import MeanCost
+from medusa_core.step_costs import Cost, MeanCost
 
 HEADROOM = 0.95
 """Of the capacity that steps are planned for: what they cost is an estimate."""
@@ -306,8 +306,13 @@ def _load_of(fragment: FragmentKnowledge, notice_ms: int) -> float:
     if fragment.provider is not None:
         return 0.0
     every_ms = max(fragment.width_us / 1_000, notice_ms, 1)
-    cost = fragment.cost.mean or MeanCost(fragment.cost.step_ms, fragment.cost.record_us)
+    cost = mean_cost(fragment.cost)
     return _records_per_s(fragment) * cost.record_us / 1e6 + cost.step_ms / every_ms
+
+
+def mean_cost(cost: Cost) -> MeanCost:
+    """What steps cost on average; of steps that were not measured what is taken for it."""
+    return cost.mean or MeanCost(cost.step_ms, cost.record_us)
 
 
 def _records_per_s(fragment: FragmentKnowledge) -> float:
