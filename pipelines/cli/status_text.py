@@ -77,7 +77,7 @@ def status_text(document: Mapping[str, Any]) -> str:
     if streams:
         parts.append(fixed(CORRECTIONS, [_correction(stream) for stream in streams]))
     if document["drops"]:
-        parts.append(fixed(DROPS, [_drop(fact) for fact in document["drops"]]))
+        parts.append(fixed(DROPS, [drop_row(fact) for fact in document["drops"]]))
     changed = [state for state in document["fragments"] if state["since"]]
     if changed:
         parts.append(fixed(STATES, [_state(state) for state in changed]))
@@ -144,7 +144,8 @@ def _known(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _drop(fact: Mapping[str, Any]) -> Sequence[str]:
+def drop_row(fact: Mapping[str, Any]) -> Sequence[str]:
+    """A row of the table of drops."""
     lost = fact["utility_lost"]
     return (
         fact["stream"],

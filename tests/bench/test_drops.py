@@ -7,7 +7,7 @@ from bench.drops.scene import Method, run
 
 
 def test_in_an_overload_drops_by_qos_are_worth_more_than_none_and_everything_is_corrected() -> None:
-    by_qos, nothing = (run(1.4, method, 50) for method in (Method.QOS, Method.NOTHING))
+    by_qos, nothing = (run(1.5, method, 30) for method in (Method.QOS, Method.NOTHING))
     assert is_exact(by_qos)
     assert is_exact(nothing)
     assert by_qos.total > nothing.total

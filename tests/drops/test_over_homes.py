@@ -49,7 +49,7 @@ def test_no_shares_that_every_home_can_carry_are_worth_more(
     plan = plan_over_homes(network, loss, HOMES, limits)
     assert all(load <= limits[home] + 1e-6 for home, load in plan.loads.items())
     loads = dict(network.loads)
-    for a, b in product([level / 20 for level in range(21)], repeat=2):
+    for a, b in product([level / 8 for level in range(9)], repeat=2):
         fits = (
             loads["first"] * max(a, b) <= limits["alpha"]
             and loads["left"] * a <= limits["beta"]
