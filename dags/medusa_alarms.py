@@ -1,4 +1,4 @@
-"""Tells of what there is to do: every minute, what is new and what is over."""
+"""Sends what there is to do: every minute, what is new and what is over."""
 
 from datetime import timedelta
 

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from medusa_core.certificates import Certificate, Suite
-from medusa_core.grid import Range
-from medusa_core.names import Version
+from medusa_core.certificates import Suite
 from pipelines.quality.certificate_text import figures_text
-from tests.core.builders import ALPHA, TOTALS
 
 
 def said(tentative_us: int, gap_us: int, dropped_us: int) -> str:
-    return figures_text(
-        Certificate(
-            stream=TOTALS,
-            producer=ALPHA,
-            version=Version(1),
-            suite=Suite.CONVERGED,
-            range=Range(0, 60_000_000),
-            passed=True,
-            figures={
-                "final_rows": 5,
-                "recomputed_rows": 5,
-                "tentative_us_not_compared": tentative_us,
-                "gap_us_not_compared": gap_us,
-                "dropped_us_not_compared": dropped_us,
-            },
-        )
-    )
+    figures = {
+        "final_rows": 5,
+        "recomputed_rows": 5,
+        "tentative_us_not_compared": tentative_us,
+        "gap_us_not_compared": gap_us,
+        "dropped_us_not_compared": dropped_us,
+    }
+    return figures_text(Suite.CONVERGED, figures, {})
 
 
 def test_a_window_that_is_compared_as_a_whole_is_exact_without_an_exception() -> None:
