@@ -45,6 +45,7 @@ with DAG(
     schedule=PartitionedAssetTimetable(assets=WINDOWS),
     catchup=False,
     max_active_runs=2,
+    dagrun_timeout=timedelta(hours=1),  # one that hangs would keep windows from being looked for
     tags=["medusa", "quality"],
     default_args={"retries": 2, "retry_delay": timedelta(seconds=30)},
     params={

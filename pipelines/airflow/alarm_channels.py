@@ -21,7 +21,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from medusa_core.errors import Refused, Unavailable
+from medusa_core.errors import MedusaError, Refused, Unavailable
 
 WEBHOOK, MAIL = "medusa_webhook", "medusa_mail"
 TIMEOUT_S = 10.0
@@ -51,7 +51,15 @@ def send(channel: str, message: Message) -> None:
     connection = _connection(channel)
     if connection is None:
         return
-    (_post if channel == WEBHOOK else _mail)(connection, message)
+    try:
+        (_post if channel == WEBHOOK else _mail)(connection, message)
+    except MedusaError:
+        raise
+    except Exception as error:  # noqa: BLE001 - of libraries that raise what they like
+        # Their texts may hold the connection's password.
+        raise Unavailable(
+            f"{channel} did not take the message ({type(error).__name__}): correct the connection"
+        ) from None
 
 
 async def report_missed_deadline(

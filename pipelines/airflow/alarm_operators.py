@@ -43,7 +43,8 @@ class AlarmsOperator(MedusaOperator):
         findings = open_findings(settings)
         self.say(*map(finding_sentence, findings))
         problems = []
-        for channel in (EVENTS, *alarm_channels.channels()):
+        # The event of the asset comes last: it is lost if the task fails after it.
+        for channel in (*alarm_channels.channels(), EVENTS):
             try:
                 self._report(channel, findings, context)
             except MedusaError as error:

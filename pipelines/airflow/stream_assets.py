@@ -6,8 +6,8 @@
         ...
 
 An asset has an event when the stable prefix of its stream has moved, at most one in 10 s. The
-position is kept with the asset, so that a restart of the triggerer neither loses nor repeats one;
-a triggerer that is killed between the two may repeat an event.
+position is kept with the asset once the event is stored, at the next look: a triggerer that ends in
+between repeats the event, and none is lost.
 """
 
 from __future__ import annotations
@@ -101,14 +101,15 @@ class StablePrefix(BaseEventTrigger):
         self, shared_stream: AsyncIterator[Prefixes]
     ) -> AsyncIterator[TriggerEvent]:
         """The moves of this stream."""
-        sent_us = await self._sent()
+        sent_us = kept_us = await self._sent()
         async for prefixes in shared_stream:
+            if sent_us is not None and sent_us != kept_us:
+                await self._keep(sent_us)  # by now the event of the look before is stored
+                kept_us = sent_us
             stable_us = prefixes.get(StreamName(self.stream))
-            if stable_us is None or stable_us == sent_us:
-                continue
-            yield TriggerEvent(self._payload(stable_us))  # type: ignore[no-untyped-call]
-            sent_us = stable_us
-            await self._keep(stable_us)
+            if stable_us is not None and stable_us != sent_us:
+                yield TriggerEvent(self._payload(stable_us))  # type: ignore[no-untyped-call]
+                sent_us = stable_us
 
     def _payload(self, stable_us: int) -> dict[str, str]:
         return {

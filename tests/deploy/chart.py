@@ -33,7 +33,7 @@ ALL: Mapping[str, Any] = {
     "exchange": {"name": "alpha.example", "service": {
         "type": "LoadBalancer", "annotations": {"a.example/b": "c"},
         "loadBalancerSourceRanges": ["10.0.0.0/8"]}},
-    "run": {"sparkMaster": "k8s://https://10.0.0.1:6443", "env": [
+    "run": {"env": [
         {"name": "MEDUSA_SOURCE_PASSWORD",
          "valueFrom": {"secretKeyRef": {"name": "source", "key": "password"}}}]},
     "airflow": {"enabled": True},

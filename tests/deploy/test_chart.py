@@ -67,9 +67,18 @@ def test_the_driver_has_no_administrators_login_and_no_secret_is_written_out() -
     assert not of_kind(rendered(ALL), "Secret")
 
 
-def test_the_api_of_the_cluster_is_open_to_a_driver_only_where_spark_needs_it() -> None:
-    assert pod(rendered(LEAST))["spec"]["automountServiceAccountToken"] is False
-    assert pod(rendered(ALL))["spec"]["automountServiceAccountToken"] is True
+def test_no_container_has_a_token_for_the_api_of_the_cluster() -> None:
+    assert pod(rendered(ALL))["spec"]["automountServiceAccountToken"] is False
+
+
+def test_a_job_that_airflow_starts_has_the_address_and_the_variables_of_the_driver() -> None:
+    own = {"MEDUSA_METRICS_PORT", "MEDUSA_METRICS_HOST", "MEDUSA_ENGINE"}
+    (_, driver, airflow) = (
+        {one["name"]: one for one in container["env"]} for container in containers(ALL)
+    )
+    assert {name: airflow[name] for name in driver.keys() - own} == {
+        name: driver[name] for name in driver.keys() - own
+    }
 
 
 def test_each_contract_is_mounted_at_its_path_and_a_change_starts_a_new_pod() -> None:
@@ -103,7 +112,15 @@ def test_contracts_that_are_mounted_as_links_are_copied_beside_the_files_of_part
         assert not [path for path in copied.rglob("*") if path.is_symlink()]
         (copied / "participants" / "beta.yaml").write_text("participant: beta\n")
     assert (copied / "participants" / "beta.yaml").exists()
-    assert [path.name for path in copied.iterdir()] == ["participants"]
+    keys = tmp_path / "medusa" / "keys"
+    keys.mkdir()
+    (keys / "secret").write_text("drawn")
+    (keys / "secret").chmod(0o660)
+    (given / "..data" / "participants" / "alpha.yaml").unlink()
+    subprocess.run(["sh", "-c", script], check=True, capture_output=True)
+    found = {str(path.relative_to(copied)) for path in copied.rglob("*.yaml")}
+    assert found == {"participants/beta.yaml"}, "what is not given any more is gone"
+    assert (keys / "secret").stat().st_mode & 0o077 == 0, "a volume's group may not read keys"
 
 
 def test_a_home_can_be_made_before_its_contracts_can_be_applied() -> None:
