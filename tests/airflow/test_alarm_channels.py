@@ -107,5 +107,6 @@ def test_what_cannot_be_delivered_is_said_in_a_sentence(
     assert re.search(sentence, said), said
 
 
+@pytest.mark.long
 def test_without_a_connection_nobody_is_told(tmp_path: Path) -> None:
     assert sent(tmp_path) == {"channels": [], "said": []}
