@@ -19,13 +19,17 @@ GRANT SELECT ON medusa_market.agreed_move, medusa_market.answer, medusa_market.b
     medusa_market.contract_activation, medusa_market.contract_agreement,
     medusa_market.contract_notice, medusa_market.contract_proposal, medusa_market.contract_revision,
     medusa_market.contract_signature, medusa_market.contract_void, medusa_market.cost_function,
-    medusa_market.definition, medusa_market.delivery_pause, medusa_market.inbox,
+    medusa_market.definition, medusa_market.delivery_pause,
     medusa_market.inbox_repeat, medusa_market.key_disowned, medusa_market.link,
     medusa_market.load_part, medusa_market.load_sample, medusa_market.market, medusa_market.move,
     medusa_market.move_state, medusa_market.offer, medusa_market.offer_lapse,
-    medusa_market.open_offer, medusa_market.outbox, medusa_market.partner,
+    medusa_market.open_offer, medusa_market.partner,
     medusa_market.party_key, medusa_market.payment, medusa_market.round,
     medusa_market.silent_partner TO :"role";
+GRANT SELECT (envelope_id, sender, receiver, kind, nonce, sent_at_ms, expires_at_ms, repeats, state,
+    reason, received_at, ended_at, bytes) ON medusa_market.inbox TO :"role";
+GRANT SELECT (message_id, receiver, kind, about, put_at, sent_at_ms, expires_at_ms, acknowledged_at,
+    problem) ON medusa_market.outbox TO :"role";
 GRANT EXECUTE ON FUNCTION medusa_market.ends_at, medusa_market.is_current_key,
     medusa_market.is_name TO :"role";
 

@@ -148,6 +148,15 @@ def test_the_sessions_of_the_page_are_read_only_by_themselves(attacked_urls: Hom
             cursor.execute("CREATE TEMP TABLE mine (n integer)")
 
 
+@pytest.mark.parametrize("table", ["inbox", "outbox"])
+@pytest.mark.parametrize("column", ["body", "signature"])
+def test_the_page_sees_that_there_are_envelopes_and_not_what_is_in_them(
+    session_of: LogIn, table: str, column: str
+) -> None:
+    assert run(session_of, "page", f"SELECT kind FROM medusa_market.{table}") is not None
+    assert is_refused(session_of, "page", f"SELECT {column} FROM medusa_market.{table}")
+
+
 @pytest.mark.parametrize("role", ["airflow", "analyst", "exchange", "page"])
 def test_only_a_job_commits(session_of: LogIn, role: str) -> None:
     assert is_refused(session_of, role, "SELECT medusa.commit_step('{}')")
