@@ -1,17 +1,19 @@
 """Medusa below /medusa of Airflow's server: the operator's page, reports and certificates.
 
-They are for users who are logged in to Airflow and may look at DAGs. Of files only those of the two
-folders that hold reports are served, whatever the request, and no page may run a script from
-elsewhere or be framed by another site.
+They are for users who are logged in to Airflow and may look at DAGs; reports and certificates, which
+may be about any home, are for those of them from whom `MEDUSA_PAGE_HOMES` hides none. Of files only
+those of the two folders that hold reports are served, whatever the request, and no page may run a
+script from elsewhere or be framed by another site.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from pipelines.airflow.task_links import FOLDERS
-from pipelines.pages.viewer import Viewer
+from pipelines.pages.viewer import VARIABLE, Viewer, read_access, sees_all
 
 KINDS = {
     ".html": "text/html; charset=utf-8",
@@ -42,22 +44,35 @@ def page_file(directory: Path, below: str) -> Path | None:
     return file if file.is_file() else None
 
 
-def pages_app() -> Any:
-    """The application that Airflow's server mounts: the operator's page and pages of files."""
+def pages_app(authenticate: Callable[[Any], Awaitable[Viewer | None]] | None = None) -> Any:
+    """The application that Airflow's server mounts: the operator's page and pages of files.
+
+    `authenticate` finds out who a request is from; by default, Airflow's auth manager.
+    """
     from fastapi import FastAPI
     from starlette.requests import Request
     from starlette.responses import FileResponse, Response
 
-    from pipelines.base.settings import Settings
+    from medusa_core.errors import MedusaError
+    from pipelines.base.settings import Settings, environment
+    from pipelines.homes.home import known_homes
     from pipelines.pages.readings import Readings
     from pipelines.pages.site import Site
 
     settings = Settings.from_environment()
-    site = Site(viewer_of, Readings(settings))
+    authenticate = authenticate or viewer_of
+    site = Site(authenticate, Readings(settings))
 
     async def page(request: Request) -> Response:
-        if await viewer_of(request) is None:
+        viewer = await authenticate(request)
+        if viewer is None:
             return Response("log in to Airflow", 401)
+        try:
+            access = read_access(environment().get(VARIABLE))
+            if not sees_all(viewer, access, known_homes(settings.directory)):
+                return Response(f"{VARIABLE} hides homes from you, which this may be about", 403)
+        except MedusaError as error:
+            return Response(str(error), 503)
         file = page_file(settings.directory, request.path_params["below"])
         if file is None:
             return Response("there is no such page: run the DAG again that wrote it", 404)

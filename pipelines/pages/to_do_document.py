@@ -9,6 +9,7 @@ from pipelines.pages.federation_figures import read_federation
 from pipelines.pages.mends import KINDS, Level, act_document
 from pipelines.pages.page_kinds import Document, Request
 from pipelines.pages.to_do_figures import (
+    OF_ANY_HOME,
     Finding,
     findings_of,
     problem_kind,
@@ -34,8 +35,7 @@ def to_do_document(request: Request) -> Document:
         if federation is not None and figures is not None:
             findings = findings_of(federation, figures)
             found += [_document(one, home, directory) for one in findings]
-    folder = request.of_folder("folder", lambda: read_folder(request.readings.settings)) or ()
-    found += [_document(one, home, directory) for home, one in folder]
+    found += _of_folder(request, directory)
     found.sort(key=lambda one: (one["level"] != Level.BAD.value, one["since_ms"] or 0, one["kind"],
                                 one["home"] or "", one["subject"]))  # fmt: skip
     return {
@@ -44,6 +44,17 @@ def to_do_document(request: Request) -> Document:
         "findings_in_all": len(found),
         "bad": sum(one["level"] == Level.BAD.value for one in found),
     }
+
+
+def _of_folder(request: Request, directory: str) -> list[Document]:
+    """The findings of the folder, for viewers of any home of it; an act may name one of those."""
+    if not request.homes:
+        return []
+    found = request.of_folder("folder", lambda: read_folder(request.readings.settings)) or ()
+    return [
+        _document(one, request.homes[0] if one.kind in OF_ANY_HOME else None, directory)
+        for one in found
+    ]
 
 
 def _unread(problem: Mapping[str, Any], directory: str) -> Document:

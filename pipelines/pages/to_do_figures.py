@@ -267,16 +267,17 @@ def problem_kind(because: str) -> str:
     return next((kind for words, kind in PROBLEMS if words in because), "catalog_away")
 
 
-def read_folder(settings: Settings) -> tuple[tuple[str | None, Finding], ...]:
-    """The findings of the platform and the machine, each with a home that its act may name."""
+OF_ANY_HOME = ("disk_full",)
+"""Findings of the folder whose act names a home, whichever."""
+
+
+def read_folder(settings: Settings) -> tuple[Finding, ...]:
+    """The findings of the platform and the machine."""
     try:
         platform: Mapping[str, Any] = platform_status(settings) or {}
     except MedusaError:
         platform = {}
-    return (
-        *((None, finding) for finding in _of_platform(platform)),
-        *_of_disk(settings.directory),
-    )
+    return (*_of_platform(platform), *_of_disk(settings.directory))
 
 
 def _of_platform(platform: Mapping[str, Any]) -> Iterator[Finding]:
@@ -289,12 +290,11 @@ def _of_platform(platform: Mapping[str, Any]) -> Iterator[Finding]:
             yield Finding(kind="component_given_up", subject=str(one.get("name")), cause=cause)
 
 
-def _of_disk(directory: Path) -> Iterator[tuple[str | None, Finding]]:
+def _of_disk(directory: Path) -> Iterator[Finding]:
     try:
         free = shutil.disk_usage(directory).free
     except OSError:
         return
     if free < DISK_BYTES_MIN:
-        home = next(iter(sorted(known_homes(directory))), None)
         cause = f"{size_of(free)} are free, {size_of(DISK_BYTES_MIN)} are needed"
-        yield home, Finding(kind="disk_full", subject=str(directory), cause=cause)
+        yield Finding(kind="disk_full", subject=str(directory), cause=cause)

@@ -56,3 +56,9 @@ def homes_of(viewer: Viewer, access: Access, homes: Iterable[Participant]) -> li
     keys = [viewer.name, *(ROLE + role for role in viewer.roles)]
     seen = frozenset[str]().union(*(access.get(key, frozenset()) for key in keys))
     return sorted(home for home in homes if ALL in seen or home in seen)
+
+
+def sees_all(viewer: Viewer, access: Access, homes: Iterable[Participant]) -> bool:
+    """Whether no home is hidden from somebody: files of the folder may be about any of them."""
+    homes = list(homes)
+    return access is None or (bool(homes) and homes_of(viewer, access, homes) == sorted(homes))

@@ -46,6 +46,33 @@ print(json.dumps({
 }))
 """
 
+SERVED = """
+import asyncio, json, os, sys, warnings
+warnings.simplefilter("ignore")
+import httpx
+from pipelines.airflow.pages import pages_app
+from pipelines.pages.viewer import Viewer
+
+async def who(request):
+    name = request.headers["x-user"]
+    return Viewer(name=name) if name else None
+
+async def answers():
+    application = pages_app(who)
+    transport = httpx.ASGITransport(app=application)
+    found = {}
+    async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+        for access in (None, "anna: alpha; lea: *; ben: alpha beta", "nonsense"):
+            if access is not None:
+                os.environ["MEDUSA_PAGE_HOMES"] = access
+            for user in ("", "anna", "ben", "lea", "uma"):
+                one = await client.get("/pages/reports/drill.html", headers={"x-user": user})
+                found[f"{access and access[0]} {user}"] = one.status_code
+    return found
+
+print(json.dumps(asyncio.run(answers())))
+"""
+
 
 def read_with(participants: int, folder: Path) -> set[str]:
     """The modules that reading all DAG files imports, with so many homes in the folder."""
@@ -104,3 +131,29 @@ def test_pages_alone_are_shown_and_the_provider_is_described_as_airflow_wants(
     linked = [link for link in found["linked"] if link]
     assert "/medusa/pages/reports/drill.html" in linked
     assert not [link for link in linked if "secrets" in link or "etc" in link]
+
+
+def test_reports_are_for_those_from_whom_no_home_is_hidden(tmp_path: Path) -> None:
+    (tmp_path / "home.json").write_text(json.dumps({"participants": {"alpha": "a", "beta": "b"}}))
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports" / "drill.html").write_text("of alpha and beta")
+    environment = {name: value for name, value in os.environ.items() if name != "MEDUSA_PAGE_HOMES"}
+    told = subprocess.run(
+        [sys.executable, "-c", SERVED],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env=environment
+        | {
+            "AIRFLOW_HOME": str(tmp_path / "airflow"),
+            "MEDUSA_DIR": str(tmp_path),
+            "PYTHONPATH": str(ROOT),
+        },
+    )
+    assert told.returncode == 0, told.stderr
+    assert json.loads(told.stdout.splitlines()[-1]) == {
+        "None ": 401, "None anna": 200, "None ben": 200, "None lea": 200, "None uma": 200,
+        "a ": 401, "a anna": 403, "a ben": 200, "a lea": 200, "a uma": 403,
+        "n ": 401, "n anna": 503, "n ben": 503, "n lea": 503, "n uma": 503,
+    }  # fmt: skip

@@ -116,7 +116,8 @@ def test_the_menu_leads_to_the_page_and_its_links_leave_the_frame(
     for path in ("/medusa/federation", "/medusa/to-do.json", "/medusa/docs/alarms"):
         assert airflow.get(path)[0] == 401
         assert airflow.get(path, {"Authorization": "Bearer none"})[0] == 401
-    assert airflow.get("/medusa/pages/reports/none.html", tokens["vic"])[0] == 404
+    assert airflow.get("/medusa/pages/reports/none.html", tokens["ola"])[0] == 404
+    assert airflow.get("/medusa/pages/reports/none.html", tokens["vic"])[0] == 403
     page = operator.page
     operator.go("/")
     page.get_by_role("link", name=re.compile("Medusa")).first.click()

@@ -18,6 +18,7 @@ from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import drop_home
 from pipelines.cli.main import main, parser
 from pipelines.homes.home import known_homes, make_home, role_url
+from pipelines.pages import to_do_figures
 from pipelines.pages.docs_page import section_ids
 from pipelines.pages.mends import KINDS, Act, Kind, Means
 from pipelines.pages.page_home import PageHome
@@ -226,6 +227,18 @@ def test_hostile_values_are_escaped(shown: Shown) -> None:
     assert "<img" not in text
     assert "<svg onload" not in text
     alarms.close()
+
+
+def test_a_full_disk_is_found_with_a_home_that_the_viewer_sees(
+    shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(to_do_figures, "DISK_BYTES_MIN", 10**18)
+    monkeypatch.setenv("MEDUSA_PAGE_HOMES", "ola: beta")
+    (full,) = found(shown, "disk_full")
+    assert full["home"] == "beta"
+    assert "--participant beta" in full["act"]["text"]
+    monkeypatch.setenv("MEDUSA_PAGE_HOMES", "lea: beta")
+    assert found(shown, "disk_full") == []
 
 
 # ---------------------------------------------------------------- mends that are carried out
