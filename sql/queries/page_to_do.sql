@@ -1,6 +1,10 @@
 -- What a person may have to do about in this home, each with its figures as JSON: blocked sinks,
--- producers that differ, laws that were broken last, proposals of partners, disputes about bills,
--- refused envelopes of a day, partners without an address, and records in quarantine of a day.
+-- producers that differ, laws that the last certificate of a window of seven days found broken,
+-- proposals of partners, disputes about bills, refused envelopes of a day, partners without an
+-- address, and records in quarantine of a day. Of certificates the newest 20000 are looked at.
+WITH recent AS MATERIALIZED (
+    SELECT certificate_id, stream, law, suite, from_us, to_us, passed, certified_at
+    FROM medusa.certificate ORDER BY certificate_id DESC LIMIT 20000)
 SELECT 'sink_blocked' AS kind, s.stream AS subject, medusa.to_ms(s.delivered_at) AS since_ms,
     jsonb_build_object('sink', s.name, 'because', s.problem) AS figures
 FROM medusa.sink AS s WHERE s.problem IS NOT NULL
@@ -11,11 +15,14 @@ SELECT 'diverged', d.stream, medusa.to_ms(min(d.noticed_at)), jsonb_build_object
 FROM medusa_api.divergences AS d GROUP BY d.stream
 UNION ALL
 SELECT 'law_broken', c.stream, medusa.to_ms(c.certified_at), jsonb_build_object(
-    'law', c.law, 'suite', c.suite, 'from_us', c.from_us, 'to_us', c.to_us)
-FROM (SELECT DISTINCT ON (n.stream, n.law) n.* FROM (
-        SELECT * FROM medusa.certificate ORDER BY certificate_id DESC LIMIT 5000) AS n
-    ORDER BY n.stream, n.law, n.certificate_id DESC) AS c
-WHERE NOT c.passed
+    'law', c.law, 'suite', c.suite, 'from_us', c.from_us, 'to_us', c.to_us,
+    'window', c.from_us || '-' || c.to_us)
+FROM (SELECT b.* FROM recent AS b
+    WHERE NOT b.passed AND b.certified_at > clock_timestamp() - interval '7 days'
+        AND NOT EXISTS (SELECT FROM recent AS later
+            WHERE later.stream = b.stream AND later.law = b.law AND later.from_us = b.from_us
+                AND later.to_us = b.to_us AND later.certificate_id > b.certificate_id)
+    ORDER BY b.certificate_id LIMIT 100) AS c
 UNION ALL
 SELECT 'contract_requested', p.contract, medusa.to_ms(p.made_at), jsonb_build_object(
     'partner', p.proposed_by, 'expires_at_ms', medusa.to_ms(p.expires_at))

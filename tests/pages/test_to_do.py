@@ -195,7 +195,7 @@ def test_a_recall_of_a_partner_is_followed_by_the_command_that_is_shown(shown: S
     alarms.close()
 
 
-def test_a_law_that_was_broken_is_found_until_a_later_certificate_has_passed(
+def test_a_law_that_was_broken_is_found_until_a_later_certificate_of_the_window_has_passed(
     shown: Shown,
 ) -> None:
     certificate = """INSERT INTO medusa.certificate (stream, participant, replica, version, suite,
@@ -205,8 +205,14 @@ def test_a_law_that_was_broken_is_found_until_a_later_certificate_has_passed(
     (broken,) = found(shown, "law_broken")
     assert broken["cause"] == "L1 (complete) from 1970-01-01T00:00:00Z to 1970-01-01T00:01:00Z"
     assert broken["act"]["form"]["from"] == "1970-01-01T00:00:00Z"
+    of_the_next_window = certificate.replace("0, 60000000", "60000000, 120000000")
+    shown.sql(BETA, of_the_next_window.format("true"))
+    assert len(found(shown, "law_broken")) == 1, "another window mends nothing"
     shown.sql(BETA, certificate.format("true"))
     assert found(shown, "law_broken") == []
+    shown.sql(BETA, certificate.format("false"))
+    shown.sql(BETA, "UPDATE medusa.certificate SET certified_at = certified_at - interval '8 days'")
+    assert found(shown, "law_broken") == [], "of seven days"
 
 
 def test_who_may_not_trigger_dags_is_told_so(shown: Shown) -> None:
