@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, AssetAlias, Context
@@ -16,7 +16,7 @@ from pipelines.airflow.medusa_operator import MedusaOperator
 
 if TYPE_CHECKING:
     from pipelines.base.settings import Settings
-    from pipelines.pages.open_findings import FindingChanges
+    from pipelines.pages.open_findings import FindingChanges, OpenFindings
 
 EVENTS = "events"
 PAGE = "/medusa/to-do"
@@ -40,31 +40,29 @@ class AlarmsOperator(MedusaOperator):
     def act(self, settings: Settings, context: Context) -> Sequence[str]:
         from pipelines.pages.open_findings import finding_sentence, open_findings
 
-        findings = open_findings(settings)
-        self.say(*map(finding_sentence, findings))
+        found = open_findings(settings)
+        self.say(*map(finding_sentence, found.findings))
         problems = []
         # The event of the asset comes last: it is lost if the task fails after it.
         for channel in (*alarm_channels.channels(), EVENTS):
             try:
-                self._report(channel, findings, context)
+                self._report(channel, found, context)
             except MedusaError as error:
                 self.log.error("%s", error)
                 problems.append(str(error))
-        bad = [finding_sentence(one) for one in findings if one["level"] == "bad"]
+        bad = [finding_sentence(one) for one in found.findings if one["level"] == "bad"]
         if not bad and not problems:
             # No worker is started to say that all is well.
             raise DownstreamTasksSkipped(tasks=[self.red])  # type: ignore[no-untyped-call]
         return [*bad, *problems]
 
-    def _report(
-        self, channel: str, findings: Sequence[Mapping[str, Any]], context: Context
-    ) -> None:
+    def _report(self, channel: str, found: OpenFindings, context: Context) -> None:
         """Send what is news for a channel, and keep that it was sent."""
-        from pipelines.pages.open_findings import finding_changes, finding_key, finding_title
+        from pipelines.pages.open_findings import finding_changes
 
         state: Any = context["asset_state_store"][self.asset]
         known = {} if context["params"]["again"] else state.get(channel, default={})
-        changes = finding_changes(findings, known)
+        changes = finding_changes(found, known)
         if not changes.is_news:
             return
         message = message_of(changes)
@@ -73,7 +71,7 @@ class AlarmsOperator(MedusaOperator):
             event.add(self.asset, extra={"title": message.title, **message.facts})
         else:
             alarm_channels.send(channel, message)
-        state.set(channel, {finding_key(one): finding_title(one) for one in findings})
+        state.set(channel, dict(changes.open))
         self.say(f"{channel}: {message.title}")
 
 
@@ -98,11 +96,11 @@ def message_of(changes: FindingChanges) -> Message:
     parts += [f"{len(changes.over)} over"] if changes.over else []
     first = finding_title(changes.new[0]) if changes.new else changes.over[0]
     return Message(
-        title=f"Medusa: {', '.join(parts)}, {counted(changes.open, 'finding')} open: {first}",
+        title=f"Medusa: {', '.join(parts)}, {counted(len(changes.open), 'finding')} open: {first}",
         sentences=[
             *map(finding_sentence, changes.new),
             *(f"over: {title}" for title in changes.over),
             page_address(PAGE),
         ],
-        facts={"new": list(changes.new), "over": list(changes.over), "open": changes.open},
+        facts={"new": list(changes.new), "over": list(changes.over), "open": len(changes.open)},
     )

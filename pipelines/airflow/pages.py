@@ -1,9 +1,9 @@
 """Medusa below /medusa of Airflow's server: the operator's page, reports and certificates.
 
-They are for users who are logged in to Airflow and may look at DAGs; reports and certificates, which
-may be about any home, are for those of them from whom `MEDUSA_PAGE_HOMES` hides none. Of files only
-those of the two folders that hold reports are served, whatever the request, and no page may run a
-script from elsewhere or be framed by another site.
+They are for users who are logged in to Airflow and may look at DAGs; reports and certificates,
+which may be about any home, are for those of them from whom `MEDUSA_PAGE_HOMES` hides none. Of
+files only those of the two folders that hold reports are served, whatever the request, and no page
+may run a script from elsewhere or be framed by another site.
 """
 
 from __future__ import annotations

@@ -18,9 +18,22 @@ from pipelines.pages.to_do_figures import (
 )
 
 SHOWN_MAX = 200
+WHICH = ("period", "sink", "law", "window", "partner")
+"""Values that tell findings of one kind and subject apart."""
 
 
 def to_do_document(request: Request) -> Document:
+    """The findings that are shown, and how many there are."""
+    found = all_findings(request)
+    return {
+        "may_trigger": request.viewer.may_trigger,
+        "findings": found[:SHOWN_MAX],
+        "findings_in_all": len(found),
+        "bad": sum(one["level"] == Level.BAD.value for one in found),
+    }
+
+
+def all_findings(request: Request) -> list[Document]:
     """The findings of all homes that the viewer sees, the worst and the oldest first."""
     directory = str(request.readings.settings.directory)
     found: list[Document] = []
@@ -38,12 +51,7 @@ def to_do_document(request: Request) -> Document:
     found += _of_folder(request, directory)
     found.sort(key=lambda one: (one["level"] != Level.BAD.value, one["since_ms"] or 0, one["kind"],
                                 one["home"] or "", one["subject"]))  # fmt: skip
-    return {
-        "may_trigger": request.viewer.may_trigger,
-        "findings": found[:SHOWN_MAX],
-        "findings_in_all": len(found),
-        "bad": sum(one["level"] == Level.BAD.value for one in found),
-    }
+    return found
 
 
 def _of_folder(request: Request, directory: str) -> list[Document]:
@@ -75,6 +83,9 @@ def _document(one: Finding, home: str | None, directory: str) -> Document:
         "home": home,
         "title": kind.title,
         "subject": one.subject,
+        "which": {
+            name: values[name] for name in WHICH if values.get(name, one.subject) != one.subject
+        },
         "cause": one.cause,
         "since_ms": one.since_ms,
         "does": kind.does,
