@@ -321,4 +321,7 @@ def _history(states: list[Any] | None) -> Markup:
     )
 
 
-CONTRACTS = Page(name=NAME, title="Contracts and money", document=contracts_document, render=render)
+CONTRACTS = Page(
+    name=NAME, title="Contracts and money", document=contracts_document, render=render,
+    values=("contract",),
+)  # fmt: skip

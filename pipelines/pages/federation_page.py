@@ -213,5 +213,6 @@ def _streams(document: Document) -> list[Markup]:
 
 
 FEDERATION = Page(
-    name="federation", title="Federation", document=federation_document, render=render
-)
+    name="federation", title="Federation", document=federation_document, render=render,
+    values=("participant",),
+)  # fmt: skip

@@ -73,9 +73,13 @@ def milliseconds(at_s: float | None) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A page of the site: `name` in its address, `title` in the menu."""
+    """A page of the site: `name` in its address, `title` in the menu.
+
+    `values` are the names after `?` that its document depends on; others are ignored.
+    """
 
     name: str
     title: str
     document: Callable[[Request], Document]
     render: Callable[[Document], Markup]
+    values: tuple[str, ...] = ()

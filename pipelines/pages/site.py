@@ -185,7 +185,7 @@ class Site:
 
     def _made(self, page: Page, http: HttpRequest, viewer: Viewer) -> _Rendered:
         """The document and its rendering; the last one, if nothing behind it was read again."""
-        request = self._request(http, viewer)
+        request = self._request(page, http, viewer)
         key = (page.name, tuple(request.homes), tuple(sorted(request.query.items())),
                viewer.may_trigger)  # fmt: skip
         with self._lock:
@@ -207,7 +207,8 @@ class Site:
         etag = sha256(live.encode()).hexdigest()[:24]
         read_ms = read_at_ms(request.used)
         rendered = _Rendered(of, tuple(request.current), read_ms, whole, live, etag)
-        self._readings.charge(key, clock.monotonic_s() - began_s - request.read_s)
+        # Once for a page: who opens it in many ways must not make everybody's readings older.
+        self._readings.charge(page.name, clock.monotonic_s() - began_s - request.read_s)
         with self._lock:
             self._rendered[key] = rendered
             self._rendered.move_to_end(key)
@@ -215,16 +216,17 @@ class Site:
                 self._rendered.popitem(last=False)
         return rendered
 
-    def _request(self, http: HttpRequest, viewer: Viewer) -> Request:
+    def _request(self, page: Page, http: HttpRequest, viewer: Viewer) -> Request:
         settings: Settings = self._readings.settings
         access = read_access(environment().get(VARIABLE))
         known: list[Participant] = list(known_homes(settings.directory))
         return Request(
             viewer=viewer,
             homes=homes_of(viewer, access, known),
-            query={name: value for name, value in http.query_params.items() if name != "part"},
+            query={name: http.query_params[name] for name in page.values
+                   if name in http.query_params},
             readings=self._readings,
-        )
+        )  # fmt: skip
 
 
 def _root(request: HttpRequest) -> str:

@@ -303,4 +303,7 @@ def _legend(timeline: Document) -> Markup:
     return tag("ul", *items, class_="states")
 
 
-STREAMS = Page(name=NAME, title="Streams", document=streams_document, render=render)
+STREAMS = Page(
+    name=NAME, title="Streams", document=streams_document, render=render,
+    values=("stream", "home", "line", "bucket", "span", "from", "to", "q", "after"),
+)  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Hashable
 from contextlib import closing
 
 import pytest
@@ -103,6 +104,30 @@ def test_many_pages_share_the_readings_of_a_home(shown: Shown) -> None:
         shown.sql(BETA, "UPDATE medusa.transition SET because = 'changed'")
         for _ in range(20):
             assert shared.document("federation.json") == first
+
+
+def test_a_viewer_who_makes_up_values_makes_nobodys_readings_older(
+    shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = Shown(shown.settings, shown.server, fresh_s=0.001)
+    charged: list[object] = []
+    charge = shared.readings.charge
+
+    def charge_as_if_slow(what: Hashable, cost_s: float) -> None:
+        charged.append(what)
+        charge(what, 2.0)
+
+    monkeypatch.setattr(shared.readings, "charge", charge_as_if_slow)
+    with closing(shared.readings):
+        shared.part("federation")
+        allowed_s = shared.readings.allowed_age_s
+        for number in range(20):
+            shared.part(f"federation?made-up={number}")
+        assert charged == ["federation"], "a value that a page does not have is no other page"
+        for number in range(20):
+            shared.part(f"federation?participant=p{number}")
+        assert len(charged) == 21
+        assert shared.readings.allowed_age_s < allowed_s + 2.0
 
 
 def test_a_home_that_cannot_be_read_keeps_its_last_figures_and_is_read_again(
