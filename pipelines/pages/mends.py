@@ -148,6 +148,12 @@ KINDS: Mapping[str, Kind] = {
         act=command("medusa", "up"),
         docs="alarms#machine-and-catalog",
         row="the catalog cannot be reached, medusa_catalog_reachable 0"),
+    "read_failed": Kind(
+        title="A home cannot be read for the page", level=Level.BAD,
+        does="Read the log of Airflow's API server, which has the error; the other pages of the "
+             "home may still be shown.",
+        act=command("medusa", "status", "--participant", "{home}"), mends=False,
+        docs="alarms#machine-and-catalog", row="reading it failed with"),
     # ------------------------------------------------------------ the platform and the machine
     "platform_lost": Kind(
         title="The supervisor of medusa up was lost", level=Level.BAD,

@@ -8,12 +8,13 @@ are. A home that cannot be read keeps its last reading, with the error beside it
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
-from medusa_core.errors import MedusaError
+from medusa_core.errors import CheckFailed, MedusaError
 from medusa_core.names import Participant
 from pipelines.base import clock
 from pipelines.base.settings import Settings
@@ -23,8 +24,11 @@ FRESH_S = 5.0
 SHARE = 100
 IDLE_S = 60.0
 KEPT_MAX = 2_000
+FAILED = "reading it failed with"
 
 Read = Callable[[Snapshot], Any]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +122,9 @@ class Readings:
             value, error = read(), None
         except MedusaError as raised:
             value, error = None, raised
+        except Exception as raised:  # noqa: BLE001  not read again with each request
+            _log.exception("a page could not be read")
+            value, error = None, CheckFailed(f"{FAILED} {type(raised).__name__}, see the log")
         now_s = clock.wall_s()
         entry.tried_at_s = clock.monotonic_s()
         if error is None:  # to wait for a server costs nothing
@@ -161,7 +168,7 @@ class Readings:
             try:
                 with home.snapshot() as snapshot:
                     return read(snapshot)
-            except MedusaError:
+            except Exception:
                 # A password or an address may have changed: the next try begins again.
                 with self._lock:
                     self._homes.pop(participant, None)

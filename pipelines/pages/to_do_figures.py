@@ -26,6 +26,7 @@ from pipelines.homes.home import known_homes
 from pipelines.operations.folder_status import platform_status
 from pipelines.pages.federation_figures import FederationFigures, FragmentFigures
 from pipelines.pages.page_home import Snapshot
+from pipelines.pages.readings import FAILED
 from pipelines.platform.jobs.job_processes import inspect_process
 from pipelines.watching.alarms import alarm_facts
 
@@ -258,6 +259,7 @@ PROBLEMS = (
     ("may be read by others", "secret_readable"),
     ("no connection left", "no_connection_left"),
     ("too many connections", "no_connection_left"),
+    (FAILED, "read_failed"),
 )
 """What the sentence about a home that cannot be read has in it, and its kind."""
 

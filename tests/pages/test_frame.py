@@ -13,9 +13,11 @@ from sqlalchemy.exc import InternalError, ProgrammingError
 
 from medusa_core.errors import Refused
 from pipelines.homes.home import RECORD
+from pipelines.pages import federation_document
 from pipelines.pages.docs_page import DOCS, docs_page
-from pipelines.pages.page_home import PageHome
+from pipelines.pages.page_home import PageHome, Snapshot
 from pipelines.pages.site import PAGES
+from pipelines.pages.to_do_figures import problem_kind
 from pipelines.pages.viewer import Viewer, homes_of, read_access
 from tests.pages.pages_under_test import ALPHA, BETA, Shown
 
@@ -147,6 +149,27 @@ def test_a_home_that_cannot_be_read_keeps_its_last_figures_and_is_read_again(
     password.touch(mode=0o600)
     password.write_text(secret)
     assert shown.document("federation.json")["problems"] == []
+
+
+def test_an_error_of_a_page_is_kept_as_any_other_and_not_repeated_with_each_request(
+    shown: Shown, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    reads: list[str] = []
+
+    def read_federation(home: Snapshot) -> None:
+        reads.append(home.participant)
+        raise KeyError("secret")
+
+    monkeypatch.setattr(federation_document, "read_federation", read_federation)
+    shared = Shown(shown.settings, shown.server, fresh_s=300)
+    with closing(shared.readings):
+        for _ in range(5):
+            problems = shared.document("federation.json")["problems"]
+    assert reads == [ALPHA, BETA]
+    assert [one["home"] for one in problems] == [ALPHA, BETA]
+    assert problems[0]["because"] == "reading it failed with KeyError, see the log"
+    assert "secret" in caplog.text
+    assert problem_kind(problems[0]["because"]) == "read_failed"
 
 
 def test_a_folder_without_homes_says_how_to_begin(shown: Shown) -> None:
