@@ -1,8 +1,9 @@
 """Viewers of the page, and the homes that each of them is shown.
 
 `MEDUSA_PAGE_HOMES` names them: `anna: alpha beta; role:viewer: beta; lea: *`. Each entry is a user,
-or a role after `role:`, and the homes that they see; a user sees the union of the entries that name
-them. Without it everybody who may look at DAGs in Airflow sees all homes of MEDUSA_DIR.
+or a role after `role:` in any case, and the homes that they see; a user sees the union of the
+entries that name them. Without it everybody who may look at DAGs in Airflow sees all homes of
+MEDUSA_DIR.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def read_access(text: str | None) -> Access:
             )
         homes = match["homes"].replace(",", " ").split()
         names = {one if one == ALL else check_name("participant", one) for one in homes}
-        found[match["who"]] = found.get(match["who"], frozenset()) | names
+        who = match["who"].lower() if match["who"].startswith(ROLE) else match["who"]
+        found[who] = found.get(who, frozenset()) | names
     return found
 
 
@@ -53,7 +55,9 @@ def homes_of(viewer: Viewer, access: Access, homes: Iterable[Participant]) -> li
     """Those of the homes that somebody sees, by name."""
     if access is None:
         return sorted(homes)
-    keys = [viewer.name, *(ROLE + role for role in viewer.roles)]
+    # A user who is named like an entry of a role is not that role.
+    keys = [] if viewer.name.startswith(ROLE) else [viewer.name]
+    keys += [ROLE + role.lower() for role in viewer.roles]
     seen = frozenset[str]().union(*(access.get(key, frozenset()) for key in keys))
     return sorted(home for home in homes if ALL in seen or home in seen)
 

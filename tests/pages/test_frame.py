@@ -43,12 +43,20 @@ def test_nobody_who_is_not_logged_in_is_shown_anything(shown: Shown) -> None:
         ("anna: *", ["alpha", "beta"]),
         ("lea: *", []),
         ("anna: gamma", []),
+        ("role:Viewer: alpha; role:VIEWER: beta", ["alpha", "beta"]),
+        ("Anna: alpha", []),
     ],
 )
 def test_a_viewer_sees_the_homes_that_are_given_to_user_or_role(
     given: str | None, seen: list[str]
 ) -> None:
     assert homes_of(ANNA, read_access(given), [BETA, ALPHA]) == seen
+
+
+def test_a_user_who_is_named_like_a_role_gets_nothing_by_it() -> None:
+    named = Viewer(name="role:admin", roles=frozenset({"Viewer"}))
+    access = read_access("role:admin: alpha; role:viewer: beta")
+    assert homes_of(named, access, [ALPHA, BETA]) == [BETA]
 
 
 @pytest.mark.parametrize("given", ["anna", "anna: beta: alpha", "anna: Not-A-Name", ": beta"])
