@@ -16,6 +16,7 @@ from typing import Any
 from medusa_core.commits import Lane
 from medusa_core.errors import MedusaError
 from medusa_core.grid import FOREVER_US
+from medusa_core.knowledge import NEVER_MS
 from medusa_core.supervising import GiveUp, decide_supervision
 from medusa_core.supervision import Supervision
 from pipelines.base.settings import Settings
@@ -63,11 +64,14 @@ class ToDoFigures:
 def read_to_do(home: Snapshot) -> ToDoFigures:
     """Seven statements, and the files of its drivers on this machine."""
     clock_ms = int(home.rows("page_home")[0]["clock_ms"])
+    alarms = alarm_facts(home.directory, home.participant)
+    raised = {fact["of"] for fact in alarms}
     found = (
-        *(_of_alarm(fact, clock_ms) for fact in alarm_facts(home.directory, home.participant)),
+        *(_of_alarm(fact, clock_ms) for fact in alarms),
         *_of_bounds(home),
         *_of_server(home),
-        *_of_rows(home),
+        # The gap of a lost provider stays when the alarm of the driver has ended.
+        *(one for one in _of_rows(home) if one.kind != "alarm_gap" or one.subject not in raised),
     )
     # The clock is read to the minute: nothing that is shown needs more, and it is no news.
     return ToDoFigures(home.participant, home.directory, clock_ms // 60_000 * 60_000,
@@ -224,7 +228,7 @@ def _of_server(home: Snapshot) -> Iterator[Finding]:
 
 def _of_rows(home: Snapshot) -> Iterator[Finding]:
     seen = known_homes(home.directory)
-    for row in home.rows("page_to_do"):
+    for row in home.rows("page_to_do", never_ms=NEVER_MS):
         figures = dict(row["figures"])
         if row["kind"] == "partner_without_address" and row["subject"] in seen:
             continue
@@ -237,6 +241,8 @@ def _of_rows(home: Snapshot) -> Iterator[Finding]:
 
 
 CAUSES = {
+    "alarm_gap": "{provider} was lost, and its results from {from_time} to {to_time} that had not "
+    "arrived are a gap, as its contract promises",
     "sink_blocked": "sink {sink}: {because}",
     "diverged": "{producer} and {other} differ in {buckets} buckets from {from_time} on",
     "law_broken": "{law} ({suite}) from {from_time} to {to_time}",

@@ -1,7 +1,8 @@
 -- What a person may have to do about in this home, each with its figures as JSON: blocked sinks,
 -- producers that differ, laws that the last certificate of a window of seven days found broken,
--- proposals of partners, disputes about bills, refused envelopes of a day, partners without an
--- address, and records in quarantine of a day. Of certificates the newest 20000 are looked at.
+-- gaps of a day that lost providers left, proposals of partners, disputes about bills, refused
+-- envelopes of a day, partners without an address, and records in quarantine of a day. Of
+-- certificates the newest 20000 are looked at.
 WITH recent AS MATERIALIZED (
     SELECT certificate_id, stream, law, suite, from_us, to_us, passed, certified_at
     FROM medusa.certificate ORDER BY certificate_id DESC LIMIT 20000)
@@ -23,6 +24,20 @@ FROM (SELECT b.* FROM recent AS b
             WHERE later.stream = b.stream AND later.law = b.law AND later.from_us = b.from_us
                 AND later.to_us = b.to_us AND later.certificate_id > b.certificate_id)
     ORDER BY b.certificate_id LIMIT 100) AS c
+UNION ALL
+SELECT 'alarm_gap', 'a range of ' || o.fragment, max(s.to_us) / 1000, jsonb_build_object(
+    'provider', o.participant, 'from_us', min(s.from_us), 'to_us', max(s.to_us))
+FROM (SELECT w.*, lead(w.from_us) OVER (PARTITION BY w.fragment, w.partition ORDER BY w.epoch)
+        AS to_us FROM medusa.fragment_owner AS w) AS o
+CROSS JOIN medusa.home AS h
+JOIN medusa.fragment AS f ON f.id = o.fragment
+JOIN medusa.stream_producer AS p ON p.stream = ANY (f.outputs) AND p.participant = h.participant
+    AND p.replica = 0
+JOIN medusa.segment AS s ON s.line_id = p.line_id AND s.end_version IS NULL
+    AND s.stability = 'gap' AND s.to_us > o.from_us AND s.from_us < o.to_us
+WHERE o.timeout_ms >= CAST(:never_ms AS bigint) AND o.from_us < o.to_us
+    AND o.to_us > (medusa.to_ms(clock_timestamp()) - 86400000) * 1000
+GROUP BY o.fragment, o.participant
 UNION ALL
 SELECT 'contract_requested', p.contract, medusa.to_ms(p.made_at), jsonb_build_object(
     'partner', p.proposed_by, 'expires_at_ms', medusa.to_ms(p.expires_at))

@@ -13,6 +13,7 @@ from typing import Any
 import psycopg2
 import pytest
 
+from medusa_core.knowledge import NEVER_MS
 from pipelines.base.settings import REPOSITORY, Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import drop_home
@@ -21,6 +22,7 @@ from pipelines.homes.home import known_homes, make_home, role_url
 from pipelines.pages import to_do_figures
 from pipelines.pages.docs_page import section_ids
 from pipelines.pages.mends import KINDS, Act, Kind, Means
+from pipelines.pages.open_findings import finding_key
 from pipelines.pages.page_home import PageHome
 from pipelines.pages.to_do_figures import ALARMS, CAUSES, PROBLEMS, alarm_kind, problem_kind
 from pipelines.pages.viewer import Viewer
@@ -213,6 +215,41 @@ def test_a_law_that_was_broken_is_found_until_a_later_certificate_of_the_window_
     shown.sql(BETA, certificate.format("false"))
     shown.sql(BETA, "UPDATE medusa.certificate SET certified_at = certified_at - interval '8 days'")
     assert found(shown, "law_broken") == [], "of seven days"
+
+
+def test_a_gap_of_a_lost_provider_is_found_once_whether_or_not_a_driver_says_so(
+    shown: Shown,
+) -> None:
+    shown.sql(
+        BETA,
+        f"""
+        WITH day AS (SELECT CAST(extract(epoch FROM clock_timestamp()) AS bigint) * 1000000 AS now)
+        INSERT INTO medusa.fragment_owner
+            (fragment, partition, epoch, participant, replica, from_us, timeout_ms, because)
+        SELECT 'kept/main', 0, 1, 'gamma', 1, now - 60000000, {NEVER_MS}, 'lent' FROM day
+        UNION ALL SELECT 'kept/main', 0, 2, 'beta', 0, now, 0, 'lost' FROM day;
+        INSERT INTO medusa.segment
+            (line_id, from_us, to_us, stability, version, begin_version, plan, commit_id)
+        SELECT p.line_id, o.from_us, o.from_us + 60000000, 'gap', 1, 1, 'plan', 1
+        FROM medusa.stream_producer AS p, medusa.fragment_owner AS o
+        WHERE p.stream = 'lower' AND o.epoch = 1""",
+    )
+    (gap,) = found(shown, "alarm_gap")
+    assert (gap["home"], gap["subject"]) == ("beta", "a range of kept/main")
+    assert gap["cause"].startswith("gamma was lost, and its results from ")
+    alarms = Alarms(shown.settings.directory, BETA)
+    alarms.raise_("a range of kept/main", "as the driver says", 0.0)
+    (raised,) = found(shown, "alarm_gap")
+    assert raised["cause"] == "as the driver says"
+    assert finding_key(raised) == finding_key(gap), "no news"
+    alarms.close()
+    two_days = "- 172800000000"
+    shown.sql(
+        BETA,
+        f"UPDATE medusa.segment SET from_us = from_us {two_days}, to_us = to_us "
+        f"{two_days}; UPDATE medusa.fragment_owner SET from_us = from_us {two_days}",
+    )
+    assert found(shown, "alarm_gap") == []
 
 
 def test_who_may_not_trigger_dags_is_told_so(shown: Shown) -> None:
