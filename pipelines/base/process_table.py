@@ -75,6 +75,16 @@ def ticks_since_boot(process: psutil.Process) -> int:
             return round(since_s * TICKS_PER_S)
 
 
+def process_table() -> str:
+    """Which processes the numbers here are of: those of a boot and, on Linux, of a namespace.
+
+    Two containers of one machine have tables of their own.
+    """
+    with suppress(OSError):
+        return f"{_boot()} {os.readlink('/proc/self/ns/pid')}"
+    return _boot()
+
+
 @functools.cache
 def _boot() -> str:
     return BOOT.read_text().strip() if psutil.LINUX else "boot"

@@ -179,6 +179,7 @@ class Watcher:
     def decided(self, decision: Decision) -> None:
         """A decision is carried out from now on. A wait is logged if its reason is new."""
         with self._guard:
+            self._alarms.beat(self._wall())
             now_s = self._monotonic()
             if self._latest is not None:
                 self._latest.ended_s, self._latest = now_s, None
@@ -343,7 +344,9 @@ class Watcher:
         """What the bounds leave now. It is logged when a bound may not be kept any more, and when
         it has room again."""
         with self._guard:
-            self._headroom.write(headrooms, self._wall())
+            now_s = self._wall()
+            self._headroom.write(headrooms, now_s)
+            self._alarms.beat(now_s)
             for found in headrooms:
                 if self._metrics:
                     for stream in found.streams:

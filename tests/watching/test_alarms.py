@@ -13,7 +13,8 @@ import pytest
 
 from medusa_core.names import Participant, StreamName
 from pipelines.exchange.importer import Imported
-from pipelines.watching.alarms import ALARMS_MAX, Alarms, alarm_facts
+from pipelines.watching import alarms
+from pipelines.watching.alarms import ALARMS_MAX, OLD_AFTER_S, Alarms, alarm_facts
 from pipelines.watching.watcher import Watcher
 
 ALPHA = Participant("alpha")
@@ -67,6 +68,27 @@ def test_the_alarms_of_a_driver_that_was_killed_are_not_shown(tmp_path: Path) ->
     assert killed.returncode < 0
     assert len(list((tmp_path / "logs").iterdir())) == 1
     assert raised(tmp_path) == {}
+
+
+def test_the_alarms_of_a_driver_in_another_container_are_shown_as_long_as_it_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = [1_000.0]
+    with Watcher(ALPHA, tmp_path, wall=lambda: now_s[0]) as watcher:
+        watcher.alarm("counting", "no room")
+        (file,) = (tmp_path / "logs").glob("alpha.alarms.*.json")
+        # No process here has this number.
+        file.rename(file.with_name(f"alpha.alarms.{2**22 + 1}.json"))
+        assert alarm_facts(tmp_path, ALPHA, now_s[0]) == []
+        monkeypatch.setattr(alarms, "process_table", lambda: "of another container")
+        (shown,) = alarm_facts(tmp_path, ALPHA, now_s[0])
+        assert shown["because"] == "no room"
+        assert alarm_facts(tmp_path, ALPHA, now_s[0] + OLD_AFTER_S) == []
+        monkeypatch.undo()
+        now_s[0] += OLD_AFTER_S
+        watcher.headroom([])
+        monkeypatch.setattr(alarms, "process_table", lambda: "of another container")
+        assert len(alarm_facts(tmp_path, ALPHA, now_s[0])) == 1, "its loop goes on"
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", "[" * 100_000, '{"started": null}', "\ud800"])
