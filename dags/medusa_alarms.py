@@ -1,4 +1,4 @@
-"""Sends what there is to do: every minute, what is new and what is over."""
+"""Reports what there is to do: every minute, what is new and what is over."""
 
 from datetime import timedelta
 

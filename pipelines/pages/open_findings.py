@@ -1,4 +1,4 @@
-"""The findings of all homes now, for a program that sends what is new and what is over.
+"""The findings of all homes now, for a program that reports what is new and what is over.
 
 The page of things to do shows the same ones, made by the same function.
 """
