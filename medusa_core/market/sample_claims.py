@@ -7,6 +7,7 @@ them again; this is about whether the payer was free to choose the bucket.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -16,7 +17,9 @@ from medusa_core.grid import Range, floor_us
 from medusa_core.market.bill_comparison import StatementComparison
 from medusa_core.market.bill_statements import Charge, ChargeKind, Statement
 from medusa_core.market.samples import Draw, Sample, SampleOutcome, is_committed
-from medusa_core.names import StreamName
+from medusa_core.names import StreamName, check_name
+
+_SUBJECT = re.compile(r"(?P<number>[1-9][0-9]{0,15})/(?P<stream>[^/]+)", re.ASCII)
 
 Seeds = Mapping[int, bytes]
 """The number of a move -> the seed that the payer has revealed."""
@@ -156,13 +159,13 @@ def _is_of(
 
 
 def _sample(charge: Charge) -> Sample:
-    number, _, stream = charge.subject.partition("/")
+    named = _SUBJECT.fullmatch(charge.subject)
     stated, is_pair, recomputed = charge.digest.partition(":")
-    if not is_pair or "/" in stream:
-        raise Refused("a statement names a sample without its bucket and two digests")
+    if named is None or not is_pair:
+        raise Refused("a statement names a sample without its move, its stream and two digests")
     return Sample(
-        number=int(number),
-        stream=StreamName(stream),
+        number=int(named["number"]),
+        stream=StreamName(check_name("stream", named["stream"])),
         range=Range(charge.from_us, charge.to_us),
         outcome=SampleOutcome.DIFFERS,
         stated=stated,

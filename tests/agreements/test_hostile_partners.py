@@ -205,3 +205,17 @@ def test_the_exchange_server_delivers_what_a_partner_sends_itself(
         with pytest.raises(SqlRefused):
             beta.sql(DELIVER, ALPHA, none, role="exchange")
     assert inbox(beta) == [("received", "")]
+
+
+def test_content_of_a_form_that_no_check_names_is_refused_and_does_not_end_each_tick(
+    alpha: Party, beta: Party, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_message(*of: object) -> None:
+        raise KeyError("a field of a later version")
+
+    put(alpha, beta, an_envelope(alpha))
+    monkeypatch.setattr("pipelines.market.sync.contract_sync.read_message", read_message)
+    assert beta.contract_sync.tick().refused == 1
+    ((state, reason),) = inbox(beta)
+    assert state == "refused"
+    assert "no form that Medusa writes (KeyError" in reason

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from medusa_core.market.samples import LINKS, commitment_of, seed_at
+from medusa_core.market.samples import LINKS, Sample, commitment_of, seed_at
 from tests.agreements.building import ALPHA, BETA
 from tests.books.sampling import COUNTED, OWN, RELEASED, SEEN, Sampling
 from tests.books.trade import A_DAY, at_us
@@ -115,6 +115,20 @@ def test_a_payer_that_reveals_another_seed_than_it_committed_is_refused(
     (told,) = sampling.told()
     assert "a bill_answer in the name of alpha is refused" in told
     assert "reveals another seed for move 1 than it has committed" in told
+
+
+def test_a_sample_of_no_move_is_refused_and_the_next_messages_are_taken(
+    sampling: Sampling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready(sampling)
+    lie(sampling, sampling.drawn()[0])
+    sampling.runs(RELEASED, A_DAY)
+    monkeypatch.setattr(Sample, "subject", "sums")
+    sampling.settle()
+    (told,) = sampling.told()
+    assert "a bill_answer in the name of alpha is refused: a statement names a sample" in told
+    assert sampling.beta.sql("SELECT 1 FROM medusa_api.bill_disputes") == []
+    assert not sampling.beta.agreements.received(9)
 
 
 def test_programs_that_are_killed_anywhere_lose_nothing_and_book_nothing_twice(

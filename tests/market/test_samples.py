@@ -234,6 +234,21 @@ def test_a_sample_of_the_payers_own_choice_is_refused(
         check_samples(claimed, own, seeds, [known])
 
 
+@pytest.mark.parametrize(
+    "subject", ["sums", "1", "/counted", "1/", "1/a/b", "x/counted", "0/counted", "-1/counted",
+                "\u00b2/counted", "9" * 5_000 + "/counted", "1/Not a name"],
+)  # fmt: skip
+def test_a_sample_that_names_no_move_or_no_stream_is_refused(subject: str) -> None:
+    claimed, own = statements(a_sample(DRAWN[0]))
+    charges = [
+        replace(one, subject=subject) if one.kind is ChargeKind.SAMPLE else one
+        for one in own.charges
+    ]
+    renamed = replace(own, charges=tuple(sorted(charges, key=lambda one: one.key)))
+    with pytest.raises(Refused):
+        check_samples(claimed, renamed, {1: SEED}, [a_commitment()])
+
+
 def test_load_that_is_withheld_without_a_sample_is_refused() -> None:
     claimed, own = statements(a_sample(DRAWN[0]))
     bare = replace(own, charges=tuple(c for c in own.charges if c.kind is ChargeKind.LOAD))

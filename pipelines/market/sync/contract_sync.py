@@ -22,7 +22,7 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from medusa_core.errors import Conflict, Diverged, Refused, Unavailable
+from medusa_core.errors import WRONG_FORM, Conflict, Diverged, Refused, Unavailable
 from medusa_core.market.agreements import (
     DocumentEnvelope,
     HoldingsEnvelope,
@@ -177,7 +177,7 @@ class ContractSync:
     def _is_taken(self, received: Received, keys: Mapping[Participant, KnownKeys]) -> bool:
         """Take an envelope; False, and noted with the reason, where it is refused."""
         try:
-            self._take(received, keys)
+            self._take_or_refuse(received, keys)
         except Refused as error:
             self._agreements.refuse(received.envelope_id, str(error))
             envelope = received.envelope
@@ -186,6 +186,13 @@ class ContractSync:
             self._on_error(Refused(text))
             return False
         return True
+
+    def _take_or_refuse(self, received: Received, keys: Mapping[Participant, KnownKeys]) -> None:
+        """A form that no check names is refused too: else the envelope would end every tick."""
+        try:
+            self._take(received, keys)
+        except WRONG_FORM as error:
+            raise Refused(f"its content has no form that Medusa writes ({error!r:.200})") from error
 
     def _take(self, received: Received, keys: Mapping[Participant, KnownKeys]) -> None:
         envelope, envelope_id = received.envelope, received.envelope_id
