@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NoReturn, Protocol
 
+import duckdb
 import pyarrow as pa
 
 from medusa_core.columns import Column
@@ -134,11 +135,13 @@ class MovedSamples:
                 except _NotByDuckDB:
                     return _not_by_duckdb(run)
                 columns = run.columns[port]
+            width_us = parts[0].to_us - parts[0].from_us
+            stimes = rows[STIME].to_numpy()
+            return digests_by_bucket(rows.combine_chunks(), columns, stimes - stimes % width_us)
         except (NoSuchType, Refused, Unavailable) as error:
             return str(error)
-        width_us = parts[0].to_us - parts[0].from_us
-        stimes = rows[STIME].to_numpy()
-        return digests_by_bucket(rows.combine_chunks(), columns, stimes - stimes % width_us)
+        except (duckdb.Error, pa.ArrowException) as error:
+            return f"the recomputation fails with {type(error).__name__}: {error}"
 
 
 def _not_by_duckdb(run: Recomputation) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from decimal import Decimal
 
+import duckdb
+import pyarrow as pa
 import pytest
 
 from medusa_core.market.samples import LINKS, Sample, commitment_of, seed_at
@@ -210,6 +212,24 @@ def test_a_bucket_whose_inputs_were_trimmed_is_not_verifiable_and_says_why(
         why = ("not verifiable", f"seen is trimmed before {at_us(700)}")
         assert found[at_us(bucket)] == (why if bucket < 700 else ("equal", ""))
     assert sampling.alpha.sql(STATE) == [("settled",)]
+
+
+@pytest.mark.parametrize(
+    "error", [duckdb.OutOfMemoryException("no memory"), pa.ArrowInvalid("no memory")]
+)
+def test_a_recomputation_that_fails_is_not_verifiable_and_settlement_goes_on(
+    sampling: Sampling, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def recompute(*of: object) -> None:
+        raise error
+
+    sampling.lend("1")
+    sampling.release()
+    sampling.runs(RELEASED, 9)
+    monkeypatch.setattr("pipelines.quality.moved_samples.recompute", recompute)
+    sampling.looks[ALPHA].settle()
+    why = f"the recomputation fails with {type(error).__name__}: no memory"
+    assert [row[2:] for row in sampling.alpha.sql(FOUND)] == [("not verifiable", why)] * 5
 
 
 @pytest.mark.parametrize(("verify", "expected"), [("0", []), ("1", [4, 5, 6, 7, 8])])
