@@ -66,7 +66,8 @@ class BillInbox:
         self._bills.take_bill_answer(envelope_id, answer, message, key)
 
     def _check_samples(self, known: DisputedStatements, message: StatementAnswerEnvelope) -> None:
-        commitments = self._bills.commitments(message.own or known.claimed)
+        # The revision that this home has stated: a payer must not choose at which rate it draws.
+        commitments = self._bills.commitments(known.claimed)
         check_seeds(message.period, message.seeds, commitments)
         if message.own is not None:
             check_samples(known.claimed, message.own, message.seeds, commitments)
