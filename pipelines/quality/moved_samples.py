@@ -16,6 +16,7 @@ from typing import NoReturn, Protocol
 import duckdb
 import pyarrow as pa
 
+from medusa_core.certificates import LineEvent
 from medusa_core.columns import Column
 from medusa_core.digest import EMPTY, Digest
 from medusa_core.errors import Refused, Unavailable
@@ -23,6 +24,7 @@ from medusa_core.grid import Range
 from medusa_core.market.samples import Sample, SampleOutcome, compared
 from medusa_core.names import Participant, PlanId, StreamName
 from medusa_core.network import Network, Port
+from medusa_core.recalls import RecallResult
 from medusa_core.segments import Producer, Stability
 from pipelines.catalog.lines_read import lines_read
 from pipelines.catalog.processing_roles import LandedFiles, Recalls
@@ -41,6 +43,9 @@ from pipelines.storage.arrow_digests import digests_by_bucket
 
 class RecomputedHome(LandedFiles, Lines, Recalls, Protocol):
     """The lines of a home, what has landed there, and what was revised."""
+
+    def history(self, stream: StreamName, producer: Producer, part: Range) -> tuple[LineEvent, ...]:
+        """See `LineVersions.history`."""
 
 
 class _NotByDuckDB(Exception):
@@ -114,9 +119,21 @@ class MovedSamples:
                 return f"{stream} is not in this home"
             if line.trimmed_us is not None and behind.from_us < line.trimmed_us:
                 return f"{stream} is trimmed before {line.trimmed_us}"
-            if any(one.from_us < behind.to_us for one in self.catalog.recalls(stream)):
+            if any(self._is_hit(one, behind) for one in self.catalog.recalls(stream)):
                 return f"{stream} was recalled or revised"
         return ""
+
+    def _is_hit(self, recall: RecallResult, part: Range) -> bool:
+        """Whether a range had rows that were taken back: those that came later were not."""
+        if not recall.takes_back(part):
+            return False
+        if recall.is_revision:
+            return True
+        behind = Range(max(part.from_us, recall.from_us), part.to_us)
+        return any(
+            one.begin_version < recall.version and one.range.overlaps(behind)
+            for one in self.catalog.history(recall.stream, recall.producer, behind)
+        )
 
     def _again(
         self, network: Network, port: Port, parts: Sequence[Range]

@@ -9,9 +9,20 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from medusa_core.fragments import Move, moved_fragment
 from medusa_core.market.samples import LINKS, Sample, commitment_of, seed_at
+from medusa_core.segments import Producer
 from tests.agreements.building import ALPHA, BETA
-from tests.books.sampling import COUNTED, OWN, RELEASED, SEEN, Sampling
+from tests.books.sampling import (
+    COUNTED,
+    FRAGMENT,
+    OWN,
+    RELEASED,
+    SEEN,
+    Sampling,
+    counts,
+    records,
+)
 from tests.books.trade import A_DAY, at_us
 
 FOUND = "SELECT stream, from_us, outcome, reason FROM medusa_api.samples ORDER BY from_us"
@@ -212,6 +223,34 @@ def test_a_bucket_whose_inputs_were_trimmed_is_not_verifiable_and_says_why(
         why = ("not verifiable", f"seen is trimmed before {at_us(700)}")
         assert found[at_us(bucket)] == (why if bucket < 700 else ("equal", ""))
     assert sampling.alpha.sql(STATE) == [("settled",)]
+
+
+RECALL = """SELECT medusa.recall_line(line_id, {}, 'wrong', 'alpha')
+    FROM medusa.stream_producer WHERE stream = 'seen'"""
+REVISION = """INSERT INTO medusa.recall (line_id, generation, from_us, because, who, version,
+        ranges, changed)
+    SELECT line_id, 2, {0}, 'wrong', 'alpha', last_version + 1, r.it, r.it
+    FROM medusa.stream_producer, (SELECT int8multirange(int8range({0}, {1})) AS it) AS r
+    WHERE stream = 'seen'"""
+
+
+@pytest.mark.parametrize(("statement", "hit"), [(RECALL, {6, 7}), (REVISION, {6})])
+def test_what_was_recalled_or_revised_is_not_verifiable_and_all_else_still_is(
+    sampling: Sampling, statement: str, hit: set[int]
+) -> None:
+    sampling.lend("1")
+    sampling.release()
+    sampling.runs(RELEASED, 8)
+    sampling.execute(ALPHA, statement.format(at_us(6), at_us(7)))
+    sampling.write(ALPHA, "landing/seen", SEEN, 6 if statement is RECALL else 8, 11, records)
+    moved, by = moved_fragment(FRAGMENT, Move(ALPHA, 1)), Producer(BETA, 1)
+    sampling.write(BETA, moved, COUNTED, 8, 11, counts, by=by)
+    sampling.bring(BETA, ALPHA, COUNTED, by)
+    for _ in range(2):
+        sampling.looks[ALPHA].settle()
+    lost, fine = ("not verifiable", "seen was recalled or revised"), ("equal", "")
+    found = {at: (outcome, reason) for _, at, outcome, reason in sampling.alpha.sql(FOUND)}
+    assert found == {at_us(at): lost if at in hit else fine for at in range(RELEASED, 11)}
 
 
 @pytest.mark.parametrize(
