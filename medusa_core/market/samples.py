@@ -80,6 +80,17 @@ def compared(number: int, stream: StreamName, part: Range, stated: Digest, again
     )
 
 
+def not_verifiable(number: int, stream: StreamName, part: Range, reason: str) -> Sample:
+    """The sample of a bucket that cannot be computed again."""
+    return Sample(
+        number=number,
+        stream=stream,
+        range=part,
+        outcome=SampleOutcome.NOT_VERIFIABLE,
+        reason=reason[:500],
+    )
+
+
 def commitment_of(root: bytes) -> bytes:
     """What the payer sends before anything is computed."""
     return hashed(root, LINKS)

@@ -19,9 +19,9 @@ import pyarrow as pa
 from medusa_core.certificates import LineEvent
 from medusa_core.columns import Column
 from medusa_core.digest import EMPTY, Digest
-from medusa_core.errors import Refused, Unavailable
+from medusa_core.errors import Refused
 from medusa_core.grid import Range
-from medusa_core.market.samples import Sample, SampleOutcome, compared
+from medusa_core.market.samples import Sample, compared, not_verifiable
 from medusa_core.names import Participant, PlanId, StreamName
 from medusa_core.network import Network, Port
 from medusa_core.recalls import RecallResult
@@ -66,7 +66,7 @@ class MovedSamples:
     def recompute(
         self, order: MoveOrder, provider: Participant, stream: StreamName, parts: Sequence[Range]
     ) -> tuple[Sample, ...]:
-        """What is found of each of these buckets of the provider's line, in order."""
+        """See `Recomputation.recompute`."""
         network, ports = _network(order.plan.document, order.fragment)
         number, by = order.move.number, Producer(provider, order.replica)
         found: dict[Range, Sample] = {}
@@ -77,13 +77,13 @@ class MovedSamples:
                 digest if isinstance(digest, str) else self._lacks(network, ports[stream], part)
             )
             if reason or isinstance(digest, str):
-                found[part] = _not_verifiable(number, stream, part, reason)
+                found[part] = not_verifiable(number, stream, part, reason)
             else:
                 stated[part] = digest
         again = self._again(network, ports[stream], [*stated]) if stated else {}
         for part, digest in stated.items():
             if isinstance(again, str):
-                found[part] = _not_verifiable(number, stream, part, again)
+                found[part] = not_verifiable(number, stream, part, again)
             else:
                 rows = again.get(part.from_us, EMPTY)
                 found[part] = compared(number, stream, part, digest, rows)
@@ -155,7 +155,7 @@ class MovedSamples:
             width_us = parts[0].to_us - parts[0].from_us
             stimes = rows[STIME].to_numpy()
             return digests_by_bucket(rows.combine_chunks(), columns, stimes - stimes % width_us)
-        except (NoSuchType, Refused, Unavailable) as error:
+        except (NoSuchType, Refused) as error:
             return str(error)
         except (duckdb.Error, pa.ArrowException) as error:
             return f"the recomputation fails with {type(error).__name__}: {error}"
@@ -164,16 +164,6 @@ class MovedSamples:
 def _not_by_duckdb(run: Recomputation) -> str:
     engines = (f"box {box} is by {one}" for box, one in run.engines.items() if one != DUCKDB)
     return next(engines, "a box is not computed by DuckDB")
-
-
-def _not_verifiable(number: int, stream: StreamName, part: Range, reason: str) -> Sample:
-    return Sample(
-        number=number,
-        stream=stream,
-        range=part,
-        outcome=SampleOutcome.NOT_VERIFIABLE,
-        reason=reason[:500],
-    )
 
 
 @lru_cache(maxsize=64)

@@ -92,6 +92,7 @@ class Sampling:
     watchers: Watchers
     folder: Path
     stack: ExitStack
+    away_s: float = 3_600.0
     looks: dict[Participant, SettlementSync] = field(default_factory=dict)
     moves: dict[Participant, MoveSync] = field(default_factory=dict)
 
@@ -110,7 +111,7 @@ class Sampling:
         samples = self.stack.enter_context(closing(open_samples(party.urls.job)))
         again = MovedSamples(self.catalog(name), self.folder)
         sync = SampleSync(samples, settlements, self.catalog(name), name, again, party.told.append,
-            buckets_max=A_LOOK,
+            buckets_max=A_LOOK, away_s=self.away_s,
         )  # fmt: skip
         self.looks[name] = SettlementSync(
             settlements, name, party.told.append, looks_s=0, samples=sync

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from medusa_core.fragments import Move, moved_fragment
+from medusa_core.grid import Range
 from medusa_core.market.samples import LINKS, Sample, commitment_of, seed_at
 from medusa_core.segments import Producer
 from tests.agreements.building import ALPHA, BETA
@@ -223,6 +224,38 @@ def test_a_bucket_whose_inputs_were_trimmed_is_not_verifiable_and_says_why(
         why = ("not verifiable", f"seen is trimmed before {at_us(700)}")
         assert found[at_us(bucket)] == (why if bucket < 700 else ("equal", ""))
     assert sampling.alpha.sql(STATE) == [("settled",)]
+
+
+def test_a_file_that_is_away_for_a_while_is_waited_for(
+    sampling: Sampling,
+) -> None:
+    sampling.lend("1")
+    sampling.release()
+    sampling.runs(RELEASED, 6)
+    sampling.runs(6, 8)
+    (_, segment) = sampling.catalog(BETA).segments(SEEN, Range(at_us(5), at_us(8)))
+    path = sampling.folder / segment.files[0].path
+    path.rename(path.with_suffix(".away"))
+    sampling.looks[ALPHA].settle()
+    assert sampling.alpha.sql(FOUND) == [], "nothing is said of them"
+    path.with_suffix(".away").rename(path)
+    sampling.looks[ALPHA].settle()
+    assert [outcome for _, _, outcome, _ in sampling.alpha.sql(FOUND)] == ["equal"] * 4
+
+
+def test_a_file_that_stays_away_leaves_its_own_buckets_not_verifiable(sampling: Sampling) -> None:
+    sampling.away_s = 0.0
+    sampling.start(ALPHA)
+    sampling.lend("1")
+    sampling.release()
+    sampling.runs(RELEASED, 6)
+    sampling.runs(6, 8)
+    (_, segment) = sampling.catalog(BETA).segments(SEEN, Range(at_us(5), at_us(8)))
+    (sampling.folder / segment.files[0].path).unlink()
+    sampling.looks[ALPHA].settle()
+    found = sampling.alpha.sql(FOUND)
+    assert [outcome for _, _, outcome, _ in found] == ["equal"] * 2 + ["not verifiable"] * 2
+    assert "cannot be read" in found[-1][3]
 
 
 RECALL = """SELECT medusa.recall_line(line_id, {}, 'wrong', 'alpha')

@@ -9,6 +9,9 @@ Numbered, and the same numbers are in the code:
 3. the provider recomputes the buckets that the payer disputes, and takes the payer's statement if
    it finds the payer's rows; else the dispute stays open, and people decide
 
+A file that cannot be read now may be back a little later: for AWAY_S what needs it is tried again,
+and the period waits. After that its buckets are not verifiable.
+
 What is found is stored before anything follows from it, so that a program that was killed continues
 with the next bucket.
 """
@@ -20,16 +23,17 @@ from itertools import islice
 from typing import Protocol
 
 from medusa_core.commits import Hold
-from medusa_core.errors import Conflict, Refused
+from medusa_core.errors import Conflict, Refused, Unavailable
 from medusa_core.fragments import Move
 from medusa_core.grid import Range, ceil_us, floor_us
 from medusa_core.market.bill_comparison import compare_statements
 from medusa_core.market.documents import revision_of
 from medusa_core.market.sample_claims import is_conceded, wrong_samples
-from medusa_core.market.samples import Draw, Sample
+from medusa_core.market.samples import Draw, Sample, not_verifiable
 from medusa_core.market.settlement_periods import SettlementPeriod
 from medusa_core.market.terms import ContractName
 from medusa_core.names import Participant, StreamName
+from pipelines.base import clock
 from pipelines.base.failpoints import reached
 from pipelines.catalog.processing_roles import Readers
 from pipelines.catalog.sample_store import SampledLine, Samples
@@ -40,6 +44,9 @@ PURPOSE = "samples"
 A_LOOK = 16
 """So many buckets of a line are recomputed at a time, so that other work of the loop goes on."""
 
+AWAY_S = 3_600.0
+"""For how long a recomputation is tried again that cannot read what it needs."""
+
 
 class Recomputation(Protocol):
     """Computes buckets of a moved fragment again, from the inputs that this home holds."""
@@ -47,7 +54,8 @@ class Recomputation(Protocol):
     def recompute(
         self, order: MoveOrder, provider: Participant, stream: StreamName, parts: Sequence[Range]
     ) -> tuple[Sample, ...]:
-        """What is found of each of these buckets of the provider's line, in order."""
+        """What is found of each of these buckets of the provider's line, in order; Unavailable if
+        what it needs cannot be read now."""
 
     def needs_us(
         self, order: MoveOrder, stream: StreamName, from_us: int
@@ -68,6 +76,7 @@ class SampleSync:
         on_error: Callable[[Exception], None] = lambda error: None,
         *,
         buckets_max: int = A_LOOK,
+        away_s: float = AWAY_S,
     ) -> None:
         self._samples = samples
         self._settlements = settlements
@@ -76,6 +85,8 @@ class SampleSync:
         self._recomputation = recomputation
         self._on_error = on_error
         self._buckets_max = buckets_max
+        self._away_s = away_s
+        self._away_since_s: dict[tuple[int, StreamName], float] = {}
         self._held: dict[tuple[str, StreamName], int] = {}
 
     def is_verified(self, contract: ContractName, period: SettlementPeriod) -> bool:
@@ -120,6 +131,8 @@ class SampleSync:
         is_done = len(chosen) <= self._buckets_max
         through_us = to_us if is_done else chosen.pop().from_us
         samples = self._recomputed(line, order, line.partner, chosen)  # 2
+        if samples is None:
+            return False
         reached("samples.recomputed")
         self._samples.note(line.move, line.stream, through_us, samples)
         reached("samples.noted")
@@ -127,10 +140,31 @@ class SampleSync:
 
     def _recomputed(
         self, line: SampledLine, order: MoveOrder, provider: Participant, parts: Sequence[Range]
-    ) -> tuple[Sample, ...]:
+    ) -> tuple[Sample, ...] | None:
+        """What is found of buckets; None while what they need is away for no longer than AWAY_S."""
         if not parts:
             return ()
-        return self._recomputation.recompute(order, provider, line.stream, parts)
+        of, now_s = (line.move, line.stream), clock.monotonic_s()
+        try:
+            found = self._recomputation.recompute(order, provider, line.stream, parts)
+        except Unavailable as error:
+            if of not in self._away_since_s:
+                self._on_error(error)
+            if now_s - self._away_since_s.setdefault(of, now_s) < self._away_s:
+                return None
+            return tuple(self._given_up(line, order, provider, part) for part in parts)
+        self._away_since_s.pop(of, None)
+        return found
+
+    def _given_up(
+        self, line: SampledLine, order: MoveOrder, provider: Participant, part: Range
+    ) -> Sample:
+        """What is found of one bucket: others may need what is away."""
+        try:
+            (found,) = self._recomputation.recompute(order, provider, line.stream, [part])
+        except Unavailable as error:
+            return not_verifiable(line.number, line.stream, part, str(error))
+        return found
 
     def _is_conceded(self, contract: ContractName, period: int) -> bool:
         known = self._settlements.bill_of_period(contract, period)
@@ -144,6 +178,8 @@ class SampleSync:
             line = lines.get((sample.number, sample.stream))
             if line is not None:
                 again = self._recomputed(line, self._order(line), self._here, [sample.range])  # 3
+                if again is None:
+                    continue
                 self._samples.note(line.move, line.stream, None, again)
                 reached("samples.judged")
         judged = {(s.number, s.stream, s.range): s for s in self._samples.found(contract, part)}
