@@ -23,7 +23,7 @@ from hashlib import sha256
 from medusa_core.digest import Digest
 from medusa_core.grid import Range, ceil_us
 from medusa_core.market.bill_statements import digest_text
-from medusa_core.names import StreamName
+from medusa_core.names import StreamName, Version
 
 LINKS = 4_096
 """Settlement periods for which a commitment has seeds."""
@@ -32,6 +32,7 @@ SEED_BYTES = 32
 RATE = Decimal("0.01")
 """The share of buckets that are recomputed under a contract that does not say it."""
 
+UNKNOWN = Version(0)
 MILLION = 1_000_000
 _CHANCES = 2**64
 
@@ -47,7 +48,8 @@ class SampleOutcome(Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
     """A bucket of a stream that a moved fragment writes, as the provider has it (`stated`) and as
-    it was recomputed, by their digests; `reason` is why it is not verifiable."""
+    it was recomputed, by their digests; `reason` is why it is not verifiable. `version` is that of
+    the provider's rows, 0 where it is not known."""
 
     number: int
     stream: StreamName
@@ -56,6 +58,7 @@ class Sample:
     stated: str = ""
     recomputed: str = ""
     reason: str = ""
+    version: Version = UNKNOWN
 
     @property
     def subject(self) -> str:
@@ -68,7 +71,14 @@ class Sample:
         return f"{self.stated}:{self.recomputed}"
 
 
-def compared(number: int, stream: StreamName, part: Range, stated: Digest, again: Digest) -> Sample:
+def compared(
+    number: int,
+    stream: StreamName,
+    part: Range,
+    stated: Digest,
+    again: Digest,
+    version: Version = UNKNOWN,
+) -> Sample:
     """The sample of a bucket whose rows were recomputed."""
     return Sample(
         number=number,
@@ -77,10 +87,13 @@ def compared(number: int, stream: StreamName, part: Range, stated: Digest, again
         outcome=SampleOutcome.EQUAL if stated == again else SampleOutcome.DIFFERS,
         stated=digest_text(stated),
         recomputed=digest_text(again),
+        version=version,
     )
 
 
-def not_verifiable(number: int, stream: StreamName, part: Range, reason: str) -> Sample:
+def not_verifiable(
+    number: int, stream: StreamName, part: Range, reason: str, version: Version = UNKNOWN
+) -> Sample:
     """The sample of a bucket that cannot be computed again."""
     return Sample(
         number=number,
@@ -88,6 +101,7 @@ def not_verifiable(number: int, stream: StreamName, part: Range, reason: str) ->
         range=part,
         outcome=SampleOutcome.NOT_VERIFIABLE,
         reason=reason[:500],
+        version=version,
     )
 
 

@@ -59,7 +59,7 @@ class Samples(Protocol):
         self, move: int, stream: StreamName, through_us: int | None, samples: Sequence[Sample]
     ) -> None:
         """Keep what was found; all drawn buckets before `through_us` are recomputed (None: as far
-        as before). What was found before of a bucket stays."""
+        as before). What was found before of a version of a bucket stays."""
 
     def found(self, contract: ContractName, part: Range) -> tuple[Sample, ...]:
         """What was found of buckets that begin in a range."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from medusa_core.grid import Range
 from medusa_core.market.samples import Sample
-from medusa_core.names import Participant, StreamName
+from medusa_core.names import Participant, StreamName, Version
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.market.moves.move_order import MoveOrder
 from pipelines.market.settlement.sample_sync import Recomputation
@@ -36,6 +36,12 @@ class _Lazily(Recomputation):
     ) -> tuple[Sample, ...]:
         """See `Recomputation.recompute`."""
         return self._samples.recompute(order, provider, stream, parts)
+
+    def versions(
+        self, order: MoveOrder, provider: Participant, stream: StreamName, parts: Sequence[Range]
+    ) -> tuple[Version, ...]:
+        """See `Recomputation.versions`."""
+        return self._samples.versions(order, provider, stream, parts)
 
     def needs_us(
         self, order: MoveOrder, stream: StreamName, from_us: int

@@ -7,6 +7,7 @@ the reason: it is neither right nor wrong.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,11 +22,11 @@ from medusa_core.columns import Column
 from medusa_core.digest import EMPTY, Digest
 from medusa_core.errors import Refused
 from medusa_core.grid import Range
-from medusa_core.market.samples import Sample, compared, not_verifiable
-from medusa_core.names import Participant, PlanId, StreamName
+from medusa_core.market.samples import UNKNOWN, Sample, compared, not_verifiable
+from medusa_core.names import Participant, PlanId, StreamName, Version
 from medusa_core.network import Network, Port
 from medusa_core.recalls import RecallResult
-from medusa_core.segments import Producer, Stability
+from medusa_core.segments import Producer, Segment, Stability
 from pipelines.catalog.lines_read import lines_read
 from pipelines.catalog.processing_roles import LandedFiles, Recalls
 from pipelines.catalog.reading_roles import Lines
@@ -70,24 +71,33 @@ class MovedSamples:
         network, ports = _network(order.plan.document, order.fragment)
         number, by = order.move.number, Producer(provider, order.replica)
         found: dict[Range, Sample] = {}
-        stated: dict[Range, Digest] = {}
-        for part in parts:
-            digest = self._stated(stream, by, part, order.plan.id)
-            reason = (
-                digest if isinstance(digest, str) else self._lacks(network, ports[stream], part)
+        stated: dict[Range, Segment] = {}
+        for part, segment in zip(parts, self._segments(stream, by, parts), strict=True):
+            reason = _why_not(stream, segment, order.plan.id) or self._lacks(
+                network, ports[stream], part
             )
-            if reason or isinstance(digest, str):
-                found[part] = not_verifiable(number, stream, part, reason)
+            if segment is None or reason:
+                version = UNKNOWN if segment is None else segment.version
+                found[part] = not_verifiable(number, stream, part, reason, version)
             else:
-                stated[part] = digest
+                stated[part] = segment
         again = self._again(network, ports[stream], [*stated]) if stated else {}
-        for part, digest in stated.items():
+        for part, segment in stated.items():
+            version = segment.version
             if isinstance(again, str):
-                found[part] = not_verifiable(number, stream, part, again)
+                found[part] = not_verifiable(number, stream, part, again, version)
             else:
+                digest = segment.buckets.get(part.from_us, EMPTY)
                 rows = again.get(part.from_us, EMPTY)
-                found[part] = compared(number, stream, part, digest, rows)
+                found[part] = compared(number, stream, part, digest, rows, version)
         return tuple(found[part] for part in parts)
+
+    def versions(
+        self, order: MoveOrder, provider: Participant, stream: StreamName, parts: Sequence[Range]
+    ) -> tuple[Version, ...]:
+        """See `Recomputation.versions`."""
+        segments = self._segments(stream, Producer(provider, order.replica), parts)
+        return tuple(UNKNOWN if one is None else one.version for one in segments)
 
     def needs_us(
         self, order: MoveOrder, stream: StreamName, from_us: int
@@ -98,17 +108,20 @@ class MovedSamples:
         found = {network.source(name).stream_name: part.from_us for name, part in behind.items()}
         return {one.stream.name: found.get(one.stream.name, from_us) for one in order.inputs}
 
-    def _stated(self, stream: StreamName, by: Producer, part: Range, plan: PlanId) -> Digest | str:
-        """The digest of the provider's rows in a bucket, or why there is none."""
-        for segment in self.catalog.segments(stream, part, producer=by):
-            if not segment.range.covers(part):
-                continue
-            if segment.stability is not Stability.STABLE:
-                return f"it is {segment.stability.value}"
-            if segment.plan != plan:
-                return "it was computed under another plan"
-            return segment.buckets.get(part.from_us, EMPTY)
-        return f"the rows of {stream} are not there: they were trimmed"
+    def _segments(
+        self, stream: StreamName, by: Producer, parts: Sequence[Range]
+    ) -> tuple[Segment | None, ...]:
+        """The segment of the provider's that each bucket is in, None for one that is not there."""
+        if not parts:
+            return ()
+        whole = Range(min(one.from_us for one in parts), max(one.to_us for one in parts))
+        segments = self.catalog.segments(stream, whole, producer=by)
+        begins = [one.range.from_us for one in segments]
+        found = (segments[bisect_right(begins, part.from_us) - 1 :][:1] for part in parts)
+        return tuple(
+            one[0] if one and one[0].range.covers(part) else None
+            for one, part in zip(found, parts, strict=True)
+        )
 
     def _lacks(self, network: Network, port: Port, part: Range) -> str:
         """What of the inputs of a bucket is not there as it was read; nothing if all of it is."""
@@ -159,6 +172,15 @@ class MovedSamples:
             return str(error)
         except (duckdb.Error, pa.ArrowException) as error:
             return f"the recomputation fails with {type(error).__name__}: {error}"
+
+
+def _why_not(stream: StreamName, segment: Segment | None, plan: PlanId) -> str:
+    """Why the provider's rows in a segment are not those to compare with; nothing if they are."""
+    if segment is None:
+        return f"the rows of {stream} are not there: they were trimmed"
+    if segment.stability is not Stability.STABLE:
+        return f"it is {segment.stability.value}"
+    return "" if segment.plan == plan else "it was computed under another plan"
 
 
 def _not_by_duckdb(run: Recomputation) -> str:

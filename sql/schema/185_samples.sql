@@ -36,7 +36,8 @@ CREATE TABLE medusa_market.sample (
     recomputed text COLLATE "C" NOT NULL CHECK (char_length(recomputed) <= 64),
     reason     text NOT NULL CHECK (char_length(reason) <= 500),
     noted_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
-    PRIMARY KEY (move_id, stream, from_us),
+    version    bigint NOT NULL DEFAULT 0 CHECK (version >= 0),
+    PRIMARY KEY (move_id, stream, from_us, version),
     CONSTRAINT sample_is_not_empty CHECK (from_us < to_us),
     CONSTRAINT equal_samples_have_one_digest CHECK ((outcome = 'equal') <= (stated = recomputed)),
     CONSTRAINT others_say_why CHECK ((outcome = 'not verifiable') = (reason <> ''))
@@ -47,3 +48,6 @@ COMMENT ON TABLE medusa_market.sample IS
 COMMENT ON COLUMN medusa_market.sample.stated IS
     'The digest of the provider''s rows, empty for none; see medusa_core/market/bill_statements.py.';
 COMMENT ON COLUMN medusa_market.sample.recomputed IS 'The digest of the rows that were recomputed.';
+COMMENT ON COLUMN medusa_market.sample.version IS
+    'That of the provider''s rows that were looked at, 0 where it is not known: rows that came later '
+    'are looked at again, and the newest counts.';

@@ -28,7 +28,7 @@ from tests.books.trade import A_DAY, at_us
 
 FOUND = "SELECT stream, from_us, outcome, reason FROM medusa_api.samples ORDER BY from_us"
 LIE = """INSERT INTO medusa_market.sample (move_id, stream, from_us, to_us, outcome, stated,
-    recomputed, reason) VALUES (1, 'counted', {}, {}, 'differs', 'a', 'b', '')"""
+    recomputed, reason, version) VALUES (1, 'counted', {}, {}, 'differs', 'a', 'b', '', 999)"""
 STATE = "SELECT state FROM medusa_api.bills WHERE (period, made_by) = (1, 'beta')"
 CHARGED = """SELECT (c.value->>7)::numeric FROM medusa_market.bill AS b,
         jsonb_array_elements(convert_from(b.document, 'UTF8')::jsonb->'charges') AS c
@@ -104,6 +104,28 @@ def test_a_payer_that_states_other_rows_of_a_drawn_bucket_keeps_its_dispute_and_
         assert sampling.dispute(party)[3] == charged(sampling, bucket)
     assert sampling.beta.sql(FOUND) == [("counted", at_us(bucket), "equal", "")]
     sampling.check_books()
+
+
+def test_rows_that_the_provider_has_replaced_before_the_statement_are_looked_at_again(
+    sampling: Sampling,
+) -> None:
+    ready(sampling)
+    drawn = sampling.drawn()
+    sampling.runs(RELEASED, A_DAY - 1)
+    while len(sampling.alpha.sql(FOUND)) < len([at for at in drawn if at < A_DAY - 1]):
+        sampling.looks[ALPHA].settle()
+    stale = "outcome = 'differs', stated = 'a', recomputed = 'b', version = 1"
+    sampling.execute(
+        ALPHA, f"UPDATE medusa_market.sample SET {stale} WHERE from_us = {at_us(drawn[0])}"
+    )
+    sampling.runs(A_DAY - 1, A_DAY)
+    sampling.settle()
+    assert sampling.alpha.sql(STATE) == [("settled",)]
+    assert {outcome for _, _, outcome, _ in sampling.alpha.sql(FOUND)} == {"equal"}
+    ((both,),) = sampling.alpha.sql(
+        f"SELECT count(*) FROM medusa_market.sample WHERE from_us = {at_us(drawn[0])}", role="job"
+    )
+    assert both == 2, "what was found before stays"
 
 
 def test_a_payer_that_disputes_a_bucket_that_was_not_drawn_is_refused(sampling: Sampling) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from medusa_core.grid import Range
 from medusa_core.market.samples import Sample, SampleOutcome
 from medusa_core.market.terms import ContractName, Revision
-from medusa_core.names import Participant, StreamName
+from medusa_core.names import Participant, StreamName, Version
 from pipelines.catalog.postgres.statements import NamedStatements, engine_with_timeouts
 from pipelines.catalog.sample_store import SampledLine, Samples
 
@@ -59,6 +59,7 @@ class PostgresSamples(NamedStatements, Samples):
                 "stated": one.stated,
                 "recomputed": one.recomputed,
                 "reason": one.reason[:500],
+                "version": one.version,
             }
             for one in samples
         ]
@@ -77,6 +78,7 @@ class PostgresSamples(NamedStatements, Samples):
                 stated=row["stated"],
                 recomputed=row["recomputed"],
                 reason=row["reason"],
+                version=Version(row["version"]),
             )
             for row in rows
         )

@@ -5,7 +5,7 @@ Numbered, and the same numbers are in the code:
 1. both homes keep what a recomputation needs: the payer until it has recomputed what it drew, the
    provider until the payer has answered its statement, and no longer than the contract's `hold_max`
 2. the payer recomputes the drawn buckets as they become final, and states a period when it has
-   done so for all of them
+   done so for all of them; before that it recomputes those again whose rows were replaced since
 3. the provider recomputes the buckets that the payer disputes, and takes the payer's statement if
    it finds the payer's rows; else the dispute stays open, and people decide
 
@@ -29,10 +29,10 @@ from medusa_core.grid import Range, ceil_us, floor_us
 from medusa_core.market.bill_comparison import compare_statements
 from medusa_core.market.documents import revision_of
 from medusa_core.market.sample_claims import is_conceded, wrong_samples
-from medusa_core.market.samples import Draw, Sample, not_verifiable
+from medusa_core.market.samples import UNKNOWN, Draw, Sample, not_verifiable
 from medusa_core.market.settlement_periods import SettlementPeriod
 from medusa_core.market.terms import ContractName
-from medusa_core.names import Participant, StreamName
+from medusa_core.names import Participant, StreamName, Version
 from pipelines.base import clock
 from pipelines.base.failpoints import reached
 from pipelines.catalog.processing_roles import Readers
@@ -56,6 +56,11 @@ class Recomputation(Protocol):
     ) -> tuple[Sample, ...]:
         """What is found of each of these buckets of the provider's line, in order; Unavailable if
         what it needs cannot be read now."""
+
+    def versions(
+        self, order: MoveOrder, provider: Participant, stream: StreamName, parts: Sequence[Range]
+    ) -> tuple[Version, ...]:
+        """The version of the provider's rows in each of these buckets, UNKNOWN without any."""
 
     def needs_us(
         self, order: MoveOrder, stream: StreamName, from_us: int
@@ -101,6 +106,17 @@ class SampleSync:
                 self._hold(contract, line, order, line.open_us)
         return is_done
 
+    def is_current(self, contract: ContractName, period: SettlementPeriod) -> bool:
+        """Recompute what the provider has replaced since it was looked at; whether that is all."""
+        is_done = True
+        found = self.found(contract, period)
+        revision, begins_us = revision_of(period.terms), period.range.from_us
+        for line in self._samples.lines(contract, period.number, revision, begins_us):
+            if line.is_given:
+                of_line = [s for s in found if (s.number, s.stream) == (line.number, line.stream)]
+                is_done = self._is_current(line, of_line) and is_done
+        return is_done
+
     def found(self, contract: ContractName, period: SettlementPeriod) -> tuple[Sample, ...]:
         """What was found of a period."""
         return self._samples.found(contract, period.range)
@@ -138,6 +154,19 @@ class SampleSync:
         reached("samples.noted")
         return is_done
 
+    def _is_current(self, line: SampledLine, found: Sequence[Sample]) -> bool:
+        order, parts = self._order(line), [one.range for one in found]
+        versions = self._recomputation.versions(order, line.partner, line.stream, parts)
+        replaced = [
+            one.range
+            for one, version in zip(found, versions, strict=True)
+            if UNKNOWN < one.version < version
+        ]
+        again = self._recomputed(line, order, line.partner, replaced[: self._buckets_max])
+        if again:
+            self._samples.note(line.move, line.stream, None, again)
+        return again is not None and len(replaced) <= self._buckets_max
+
     def _recomputed(
         self, line: SampledLine, order: MoveOrder, provider: Participant, parts: Sequence[Range]
     ) -> tuple[Sample, ...] | None:
@@ -163,7 +192,8 @@ class SampleSync:
         try:
             (found,) = self._recomputation.recompute(order, provider, line.stream, [part])
         except Unavailable as error:
-            return not_verifiable(line.number, line.stream, part, str(error))
+            (version,) = self._recomputation.versions(order, provider, line.stream, [part])
+            return not_verifiable(line.number, line.stream, part, str(error), version)
         return found
 
     def _is_conceded(self, contract: ContractName, period: int) -> bool:

@@ -40,6 +40,7 @@ from medusa_core.market.bill_statements import (
     statement_document,
 )
 from medusa_core.market.load_statements import load_statement
+from medusa_core.market.samples import Sample
 from medusa_core.market.settlement_periods import SettlementPeriod, is_over, next_period
 from medusa_core.market.terms import ContractName, Movement
 from medusa_core.names import Participant
@@ -131,12 +132,15 @@ class SettlementSync:
             or not is_verified
         ):
             return False
+        found: tuple[Sample, ...] = ()
+        if samples is not None and self._here == period.terms.payer:
+            if not samples.is_current(contract.contract, period):
+                return False
+            found = samples.found(contract.contract, period)
         ranges, changes = self._settlements.ranges(contract.contract, period.number)
         if is_load:
             moves = self._settlements.billed_moves(contract.contract, period)
-            found = () if samples is None else samples.found(contract.contract, period)
-            is_payer = self._here == period.terms.payer
-            statement = load_statement(period, moves, ranges, found if is_payer else ())
+            statement = load_statement(period, moves, ranges, found)
         else:
             statement = content_statement(period, ranges, changes)
         document = statement_document(statement)

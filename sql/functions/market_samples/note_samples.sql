@@ -5,11 +5,11 @@ AS $$
 BEGIN
     -- Two programs may recompute the same: the first one counts.
     INSERT INTO medusa_market.sample (move_id, stream, from_us, to_us, outcome, stated, recomputed,
-        reason)
+        reason, version)
     SELECT note_samples.move_id, note_samples.stream, s.from_us, s.to_us, s.outcome, s.stated,
-        s.recomputed, s.reason
+        s.recomputed, s.reason, s.version
     FROM jsonb_to_recordset(note_samples.samples) AS s (from_us bigint, to_us bigint, outcome text,
-        stated text, recomputed text, reason text)
+        stated text, recomputed text, reason text, version bigint)
     ON CONFLICT DO NOTHING;
     IF note_samples.through_us IS NOT NULL THEN
         INSERT INTO medusa_market.sample_position AS p (move_id, stream, through_us)
