@@ -224,6 +224,9 @@ def test_the_inputs_of_samples_are_held_until_they_are_recomputed(sampling: Samp
         (ALPHA, SEEN): at_us(RELEASED), (ALPHA, COUNTED): at_us(RELEASED),
         (BETA, SEEN): at_us(RELEASED), (BETA, COUNTED): at_us(RELEASED),
     }  # fmt: skip
+    drawn = [at for at in sampling.drawn() if at < 600]
+    while len(sampling.alpha.sql(FOUND)) < len(drawn):
+        sampling.looks[ALPHA].settle()
     sampling.looks[ALPHA].settle()
     (hold,) = [
         h for h in sampling.catalog(ALPHA).holds(SEEN) if h.purpose == "samples"
