@@ -28,6 +28,14 @@ ALSO = {
     "check_run": {"pipelines.spark.session"},
     "spark_boxes": {"pipelines.spark.failures"},
     # The columns that the catalog declares, and the errors of a file: no row is read there.
+    # Which boxes a moved fragment has, and the digests of the rows that the oracle computes: those
+    # that the provider has stated are compared with nothing else.
+    "moved_samples": {
+        "pipelines.language.check",
+        "pipelines.language.fragment_networks",
+        "pipelines.market.moves.move_order",
+        "pipelines.storage.arrow_digests",
+    },
     "sample_check": {"pipelines.storage.segment_rows"},
     "stored_rows": {FILES, STORE},
 }
