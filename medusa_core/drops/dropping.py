@@ -60,11 +60,10 @@ def with_drops(
         step = _within_ms(step, step_ms_max)
     if overload is not None and not overload.is_noticed:
         overload = None
-    if overload is not None and overload.by_record:
+    is_whole = not any(is_dropped(s) for i in fragment.inputs.values() for s in i.segments)
+    if overload is not None and overload.by_record and is_whole:
         return _thinned(step, overload)
-    if overload is None and not any(
-        is_dropped(s) for i in fragment.inputs.values() for s in i.segments
-    ):
+    if overload is None and is_whole:
         return step
     fate, part = _first_run(step, overload)
     if fate is _Fate.KEPT:

@@ -6,7 +6,7 @@ arrive as event time passes that is what the loop needs of each second, and an o
 before anything is late. It is noticed, and acted on, when the oldest bucket that could be computed
 has waited for as long as the delay graph loses nothing, less what the path to the output takes.
 A longer backlog is to be gone in that time, too, so that less of the capacity is there for it: at
-twice the time half of it, and down to a quarter.
+twice the time half of it, and down to a quarter; not where something would be lost for good.
 
 Only outputs with a QoS are dropped, and fragments that compute nothing else. Nothing is remembered:
 drops end when the load has fallen, or the wait.
@@ -159,13 +159,19 @@ def overload_of(knowledge: Knowledge, now_ms: int) -> Overload | None:
     if not has_qos(knowledge):
         return None
     home = _home_of(knowledge)
+    loses = any(qos.after is AfterDrop.GAP for qos in home.qos.values())
+    own = [f for f in home.fragments.values() if f.provider is None]
+    if loses and any(f.cost.mean is None for f in own):
+        return None  # nothing is lost for good by a guess of what steps cost
     waits = [
         (behind_ms, notice)
         for fragment, notice in notices_ms(knowledge).items()
-        if (behind_ms := behind(home.fragments[fragment], now_ms)) is not None
+        if home.fragments[fragment].provider is None
+        and (behind_ms := behind(home.fragments[fragment], now_ms)) is not None
     ]
     behind_ms, notice_ms = max(waits, key=lambda w: w[0] / w[1], default=(0, 1))
-    backlog = min(max(behind_ms / notice_ms, 1.0), BACKLOG_MAX)
+    # A backlog alone loses nothing for good: what fits into the capacity catches up.
+    backlog = 1.0 if loses else min(max(behind_ms / notice_ms, 1.0), BACKLOG_MAX)
     load_max = knowledge.limits.capacity * HEADROOM / backlog
     if home.network.load <= load_max:
         return None
@@ -210,7 +216,7 @@ def tolerated_ms(
     left = [
         notices[f.fragment.id] - (behind(f, now_ms) or 0)
         for f in knowledge.fragments
-        if f.fragment.id in notices
+        if f.fragment.id in notices and f.provider is None
     ]
     return max(min(left), 0) if left else None
 
@@ -254,7 +260,8 @@ def _home_of(knowledge: Knowledge) -> DroppingHome:
             name=id_,
             inputs=tuple(writers.get(s, s) for s in f.inputs),
             record_us=0.0,
-            fixed=_load_of(f, notices.get(id_, 0)),
+            # Steps may take as long as an overload is tolerated, also those of other outputs.
+            fixed=_load_of(f, notices.get(id_, max(notices.values(), default=0))),
         )
         for id_, f in fragments.items()
     )

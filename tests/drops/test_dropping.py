@@ -27,7 +27,7 @@ from medusa_core.names import Epoch, Participant, StreamName, Version
 from medusa_core.network import Aggregate, Network, Output
 from medusa_core.segments import Segment, Stability
 from medusa_core.states import State, state_of
-from medusa_core.step_costs import Cost
+from medusa_core.step_costs import Cost, MeanCost
 from tests.core.builders import (
     ALPHA,
     PLAN,
@@ -151,10 +151,23 @@ def test_an_output_without_a_qos_is_never_dropped() -> None:
     assert step.range == seconds(0, 120)
 
 
+GAP = replace(QOS, after=AfterDrop.GAP)
+MEASURED = replace(COST, mean=MeanCost(COST.step_ms, COST.record_us))
+
+
 def test_with_gap_what_is_dropped_is_final_and_nothing_is_owed() -> None:
-    decision = first_drop(a_backlog(4_000, qos=replace(QOS, after=AfterDrop.GAP)))
+    decision = first_drop(replace(a_backlog(4_000, qos=GAP), cost=MEASURED))
     assert decision.stability is Stability.GAP
     assert {read.drop_rate for read in decision.reads} == {1.0}
+
+
+def test_nothing_is_lost_for_good_by_a_guess_of_what_steps_cost() -> None:
+    assert dropped_share(a_backlog(4_000, qos=GAP), now_ms=60_000) == 0
+
+
+def test_nothing_is_lost_for_good_by_a_backlog_that_the_capacity_catches_up() -> None:
+    paused = replace(a_backlog(600, buckets=100, qos=GAP), cost=MEASURED)
+    assert dropped_share(paused, now_ms=90_000) == 0
 
 
 def first_drop(known: FragmentKnowledge) -> DropBuckets:
