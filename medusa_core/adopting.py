@@ -21,7 +21,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from medusa_core.commits import Cause, Commit, Lease, OutputSegment, StepMetrics
-from medusa_core.decisions import Adopt, ComputeStep, DecisionReason, OutputAge, Wait
+from medusa_core.decisions import (
+    Adopt,
+    ComputeStep,
+    DecisionReason,
+    Wait,
+    ages_within,
+    pieces_of,
+)
 from medusa_core.grid import FOREVER_US, Range, floor_us
 from medusa_core.knowledge import ProviderKnowledge
 from medusa_core.names import PlanId, StreamName
@@ -79,11 +86,10 @@ def adopting_commit(decision: Adopt, lease: Lease) -> Commit:
     """The commit of a decision: the provider's rows and files under this home's lineage; a gap."""
     if decision.is_lost:
         return _commit_of_loss(decision, lease)
-    pieces: list[tuple[Range, int | None]] = [(a.range, a.fresh_ms) for a in decision.ages]
     segments = tuple(
         _output_of(stream, rows, part, fresh_ms)
         for stream, rows in decision.segments.items()
-        for part, fresh_ms in pieces or [(decision.range, None)]
+        for part, fresh_ms in pieces_of(decision.ages, decision.range)
     )
     rows = sum(digest.rows for segment in segments for digest in segment.buckets.values())
     outputs = tuple(decision.segments)
@@ -168,14 +174,9 @@ def _adopt(provider: ProviderKnowledge, step: ComputeStep, part: Range) -> Adopt
         reads=reads,
         cause=step.cause,
         ends=step.ends and is_whole,
-        ages=_ages_within(step, part),
+        ages=ages_within(step.ages, part),
         because=DecisionReason(f"{provider.producer} has computed it", {"rows": rows}),
     )
-
-
-def _ages_within(step: ComputeStep, part: Range) -> tuple[OutputAge, ...]:
-    inside = ((aged.range.intersection(part), aged.fresh_ms) for aged in step.ages)
-    return tuple(OutputAge(range_, ms) for range_, ms in inside if range_ is not None)
 
 
 def _due_ms(step: ComputeStep, timeout_ms: int, wait_ms: int | None) -> int | None:

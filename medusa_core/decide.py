@@ -20,6 +20,7 @@ from medusa_core.decisions import (
     ComputeStep,
     Decision,
     DecisionReason,
+    Doable,
     DropBuckets,
     Promote,
     Wait,
@@ -49,6 +50,7 @@ __all__ = [
     "ComputeStep",
     "Decision",
     "DecisionReason",
+    "Doable",
     "DropBuckets",
     "Promote",
     "Wait",
@@ -74,8 +76,8 @@ def decide(knowledge: Knowledge, now_ms: int, lane: Lane = Lane.LIVE) -> list[De
     steps: list[ComputeStep | Adopt] = []
     drops: list[DropBuckets] = []
     waits: list[Wait] = []
-    overload = overload_of(knowledge, now_ms)
     notices = notices_ms(knowledge)
+    overload = overload_of(knowledge, notices, now_ms)
     slack_ms = tolerated_ms(knowledge, notices, now_ms)
     for fragment in knowledge.fragments if lane is Lane.LIVE else ():
         bound = fragment.bound

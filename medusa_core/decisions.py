@@ -5,7 +5,7 @@ Apply, explain and simulate read the same list; none of them decides anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from medusa_core.commits import Cause
@@ -13,7 +13,7 @@ from medusa_core.frozen import freeze
 from medusa_core.grid import Range, shown_us
 from medusa_core.knowledge import FragmentKnowledge, LandingKnowledge, TentativeKnowledge
 from medusa_core.names import StreamName
-from medusa_core.segments import Producer, Read, Segment, Stability
+from medusa_core.segments import Producer, Read, Segment, Stability, drop_rate_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,17 @@ class ComputeStep:
     def fresh_ms(self) -> int | None:
         """Of the oldest piece."""
         return min((aged.fresh_ms for aged in self.ages), default=None)
+
+
+def ages_within(ages: Iterable[OutputAge], part: Range) -> tuple[OutputAge, ...]:
+    """The pieces that lie in a range."""
+    inside = ((aged.range.intersection(part), aged.fresh_ms) for aged in ages)
+    return tuple(OutputAge(range_, ms) for range_, ms in inside if range_ is not None)
+
+
+def pieces_of(ages: Sequence[OutputAge], whole: Range) -> list[tuple[Range, int | None]]:
+    """The ranges that outputs are committed in, with their ages; without ages, all of it."""
+    return [(aged.range, aged.fresh_ms) for aged in ages] or [(whole, None)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +153,10 @@ class Wait:
     until_ms: int | None = None
 
 
-Decision = CloseBuckets | ComputeStep | Promote | Adopt | DropBuckets | Wait
+Doable = CloseBuckets | ComputeStep | Promote | Adopt | DropBuckets
+"""What ends with a commit."""
+
+Decision = Doable | Wait
 
 
 def explain(decisions: Iterable[Decision]) -> list[str]:
@@ -159,7 +173,7 @@ def _explain(decision: Decision) -> str:
             what = f"compute {names} {decision.range.shown} as {decision.stability.value}"
             if decision.missing:
                 what += f" without {', '.join(decision.missing)}"
-            if rate := max((read.drop_rate for read in decision.reads), default=0.0):
+            if rate := drop_rate_of(decision.reads):
                 what += f" without {rate:.0%} of the records"
         case Promote():
             names = ", ".join(t.segment.stream for t in decision.tentative)

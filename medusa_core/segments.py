@@ -147,6 +147,11 @@ class Read:
     content: str | None = field(default=None, compare=False)
 
 
+def drop_rate_of(reads: Iterable[Read]) -> float:
+    """The highest drop rate of some reads; 0 without any."""
+    return max((read.drop_rate for read in reads), default=0.0)
+
+
 def content_of(segments: Iterable[Segment], part: Range) -> str:
     """A fingerprint of the rows of `part`, bucket by bucket: the same for the same content.
 

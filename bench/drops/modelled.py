@@ -20,6 +20,7 @@ from medusa_core.knowledge import Limits
 from medusa_core.names import Epoch, NetworkName, Participant, StreamName
 from medusa_core.network import Network, Port
 from medusa_core.plans import Plan
+from medusa_core.reads import records_of
 from medusa_core.segments import Producer, SegmentFile, Stability
 from pipelines.catalog.memory.memory_catalog import MemoryCatalog
 from pipelines.catalog.memory.store import Store
@@ -238,12 +239,7 @@ class _Engine:
     def compute(self, step: ComputeStep) -> StepResult:
         """See `Engine.compute`."""
         costs, known = self._home.costs, step.fragment
-        records = sum(
-            digest.rows
-            for name, part in known.fragment.needed_by(step.outputs, step.range).items()
-            for segment in known.inputs[name].overlapping(part)
-            for digest in segment.within(part).values()
-        )
+        records = records_of(known, step.outputs, step.range)
         took_ms = costs.step_ms + records * costs.record_us // 1_000
         self._home.clock.now_ms += took_ms
         written = tuple(self._written(step, output) for output in step.outputs)

@@ -16,7 +16,13 @@ from dataclasses import replace
 from enum import Enum, auto
 
 from medusa_core.commits import Cause, Commit, Lease, OutputSegment
-from medusa_core.decisions import ComputeStep, DecisionReason, DropBuckets, OutputAge
+from medusa_core.decisions import (
+    ComputeStep,
+    DecisionReason,
+    DropBuckets,
+    ages_within,
+    pieces_of,
+)
 from medusa_core.drops.overload import Overload, mean_cost
 from medusa_core.drops.utility import AfterDrop
 from medusa_core.grid import Range
@@ -33,7 +39,7 @@ ALL = 1.0
 
 
 class _Fate(Enum):
-    """What becomes of a bucket."""
+    """Whether a bucket is computed or dropped, and why."""
 
     KEPT = auto()
     DROPPED = auto()
@@ -54,7 +60,7 @@ def with_drops(
     `step_ms_max`: how long it may take, at least for one bucket.
     """
     fragment = step.fragment
-    if fragment.provider is not None or step.is_revision:
+    if fragment.provider is not None:
         return step
     if step_ms_max is not None:
         step = _within_ms(step, step_ms_max)
@@ -86,7 +92,7 @@ def _within_ms(step: ComputeStep, ms_max: int) -> ComputeStep:
         return step
     fitting = max(int(buckets * left_ms / takes_ms), 1)
     to_us = step.range.from_us + fitting * step.fragment.width_us
-    return _cut(step, Range(step.range.from_us, min(to_us, step.range.to_us)))
+    return _cut(step, Range(step.range.from_us, to_us))
 
 
 def _first_run(step: ComputeStep, overload: Overload | None) -> tuple[_Fate, Range]:
@@ -117,18 +123,15 @@ def _fates(step: ComputeStep, overload: Overload | None) -> Iterator[tuple[_Fate
 def _cut(step: ComputeStep, part: Range) -> ComputeStep:
     """The same step over the first part of its range."""
     keeps_content = not step.stability.is_final
+    records = records_of(step.fragment, step.outputs, part)
     return replace(
         step,
         range=part,
+        because=replace(step.because, numbers={**step.because.numbers, "records": records}),
         reads=tuple(reads_of(step.fragment, step.outputs, part, keeps_content=keeps_content)),
-        ages=_ages_within(step, part),
+        ages=ages_within(step.ages, part),
         ends=False,
     )
-
-
-def _ages_within(step: ComputeStep, part: Range) -> tuple[OutputAge, ...]:
-    inside = ((aged.range.intersection(part), aged.fresh_ms) for aged in step.ages)
-    return tuple(OutputAge(range_, ms) for range_, ms in inside if range_ is not None)
 
 
 def _drop(
@@ -150,14 +153,13 @@ def _drop(
         stability=Stability.GAP if is_lost else Stability.TENTATIVE,
         reads=tuple(replace(read, drop_rate=ALL) for read in reads),
         ends=step.ends and part == step.range,
-        ages=_ages_within(step, part),
+        ages=ages_within(step.ages, part),
         because=DecisionReason(reason, numbers),
     )
 
 
 def dropping_commit(decision: DropBuckets, lease: Lease) -> Commit:
     """The commit of dropped buckets: no row, and lineage with the rate."""
-    pieces: list[tuple[Range, int | None]] = [(a.range, a.fresh_ms) for a in decision.ages]
     return Commit(
         lease=lease,
         plan=decision.fragment.plan,
@@ -167,7 +169,7 @@ def dropping_commit(decision: DropBuckets, lease: Lease) -> Commit:
                 stream=stream, range=part, stability=decision.stability, fresh_ms=fresh_ms
             )
             for stream in decision.outputs
-            for part, fresh_ms in pieces or [(decision.range, None)]
+            for part, fresh_ms in pieces_of(decision.ages, decision.range)
         ),
         lineage=decision.reads,
         ends=decision.ends,

@@ -59,8 +59,7 @@ BY_RECORD = (Filter, Map, Union)
 class Overload:
     """The load is above what the capacity allows.
 
-    `is_noticed`: it has lasted for so long that records are dropped, by `plan`. `by_record`: they
-    are dropped one by one, else by whole windows.
+    `by_record`: records are dropped one by one, else by whole windows.
     """
 
     load: float
@@ -78,7 +77,7 @@ class Overload:
 
     @property
     def numbers(self) -> dict[str, int | float]:
-        """What was reckoned with."""
+        """The figures behind the decision, for its reason."""
         return {
             "load": round(self.load, 3),
             "load_max": round(self.load_max, 3),
@@ -154,18 +153,28 @@ def has_qos(knowledge: Knowledge) -> bool:
     return any(o.qos for f in knowledge.fragments for o in f.outputs.values())
 
 
-def overload_of(knowledge: Knowledge, now_ms: int) -> Overload | None:
-    """The overload of a participant; None if there is none or nothing may be dropped."""
-    if not has_qos(knowledge):
+def needs_costs(knowledge: Knowledge) -> bool:
+    """Whether a decision asks what steps cost: for a bound, or for a load."""
+    return has_qos(knowledge) or any(known.bound is not None for known in knowledge.fragments)
+
+
+def overload_of(
+    knowledge: Knowledge, notices: Mapping[str, int], now_ms: int
+) -> Overload | None:  # fmt: skip
+    """The overload of a participant; None if there is none or nothing may be dropped.
+
+    `notices`: those of `notices_ms`.
+    """
+    if not notices:
         return None
-    home = _home_of(knowledge)
+    home = _home_of(knowledge, notices)
     loses = any(qos.after is AfterDrop.GAP for qos in home.qos.values())
     own = [f for f in home.fragments.values() if f.provider is None]
     if loses and any(f.cost.mean is None for f in own):
         return None  # nothing is lost for good by a guess of what steps cost
     waits = [
         (behind_ms, notice)
-        for fragment, notice in notices_ms(knowledge).items()
+        for fragment, notice in notices.items()
         if home.fragments[fragment].provider is None
         and (behind_ms := behind(home.fragments[fragment], now_ms)) is not None
     ]
@@ -177,8 +186,11 @@ def overload_of(knowledge: Knowledge, now_ms: int) -> Overload | None:
         return None
     loss: dict[str, UtilityGraph] = {name: qos.loss for name, qos in home.qos.items()}
     plan = plan_for(home.network, loss, load_max)
-    dropped = [f for f in home.fragments.values() if _share(home, f, plan) < 1]
-    is_kept = all(qos.after is AfterDrop.CORRECT for qos in home.qos.values())
+    dropped = [
+        f.fragment
+        for id_, f in home.fragments.items()
+        if home.network.share_of(id_, plan.shares) < 1
+    ]
     return Overload(
         load=home.network.load,
         load_max=load_max,
@@ -186,12 +198,8 @@ def overload_of(knowledge: Knowledge, now_ms: int) -> Overload | None:
         notice_ms=notice_ms,
         plan=plan,
         home=home,
-        by_record=is_kept and all(passes_records_singly(f.fragment) for f in dropped),
+        by_record=not loses and all(map(passes_records_singly, dropped)),
     )
-
-
-def _share(home: DroppingHome, fragment: FragmentKnowledge, plan: DropPlan) -> float:
-    return home.network.share_of(fragment.fragment.id, plan.shares)
 
 
 def passes_records_singly(fragment: Fragment) -> bool:
@@ -246,8 +254,7 @@ def notices_ms(knowledge: Knowledge) -> dict[str, int]:
     return found
 
 
-def _home_of(knowledge: Knowledge) -> DroppingHome:
-    notices = notices_ms(knowledge)
+def _home_of(knowledge: Knowledge, notices: Mapping[str, int]) -> DroppingHome:
     fragments = {f.fragment.id: f for f in knowledge.fragments}
     writers = {s: id_ for id_, f in fragments.items() for s in f.outputs}
     readers: dict[StreamName, tuple[Fragment, ...]] = {}

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from medusa_core.decide import Decision, decide
-from medusa_core.drops.overload import has_qos
+from medusa_core.drops.overload import needs_costs
 from medusa_core.errors import Refused
 from medusa_core.fragments import Fragment
 from medusa_core.knowledge import Knowledge, Limits
@@ -56,7 +56,7 @@ def decisions_of(catalog: Deployments) -> list[Decision]:
 def costed_knowledge(catalog: Deployments) -> Knowledge:
     """What the home's driver knows, and what its steps cost as far as the catalog tells."""
     knowledge = catalog.read_knowledge(fragments_in_force(catalog), Limits())
-    if all(known.bound is None for known in knowledge.fragments) and not has_qos(knowledge):
+    if not needs_costs(knowledge):
         return knowledge
     costs = catalog.step_costs()
     fragments = (

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias, assert_never
+from typing import assert_never
 
 from medusa_core.commits import Cause, Commit
-from medusa_core.decide import Adopt, CloseBuckets, ComputeStep, DropBuckets, Promote
+from medusa_core.decide import Adopt, CloseBuckets, ComputeStep, Doable, DropBuckets, Promote
 from medusa_core.exchange import import_fragment
 from medusa_core.fragments import landing_fragment
 from medusa_core.loads import FragmentSpan, LoadKey
@@ -17,10 +17,7 @@ STEP_RECORDS = 1_000
 """The fixed cost of a step (files, a commit), in records: small steps share a job."""
 
 
-_Doable: TypeAlias = CloseBuckets | ComputeStep | Promote | Adopt | DropBuckets
-
-
-def spans_of(decision: _Doable, commit: Commit | None = None) -> FragmentSpan:
+def spans_of(decision: Doable, commit: Commit | None = None) -> FragmentSpan:
     """The work of a decision; its weight among those done with it grows with its records."""
     records = 0
     if commit is not None:
@@ -29,7 +26,7 @@ def spans_of(decision: _Doable, commit: Commit | None = None) -> FragmentSpan:
     return FragmentSpan(of=_key_of(decision), weight=STEP_RECORDS + records)
 
 
-def _key_of(decision: _Doable) -> LoadKey:
+def _key_of(decision: Doable) -> LoadKey:
     match decision:
         case CloseBuckets():
             return LoadKey(landing_fragment(decision.landing.stream), 0, Cause.LANDING)

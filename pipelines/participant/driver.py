@@ -29,13 +29,14 @@ from medusa_core.decide import (
     CloseBuckets,
     ComputeStep,
     Decision,
+    Doable,
     DropBuckets,
     Promote,
     Wait,
     decide,
 )
 from medusa_core.drops.dropping import dropping_commit
-from medusa_core.drops.overload import has_qos
+from medusa_core.drops.overload import needs_costs
 from medusa_core.errors import Conflict, MedusaError, OutcomeUnknown, Refused, Unavailable
 from medusa_core.fragments import Fragment, landing_fragment
 from medusa_core.grid import BEGINNING_US
@@ -75,7 +76,6 @@ STEPS_PER_COMMIT = 64
 
 _THREADS = ThreadPoolExecutor(4, "medusa-driver")
 
-Doable: TypeAlias = CloseBuckets | ComputeStep | Promote | Adopt | DropBuckets
 Computed: TypeAlias = "tuple[ComputeStep, StepResult]"
 _POINTS = {
     CloseBuckets: "close",
@@ -246,8 +246,8 @@ class Driver:
         return decisions
 
     def _costed(self, knowledge: Knowledge) -> Knowledge:
-        """The knowledge with what steps have cost lately, where a bound asks for it."""
-        if all(known.bound is None for known in knowledge.fragments) and not has_qos(knowledge):
+        """The knowledge with what steps have cost lately, where a decision asks for it."""
+        if not needs_costs(knowledge):
             return knowledge
         now_ms = knowledge.clock_ms
         if self._requested_ms is None or not 0 <= now_ms - self._requested_ms < COSTS_EVERY_MS:

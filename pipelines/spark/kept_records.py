@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from medusa_core.drops.keeping import seed_of, threshold_of
+from medusa_core.segments import drop_rate_of
 from pipelines.spark.inputs import InputRecords, read_table
 from pipelines.storage.arrow_digests import mixed, row_hashes
 
@@ -28,7 +29,7 @@ def has_drops(step: ComputeStep) -> bool:
 
 def kept_records(root: Path, step: ComputeStep, records: InputRecords) -> InputRecords:
     """What the step keeps of the records of one input."""
-    rate = max((read.drop_rate for read in step.reads if read.input == records.stream), default=0.0)
+    rate = drop_rate_of(read for read in step.reads if read.input == records.stream)
     if not rate or not records.rows:
         return records
     table = read_table(root, records)

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Iterable
+from typing import Any
 
-from medusa_core.drops.utility import Qos
-from medusa_core.names import StreamName
 from pipelines.base.time_text import iso
-from pipelines.catalog.records import DroppedBuckets, StreamStatus
+from pipelines.catalog.processing_roles import Guarantees
+from pipelines.catalog.records import StreamStatus
 
 
-class DroppingHome(Protocol):
-    """What is read of a home."""
-
-    def dropped(self) -> tuple[DroppedBuckets, ...]:
-        """What was dropped and is to be corrected, by line."""
-
-    def qos(self) -> Mapping[StreamName, Qos]:
-        """The streams of which records may be dropped, by name."""
-
-
-def drop_facts(home: DroppingHome, lines: Iterable[StreamStatus]) -> list[dict[str, Any]]:
+def drop_facts(home: Guarantees, lines: Iterable[StreamStatus]) -> list[dict[str, Any]]:
     """For each line with drops its range, how much of it, and the utility that is lost by it.
 
     The share is that of the time from the first drop to where the line has come. The utility is
@@ -31,7 +20,9 @@ def drop_facts(home: DroppingHome, lines: Iterable[StreamStatus]) -> list[dict[s
     known = {(line.stream.name, line.producer): line for line in lines}
     found = []
     for its in home.dropped():
-        line = known[its.stream, its.producer]
+        line = known.get((its.stream, its.producer))
+        if line is None:
+            continue  # it has begun since the lines were read
         through_us = max(its.range.to_us, line.live_through_us or its.range.to_us)
         share = its.dropped * line.stream.width_us / (through_us - its.range.from_us)
         qos = graphs.get(its.stream)

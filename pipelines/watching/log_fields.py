@@ -17,7 +17,7 @@ from medusa_core.decide import (
 )
 from medusa_core.fragments import landing_fragment
 from medusa_core.grid import Range
-from medusa_core.segments import Stability
+from medusa_core.segments import Stability, drop_rate_of
 
 if TYPE_CHECKING:
     from pipelines.participant.driver import Applied
@@ -50,7 +50,7 @@ def decision_fields(decision: Decision) -> Fields:
                 "stability": decision.stability.value,
                 "cause": decision.cause.value,
                 "missing": list(decision.missing),
-                "drop_rate": max((read.drop_rate for read in decision.reads), default=0.0),
+                "drop_rate": drop_rate_of(decision.reads),
             }
         case Promote():
             fields |= {

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from medusa_core.decide import ComputeStep, Decision, DropBuckets, Promote, decide, explain
 from medusa_core.drops.dropping import dropping_commit
-from medusa_core.drops.overload import overload_of
+from medusa_core.drops.overload import notices_ms, overload_of
 from medusa_core.drops.utility import AfterDrop, Qos, UtilityGraph, loss_graph
 from medusa_core.fragments import fragments_of
 from medusa_core.grid import Range
@@ -130,17 +130,14 @@ def test_a_smaller_declared_capacity_drops_more() -> None:
     assert dropped_share(a_backlog(900, buckets=100), now_ms=20_000, capacity=0.45) > 0.4
 
 
-def test_what_is_kept_is_computed_from_all_of_its_records_and_the_reason_has_the_figures() -> None:
-    decisions = decided(a_backlog(2_000), now_ms=20_000)
-    said = explain(decisions)[0]
-    known = a_backlog(2_000)
-    overload = overload_of(knowledge_of(known), 20_000)
+def test_the_reason_of_a_drop_has_the_figures() -> None:
+    knowledge = knowledge_of(a_backlog(2_000))
+    overload = overload_of(knowledge, notices_ms(knowledge), 20_000)
     assert overload is not None
     assert overload.load == pytest.approx(2.0, abs=0.01)
     assert overload.plan.load <= overload.load_max == pytest.approx(0.95, abs=0.001)
     assert overload.numbers["utility_lost"] == pytest.approx(overload.plan.lost, abs=0.001)
-    if isinstance(decisions[0], DropBuckets):
-        assert "load 2.0" in said
+    assert "load 2.0" in explain([first_drop(a_backlog(2_000))])[0]
 
 
 def test_an_output_without_a_qos_is_never_dropped() -> None:
