@@ -39,7 +39,7 @@ with DAG(
         ),
     },
     doc_md="""
-Reads what the page *To do* shows and sends what has changed: as an event of the asset
+Reads what the page *What to do* shows and sends what has changed: as an event of the asset
 `medusa_alarms`, by which a DAG of your own can be scheduled, and by the connections
 `medusa_webhook` and `medusa_mail`, if they exist. Each change is sent once; a channel that is away
 is sent it later. If a run has not ended within 5 min, that is sent, too.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from typing import NamedTuple
 
 from medusa_core.commits import Lease, QuarantinedRecord, StepMetrics
 from medusa_core.frozen import freeze
@@ -84,6 +85,31 @@ class Deployment:
         freeze(self, "fragments", "starts_us")
 
 
+class LineProgress(NamedTuple):
+    """How far a line is live, final and tentative; see the properties of `LineStatus`."""
+
+    live_through_us: int | None
+    stable_through_us: int | None
+    tentative_through_us: int | None
+    has_ended: bool
+
+
+def progress_of(
+    origin_us: int | None, boundary_us: int | None, end_us: int | None, tentative_us: int | None
+) -> LineProgress:
+    """The progress of a line whose first live tentative row begins at `tentative_us`."""
+    has_ended = boundary_us == FOREVER_US
+    through_us = end_us if has_ended else boundary_us
+    if origin_us is None:
+        through_us = None
+    stable_us = through_us
+    if through_us is not None and tentative_us is not None:
+        stable_us = min(through_us, tentative_us)
+    return LineProgress(
+        through_us, stable_us, None if stable_us == through_us else through_us, has_ended
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineStatus:
     """How a (stream, producer) stands: `boundary_us` ends its live rows, `promised_us` is what a
@@ -108,9 +134,13 @@ class LineStatus:
     generation: int = 1
 
     @property
+    def _progress(self) -> LineProgress:
+        return progress_of(self.origin_us, self.boundary_us, self.end_us, self.tentative_us)
+
+    @property
     def has_ended(self) -> bool:
         """Whether its live rows reach its end; some of them may be tentative."""
-        return self.boundary_us == FOREVER_US
+        return self._progress.has_ended
 
     @property
     def kept_from_us(self) -> int | None:
@@ -120,23 +150,17 @@ class LineStatus:
     @property
     def live_through_us(self) -> int | None:
         """Where the rows from the origin on have their first hole; None if it has not begun."""
-        if self.origin_us is None:
-            return None
-        return self.end_us if self.has_ended else self.boundary_us
+        return self._progress.live_through_us
 
     @property
     def stable_through_us(self) -> int | None:
         """Where the rows from the origin on stop being final; None if it has not begun."""
-        through_us = self.live_through_us
-        if through_us is None or self.tentative_us is None:
-            return through_us
-        return min(through_us, self.tentative_us)
+        return self._progress.stable_through_us
 
     @property
     def tentative_through_us(self) -> int | None:
         """Where live rows end, if tentative ones lie behind the stable prefix; else None."""
-        through_us, stable_us = self.live_through_us, self.stable_through_us
-        return None if through_us == stable_us else through_us
+        return self._progress.tentative_through_us
 
     @property
     def corrected_through_us(self) -> int | None:

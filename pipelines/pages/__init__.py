@@ -2,5 +2,5 @@
 
 It knows nothing of Airflow, whose server shows it (`pipelines/airflow/pages.py`): the program that
 mounts `site` authenticates. A page is a document (`/medusa/NAME.json`) and its rendering; nothing
-is read while no page is open.
+is read for it while no page is open.
 """

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from medusa_core.names import Participant
+from pipelines.catalog.records import progress_of
 from pipelines.pages.elements import WORST_FIRST
 from pipelines.pages.federation_figures import (
     LANDING,
@@ -253,14 +254,14 @@ def _streams(
 
 
 def _stream(home: Participant, line: LineFigures, readers: list[str]) -> Document:
-    is_final = line.tentative_us is None
+    progress = progress_of(line.origin_us, line.boundary_us, line.end_us, line.tentative_us)
     return {
         "home": home,
         "stream": line.stream,
         "kind": line.kind,
         "participant": line.participant,
         "replica": line.replica,
-        "stable_through_us": line.boundary_us if is_final else line.tentative_us,
-        "tentative_through_us": None if is_final else line.boundary_us,
+        "stable_through_us": progress.stable_through_us,
+        "tentative_through_us": progress.tentative_through_us,
         "readers": readers,
     }

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pipelines.pages.page_home import Snapshot
+from pipelines.watching.link_facts import OLD_MS
 
 MOVED, LANDING = "moved/", "landing/"
-OLD_MS = 60_000
-"""A link of which nothing was reported for so long is in no known state."""
 
 
 class Lease(NamedTuple):
@@ -59,7 +58,9 @@ class LineFigures(NamedTuple):
     kind: str
     participant: str
     replica: int
+    origin_us: int | None
     boundary_us: int | None
+    end_us: int | None
     tentative_us: int | None
 
 
@@ -93,7 +94,7 @@ def read_federation(home: Snapshot) -> FederationFigures:
         here["participant"],
         _fragments(home.tuples("page_fragments")),
         tuple(map(LineFigures._make, home.tuples("page_lines"))),
-        tuple(_link(r, here["clock_ms"]) for r in home.rows("page_links") if r["side"]),
+        tuple(_link(r, here["clock_ms"]) for r in home.rows("page_links")),
     )
 
 

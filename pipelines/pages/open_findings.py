@@ -12,6 +12,7 @@ from typing import Any
 
 from pipelines.base.settings import Settings
 from pipelines.homes.home import known_homes
+from pipelines.pages.mends import form_text
 from pipelines.pages.page_kinds import Document, Request
 from pipelines.pages.readings import Readings
 from pipelines.pages.to_do_document import all_findings
@@ -76,7 +77,7 @@ def finding_title(finding: Mapping[str, Any]) -> str:
 def finding_sentence(finding: Mapping[str, Any]) -> str:
     """A finding with its cause and with what mends it."""
     act = finding["act"]
-    form = f" with {act['form']}" if act["form"] else ""
+    form = f" with {form_text(act['form'])}" if act["form"] else ""
     means = "" if act["means"] == "command" else f"{act['means']} "
     return f"{finding_title(finding)}: {finding['cause']}; {means}{act['text']}{form}"
 

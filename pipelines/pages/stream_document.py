@@ -7,6 +7,7 @@ from typing import Any
 
 from medusa_core.first_outputs import FirstOutput
 from medusa_core.names import Participant
+from pipelines.catalog.records import progress_of
 from pipelines.pages.bucket_document import bucket_document, parse_bucket
 from pipelines.pages.page_home import Snapshot
 from pipelines.pages.page_kinds import Document, Request
@@ -75,17 +76,14 @@ def _list(request: Request) -> Document:
 
 def _progress(row: Mapping[str, Any]) -> Document:
     """How far a line is final, and in which sense it is not."""
-    origin, tentative, boundary = row["origin_us"], row["tentative_us"], row["boundary_us"]
-    end = row["end_us"]
-    has_ended = boundary is not None and end is not None and boundary >= end
-    through = end if has_ended else boundary
+    progress = progress_of(row["origin_us"], row["boundary_us"], row["end_us"], row["tentative_us"])
     return {
         "stream": row["stream"],
         "width_us": row["width_us"],
-        "origin_us": origin,
-        "stable_through_us": through if tentative is None else tentative,
-        "tentative_through_us": None if tentative is None else through,
-        "has_ended": has_ended,
+        "origin_us": row["origin_us"],
+        "stable_through_us": progress.stable_through_us,
+        "tentative_through_us": progress.tentative_through_us,
+        "has_ended": progress.has_ended,
     }
 
 

@@ -25,14 +25,14 @@ from pipelines.catalog.postgres.supervision import SupervisionRows, supervision_
 from pipelines.homes.headroom_file import headroom_sentence, read_headroom
 from pipelines.homes.home import known_homes
 from pipelines.operations.folder_status import platform_status
+from pipelines.operations.machine_checks import DISK_BYTES_MIN
 from pipelines.pages.federation_figures import FederationFigures, FragmentFigures
 from pipelines.pages.page_home import Snapshot
 from pipelines.pages.readings import FAILED
+from pipelines.participant.notification_queue import USED_MAX, queue_sentence
 from pipelines.platform.jobs.job_processes import inspect_process
 from pipelines.watching.alarms import alarm_facts
 
-DISK_BYTES_MIN = 1_000_000_000
-QUEUE_USED_MAX = 0.1
 JOB_MS_MAX = 60_000
 """A desired job is started within half a minute, if its supervisor is there."""
 CORRECTIONS_MS_MAX = 600_000
@@ -218,9 +218,9 @@ def _of_bounds(home: Snapshot) -> Iterator[Finding]:
 
 def _of_server(home: Snapshot) -> Iterator[Finding]:
     used = float(home.value("notifications_used"))
-    if used > QUEUE_USED_MAX:
-        cause = f"{used:.0%} of the queue is in use; commits fail when it is full"
-        yield Finding(kind="notifications", subject="the catalog's server", cause=cause)
+    if used > USED_MAX:
+        yield Finding(kind="notifications", subject="the catalog's server",
+                      cause=queue_sentence(used))  # fmt: skip
 
 
 # ---------------------------------------------------------------- rows of the home

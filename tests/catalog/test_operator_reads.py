@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from medusa_core.commits import Cause, Lane
+from medusa_core.grid import FOREVER_US
 from medusa_core.names import PlanId, StreamName
 from medusa_core.segments import Producer, Stability
 from pipelines.catalog.interface import Catalog
-from pipelines.catalog.records import LineStatus, StreamStatus
+from pipelines.catalog.records import LineStatus, StreamStatus, progress_of
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import HomeUnderTest
 
@@ -146,3 +147,10 @@ def test_quarantine_is_counted_by_reason_the_most_frequent_first(catalog: Catalo
     found = [(q.stream, q.reason, q.records) for q in catalog.quarantine_reasons()]
     assert found == [(a.SRC, "often", 2), (a.SRC, "also seldom", 1), (a.SRC, "seldom", 1)]
     assert len(catalog.quarantine_reasons(2)) == 2
+
+
+def test_a_tentative_row_behind_the_first_hole_moves_no_progress() -> None:
+    assert progress_of(0, 9, None, 20) == (9, 9, None, False)
+    assert progress_of(0, 9, None, 4) == (9, 4, 9, False)
+    assert progress_of(0, FOREVER_US, 7, None) == (7, 7, None, True)
+    assert progress_of(None, 0, None, None) == (None, None, None, False)

@@ -32,6 +32,25 @@ def test_a_fragment_whose_lease_has_lapsed_is_stopped(shown: Shown) -> None:
     )
 
 
+def test_a_stream_that_has_ended_is_final_through_its_last_row(shown: Shown) -> None:
+    ended = "SET boundary_us = 9223372036854775807, end_us = 7000000 WHERE stream = 'lower'"
+    shown.sql(BETA, f"UPDATE medusa.stream_producer {ended}")
+    streams = {one["stream"]: one for one in shown.document("federation.json")["streams"]}
+    assert streams["lower"]["stable_through_us"] == 7_000_000
+    assert streams["given"]["stable_through_us"] == 9_000_000
+
+
+def test_a_link_with_a_partner_whose_key_was_disowned_is_not_drawn(shown: Shown) -> None:
+    assert "gamma" in {one["partner"] for one in shown.document("federation.json")["links"]}
+    shown.sql(
+        BETA,
+        """INSERT INTO medusa_market.key_disowned (participant, public_key)
+        SELECT participant, public_key FROM medusa_market.party_key
+        WHERE participant = 'gamma'""",
+    )
+    assert "gamma" not in {one["partner"] for one in shown.document("federation.json")["links"]}
+
+
 def test_a_participant_known_only_through_the_exchange_is_shown_as_such(shown: Shown) -> None:
     document = shown.document("federation.json")
     gamma = next(one for one in document["participants"] if one["name"] == "gamma")
