@@ -133,7 +133,7 @@ def cost(
 
 
 def cpu_s(process: psutil.Process) -> float:
-    """CPU of a process and of all that it has started, also of what has ended."""
+    """CPU seconds of a process and of its children, with those that have ended."""
     times = process.cpu_times()
     total = times.user + times.system + times.children_user + times.children_system
     for child in process.children(recursive=True):

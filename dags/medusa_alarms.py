@@ -44,8 +44,8 @@ Reads what the page *What to do* shows and sends what has changed: as an event o
 `medusa_webhook` and `medusa_mail`, if they exist. Each change is sent once; a channel that is away
 is sent it later. If a run has not ended within 5 min, that is sent, too.
 
-**When it is red**, *open*: there is something bad to do, which the error names with what mends it,
-or a channel did not take a message. It is green again by itself.
+**When it is red**, *open*: a finding of the level *bad* is open, which the error names with what
+mends it, or a channel did not take a message. It is green again by itself.
 """,
 ):
     look = AlarmsOperator(

@@ -117,21 +117,6 @@ class LoadedNetwork:
             total += load * needed
         return total
 
-    def path_cost_us(self, name: str) -> float:
-        """What a record costs that arrives at a source or at a box's input, until it is through."""
-        return self._path_costs_us()[name]
-
-    def _path_costs_us(self) -> dict[str, float]:
-        costs = dict.fromkeys(self.rates, 0.0)
-        behind = {box.name: 0.0 for box in self.boxes}
-        for box in reversed(self.boxes):
-            own_us = box.record_us + box.selectivity * behind[box.name]
-            costs[box.name] = own_us
-            for name in box.inputs:
-                target = behind if name in behind else costs
-                target[name] += own_us
-        return costs
-
 
 def needed_share(share: float, overlap: float) -> float:
     """How much is needed so that a share of the units is complete, if units are spread evenly.

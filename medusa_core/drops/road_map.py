@@ -3,7 +3,8 @@
 A plan says which share of each output is kept. Plan 0 drops nothing; each further plan saves more
 load, and is made from the one before by the move that loses least utility for the load that it
 saves: some outputs, those behind a common box or any few, keep no more than a lower share. In an
-overload the first plan is in force whose load is low enough.
+overload the plan worth most whose load is low enough is in force: the first such plan, or a single
+move off an earlier one.
 
 Where outputs share no box, and where all loss graphs are concave, no plan with at most the same
 load is worth more, on the grid of shares (the tests try all). Where boxes are shared and a graph is
@@ -41,14 +42,14 @@ PRICE_MIN = 1e-9
 class DropPlan:
     """A step of the road map: the share kept of each output, the load that is left, the worth.
 
-    `utility` is the sum over outputs by their loss graphs, `full` what it is without a drop.
+    `utility` is the sum over outputs by their loss graphs: 1 for each without a drop. A plan off
+    the map has the number of the step that it replaces.
     """
 
     number: int
     shares: Mapping[str, float]
     load: float
     utility: float
-    full: float
     locations: tuple[DropLocation, ...]
 
     def __post_init__(self) -> None:
@@ -57,7 +58,7 @@ class DropPlan:
     @property
     def lost(self) -> float:
         """The utility that is lost by its drops."""
-        return self.full - self.utility
+        return len(self.shares) - self.utility
 
 
 def road_map(
@@ -110,7 +111,6 @@ def _plan(
         shares=shares,
         load=network.load_with(shares),
         utility=_utility(loss, shares),
-        full=float(len(loss)),
         locations=tuple(drop_locations(network, shares)),
     )
 

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
+from typing import Any
 
 from medusa_core.errors import Refused
 
@@ -115,10 +116,6 @@ class Qos:
         """The delay up to which nothing is lost: an overload is tolerated as long."""
         return self.delay.good_until
 
-    def utility(self, delay_ms: float, dropped: float) -> float:
-        """What an output is worth that comes so late and lacks so much: both factors count."""
-        return self.delay.at(delay_ms) * self.loss.at(dropped)
-
 
 def qos_document(qos: Qos) -> dict[str, object]:
     """As plain JSON values."""
@@ -129,7 +126,7 @@ def qos_document(qos: Qos) -> dict[str, object]:
     }
 
 
-def qos_of_document(document: Mapping[str, list[list[float]]]) -> Qos:
+def qos_of_document(document: Mapping[str, Any]) -> Qos:
     """The QoS of plain JSON values, as `qos_document` wrote it."""
     delay, loss = ([(x, u) for x, u in document[name]] for name in ("delay_ms", "loss"))
     after = AfterDrop(document["after"])

@@ -44,7 +44,7 @@ class Commitment:
 
     @property
     def subject(self) -> str:
-        """By which charges of load name the move."""
+        """The subject of the move's charges of load."""
         return f"{self.number}/{self.fragment}"
 
     def pays(self, at_us: int) -> bool:

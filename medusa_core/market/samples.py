@@ -62,12 +62,12 @@ class Sample:
 
     @property
     def subject(self) -> str:
-        """By which a charge names it."""
+        """The subject of its charge."""
         return f"{self.number}/{self.stream}"
 
     @property
     def digests(self) -> str:
-        """Both, as a charge has them."""
+        """The two digests, as a charge has them."""
         return f"{self.stated}:{self.recomputed}"
 
 

@@ -18,10 +18,10 @@ from html import escape
 from typing import Any
 
 from airflow.sdk import BaseHook
-from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from medusa_core.errors import MedusaError, Refused, Unavailable
+from pipelines.airflow.task_links import page_address
 
 WEBHOOK, MAIL = "medusa_webhook", "medusa_mail"
 TIMEOUT_S = 10.0
@@ -82,11 +82,6 @@ async def report_missed_deadline(
     )
     for channel in await asyncio.to_thread(channels):
         await asyncio.to_thread(send, channel, message)
-
-
-def page_address(path: str) -> str:
-    """The whole address of a page of Airflow's server."""
-    return f"{str(conf.get('api', 'base_url', fallback='')).rstrip('/')}{path}"
 
 
 def _connection(name: str) -> Any:

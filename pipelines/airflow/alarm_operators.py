@@ -11,8 +11,9 @@ from airflow.sdk.exceptions import DownstreamTasksSkipped
 from medusa_core.errors import CheckFailed, MedusaError
 from medusa_core.suggest import counted
 from pipelines.airflow import alarm_channels
-from pipelines.airflow.alarm_channels import Message, page_address
+from pipelines.airflow.alarm_channels import Message
 from pipelines.airflow.medusa_operator import MedusaOperator
+from pipelines.airflow.task_links import page_address
 
 if TYPE_CHECKING:
     from pipelines.base.settings import Settings
@@ -23,11 +24,11 @@ PAGE = "/medusa/to-do"
 
 
 class AlarmsOperator(MedusaOperator):
-    """Sends what has changed among the findings since each channel was told.
+    """Sends what has changed among the findings since the last message to each channel.
 
     The channels: events of an asset, which DAGs can be scheduled by, and the connections of
-    `alarm_channels`. What each of them was told is kept with the asset. A channel that is away is
-    told the next time. Returns the sentences of what is bad, for the task `red`, which is skipped
+    `alarm_channels`. What was sent to each is kept with the asset. A channel that is away receives
+    it at the next run. Returns the sentences of what is bad, for the task `red`, which is skipped
     if there are none.
     """
 
@@ -43,7 +44,7 @@ class AlarmsOperator(MedusaOperator):
         found = open_findings(settings)
         self.say(*map(finding_sentence, found.findings))
         problems = []
-        # The event of the asset comes last: it is lost if the task fails after it.
+        # The event of the asset is sent last: it is lost if the task fails after it.
         for channel in (*alarm_channels.channels(), EVENTS):
             try:
                 self._report(channel, found, context)

@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.configuration import conf
 
 from medusa_core.errors import MedusaError
 from pipelines.airflow.hooks import DEFAULT, MedusaHook
 from pipelines.airflow.run_notes import BECAUSE
 from pipelines.airflow.task_errors import airflow_error, log_failures_as_sentences
-from pipelines.airflow.task_links import CertificateLink, ReportLink, url_of
+from pipelines.airflow.task_links import CertificateLink, ReportLink, page_address, url_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -74,10 +73,9 @@ class MedusaOperator(BaseOperator):
 
     def say_pages(self) -> None:
         """Log where Airflow's server shows what `show` was given; its log makes links of them."""
-        server = str(conf.get("api", "base_url", fallback="")).rstrip("/")
         for name, url in (("report", self.report_url), ("certificate", self.certificate_url)):
             if url:
-                self.say(f"{name}: {server}{url}")
+                self.say(f"{name}: {page_address(url)}")
 
 
 def who(context: Context) -> str:

@@ -84,7 +84,7 @@ class StablePrefix(BaseEventTrigger):
 
     @classmethod
     async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[Prefixes]:
-        """For ever: how far the streams of the home are stable; a home that is away is waited for.
+        """Endless: how far the streams of the home are stable; a home that is away is waited for.
 
         Its answers are the same again and again while nothing moves.
         """

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from airflow.sdk import BaseOperatorLink
+from airflow.sdk.configuration import conf
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
@@ -29,6 +30,11 @@ def url_of(directory: Path, page: Path | str | None) -> str:
         return ""
     is_page = bool(below.parts) and below.parts[0] in FOLDERS
     return f"{PREFIX}/pages/{quote(below.as_posix())}" if is_page else ""
+
+
+def page_address(path: str) -> str:
+    """The whole address of a page of Airflow's server."""
+    return f"{str(conf.get('api', 'base_url', fallback='')).rstrip('/')}{path}"
 
 
 class ReportLink(BaseOperatorLink):

@@ -182,7 +182,7 @@ def following_shown(stream: StreamName, follows: bool, snapshot: HomeSnapshot) -
 
 
 def qos_shown(stream: StreamName, qos: Qos | None, snapshot: HomeSnapshot) -> Iterator[Change]:
-    """Nothing to tell of a stream of which no record may be dropped, and might."""
+    """Yields nothing if no record of the stream may be dropped, before or after."""
     current = snapshot.qos.get(stream)
     if qos is None and current is None:
         return

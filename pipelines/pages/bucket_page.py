@@ -129,7 +129,7 @@ def _lineage(document: Document, bucket: Document) -> list[Markup]:
     by_id = {node["id"]: node for node in nodes}
     reads = {id_: [by_id[start] for start, end in bucket["edges"] if end == id_] for id_ in by_id}
     rows = [
-        [_stream(node), f"{node['version']:,}", _word(_as_history(node), {"history": []}),
+        [_stream(node), f"{node['version']:,}", _word(node, {"history": []}),
          event_time(node["from_us"]), event_time(node["to_us"]), f"{node['rows']:,}",
          tag("span", tag("code", node["fragment"]), f" {node['cause']}", title=node["plan"]),
          comma_list(f"{one['stream']} v{one['version']}" for one in reads[node["id"]]),
@@ -148,10 +148,6 @@ def _lineage(document: Document, bucket: Document) -> list[Markup]:
     )
     place = f"lineage WHERE output = '{document['stream']}'"
     return [*parts, same(place, command, "concepts")]
-
-
-def _as_history(node: Mapping[str, Any]) -> dict[str, Any]:
-    return {"stability": node["stability"], "version": node["version"]}
 
 
 def _stream(node: Mapping[str, Any]) -> Markup:

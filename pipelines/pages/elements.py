@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from enum import Enum
 
 from pipelines.base.time_text import iso
 from pipelines.report.markup import Markup, join, tag
@@ -33,14 +32,6 @@ MEANINGS = {
 }
 VIEWS = "medusa_api"
 WORST_FIRST = ("up_failure", "stopped", "stabilization", "unknown", "stable")
-
-
-class Same(Enum):
-    """Where else the same is said."""
-
-    SQL = "SQL"
-    COMMAND = "command"
-    DOCS = "docs"
 
 
 NOTHING = tag("span", "–", class_="none", title="nothing")

@@ -21,7 +21,7 @@ from pipelines.pages.viewer import Viewer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingChanges:
-    """What is new since somebody was told, what is over (their titles), and all that is open.
+    """What is new since the last report, what is over (their titles), and all that is open.
 
     `open` is titles by key: with it the next changes are found.
     """
@@ -83,7 +83,7 @@ def finding_sentence(finding: Mapping[str, Any]) -> str:
 
 
 def finding_changes(found: OpenFindings, known: Mapping[str, str]) -> FindingChanges:
-    """What has changed since `known`, titles by key, was told.
+    """What has changed since the report of `known`, titles by key.
 
     What is known of a home that was not read now is neither new nor over.
     """

@@ -54,7 +54,6 @@
     showTimes(next);
     const focused = live.contains(document.activeElement) ? document.activeElement : null;
     const place = focused && placeOf(live, focused);
-    const open = [...live.querySelectorAll("details[open][id]")].map((one) => one.id);
     const scrolled = [...live.querySelectorAll(".wide[id], .picture")]
       .map((one, at) => [one.id, at, one.scrollLeft]).filter((one) => one[2]);
     const isSame = live.children.length === next.children.length &&
@@ -66,7 +65,6 @@
     } else {
       live.replaceChildren(...next.childNodes);
     }
-    for (const id of open) if ($(id)) $(id).open = true;
     const wide = [...live.querySelectorAll(".wide[id], .picture")];
     for (const [id, at, left] of scrolled) {
       const one = id ? $(id) : wide[at];

@@ -1,7 +1,7 @@
-"""The site: pages, their documents as JSON, parts that are asked for again, files, documentation.
+"""The site: pages, their documents as JSON, parts that are requested again, files, documentation.
 
 A Starlette application. The program that mounts it authenticates requests. Each answer
-of a page has an ETag, and a page that is asked for again with it costs no rendering: what was
+of a page has an ETag, and a page that is requested again with it costs no rendering: what was
 rendered is kept until a reading behind it changes.
 """
 
@@ -17,7 +17,6 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request as HttpRequest
 from starlette.responses import RedirectResponse, Response
@@ -102,10 +101,6 @@ class Site:
                 Route(f"/{page.name}.json", self._answers(page, self._json)),
             ]
         return found
-
-    def application(self) -> Starlette:
-        """The site alone."""
-        return Starlette(routes=self.routes())
 
     # ------------------------------------------------------------ answers
 

@@ -2,8 +2,8 @@
 
 Each kind has a lane with its name and its count, so that colour says nothing alone. A lane's bar is
 as high as the kind's share of the cell, and never so low that it cannot be seen. A cell leads to
-its part of the range, or to its bucket. Without colours and pictures the table of lanes says the
-same.
+its part of the range, or to its bucket. Without colours and pictures the name and
+the count of each lane say the same.
 """
 
 from __future__ import annotations

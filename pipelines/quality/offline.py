@@ -2,8 +2,8 @@
 
 GX writes pages that load a dozen files, and a picture that counts viewers, from servers on the
 internet. The pages are rewritten: required files are copied from `third_party/data_docs`,
-decoration is removed, and `data_docs.css` comes after all other styles. GX names a suite and counts
-expectations: a page now begins with the certificate in a sentence.
+decoration is removed, and `data_docs.css` is loaded after all other styles. GX names a suite and
+counts expectations: a page begins with the certificate in a sentence.
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ from tests.agreements.building import ALPHA, BETA
 from tests.books.sampling import (
     COUNTED,
     FRAGMENT,
-    OWN,
     RELEASED,
     SEEN,
     Sampling,
@@ -358,4 +357,3 @@ def test_both_languages_draw_from_the_same_chain_of_seeds(sampling: Sampling) ->
                 "FROM medusa_market.sample_seed", (at,)
             ).scalar_one()  # fmt: skip
             assert (None if seed is None else bytes(seed)) == seed_at(root, at)
-    assert OWN < RELEASED

@@ -1,4 +1,4 @@
-"""QoS graphs: what is refused, what is read off them, and how they are seen from upstream."""
+"""QoS graphs: what is refused, what is read off them."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ def test_a_delay_graph_that_falls_at_once_tolerates_no_overload_and_is_refused()
 def test_the_utility_of_an_output_is_what_a_hand_reads_off_its_graphs(
     delay: float, dropped: float, utility: float
 ) -> None:
-    assert Qos(delay=FALLING, loss=EVEN).utility(delay, dropped) == pytest.approx(utility)
+    qos = Qos(delay=FALLING, loss=EVEN)
+    assert qos.delay.at(delay) * qos.loss.at(dropped) == pytest.approx(utility)
 
 
 @given(graph=graphs(), x=st.floats(0, 1), y=st.floats(0, 1))

@@ -137,10 +137,9 @@ class SampleSync:
         final_us = from_us if line.stable_us is None else floor_us(line.stable_us, line.width_us)
         to_us = min(ceil_us(paid_us, line.width_us), final_us)
         contract = ContractName(period.terms.contract)
-        if line.seed is None or from_us >= to_us:
-            self._hold(contract, line, order, None if self._is_over(line) else from_us)
-            return True
         self._hold(contract, line, order, from_us)  # 1
+        if line.seed is None or from_us >= to_us:
+            return True
         draw = Draw(line.seed, line.rate)
         parts = draw.buckets(line.stream, Range(from_us, to_us), line.width_us)
         chosen = list(islice(parts, self._buckets_max + 1))

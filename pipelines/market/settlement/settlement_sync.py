@@ -9,7 +9,7 @@ Numbered, and the same numbers are in the code:
    signed and sent with the next messages
 3. answer the statements of providers of which this home has made its own
 4. end disputes in which the rows here have become those that the provider's statements say, and
-   give up those in which the payer's samples are right
+   concede those in which the payer's samples are right
 5. send statements again that have had no answer for a day
 
 All state is stored in the home, and each of these is one transaction with a key of its own: a look
