@@ -114,6 +114,7 @@ def test_what_a_page_shows_is_what_is_printed(ran: Mapping[str, Sequence[Ran]], 
 
 
 @pytest.mark.long
+@pytest.mark.skipif("own-query" not in TYPED, reason="another turn of test-long types the page")
 def test_the_readme_of_a_new_project_says_what_has_been_run(
     ran: Mapping[str, Sequence[Ran]], projects: Path
 ) -> None:

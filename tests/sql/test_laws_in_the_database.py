@@ -258,8 +258,11 @@ def test_what_is_written_in_a_log_stays_there(log_in: LogIn, table: str, verb: s
         "TRUNCATE": f"TRUNCATE medusa.{table} CASCADE",
     }[verb]
     error = refusal(owner, statement)
-    assert error.pgcode == "MDLOG"
-    assert "insert-only" in str(error)
+    if verb == "TRUNCATE" and table == "stream":  # the books refer to it, and the owner has no
+        assert "permission denied for table billed_line" in str(error)  # right to empty them
+    else:
+        assert error.pgcode == "MDLOG", error
+        assert "insert-only" in str(error)
 
 
 def test_the_owner_may_do_what_the_law_allows(log_in: LogIn) -> None:

@@ -31,8 +31,11 @@ def field_of(value: str) -> bytes:
 
 
 def times(type_: str, unit: str | None = None) -> Source:
-    """A source whose time is of a type."""
-    return Source(name="connections", columns={"at": type_}, time="at", time_unit=unit)
+    """A source whose time is of a type: a date is one of a declared zone."""
+    zone = "UTC" if type_ == "date" else None
+    return Source(
+        name="connections", columns={"at": type_}, time="at", time_unit=unit, time_zone=zone
+    )
 
 
 def one_time(name: str, text: str, reason: str, type_: str, unit: str | None = None) -> FileCase:
