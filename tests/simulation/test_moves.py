@@ -70,6 +70,25 @@ def test_without_faults_a_fragment_is_released_adopted_and_returned() -> None:
     assert {event.kind for event in told} >= {"move", "owner", "message"}
 
 
+def test_a_provider_that_makes_a_wrong_row_beside_its_payer_does_not_become_the_owner() -> None:
+    figures = run_schedules(2, 14, shape=replace(MOVES, diverges=1.0))
+    assert figures.violations == []
+    assert figures.moves["other rows"] > 0
+
+
+def test_one_provider_of_a_schedule_makes_a_wrong_row_if_the_shape_says_so() -> None:
+    always, never = replace(MOVES, diverges=1.0), replace(MOVES, diverges=0.0)
+    for seed in range(SEED, SEED + 10):
+        moves = draw_scenario(seed, always).moves
+        plain = draw_scenario(seed, never).moves
+        assert plain == replace(moves, wrong=None)
+        if moves.wrong is not None:
+            assert (moves.wrong.provider, moves.wrong.fragment) in {
+                (move.provider, move.fragment) for move in moves.moves
+            }
+    assert draw_scenario(SEED, always).moves.wrong is not None
+
+
 def test_of_what_is_left_every_eleventh_schedule_of_a_run_has_moves() -> None:
     assert [shape_of(seed, MIXED) == MOVES for seed in (11, 22, 33, 44, 55, 77)] == [
         True, True, False, False, False, True

@@ -81,6 +81,7 @@ BUGS = {
     "adopted_of_anybody": ("S15",),
     "adopted_rows_trimmed": ("S10",),
     "computed_in_spite_of_the_owner": ("S15",),
+    "disagreement_ignored": ("S15",),
     "end_of_a_move_not_sent": ("L1",),
     "ended_move_revived": ("S15",),
     "held_for_the_first_bucket_alone": ("LOST",),
@@ -88,6 +89,7 @@ BUGS = {
     "lost_provider_waited_for": ("L1", "S6"),
     "moved_line_read_beside_its_payers": ("L2",),
     "moved_twice_by_one_message": ("S15",),
+    "owner_of_an_old_epoch": ("S15",),
     "owner_of_a_computed_bucket_changed": ("S15",),
     "released_before_it_has_caught_up": ("S15",),
     "returned_without_an_owner": ("S15",),
@@ -165,6 +167,7 @@ FIRST_SEEDS = {
     "adopted_of_anybody": 2,
     "adopted_rows_trimmed": 21,
     "computed_in_spite_of_the_owner": 3,
+    "disagreement_ignored": 15,
     "ended_move_revived": 8,
     "held_for_the_first_bucket_alone": 19,
     "inputs_of_a_move_not_held": 5,
@@ -172,6 +175,7 @@ FIRST_SEEDS = {
     "moved_line_read_beside_its_payers": 6,
     "moved_twice_by_one_message": 9,
     "owner_of_a_computed_bucket_changed": 2,
+    "owner_of_an_old_epoch": 14,
     "returned_without_an_owner": 2,
     "answer_counted_twice": 8,
     "late_answer_binds": 13,
@@ -196,6 +200,9 @@ QUICK_TRIMS = replace(
     trim_every_ms=(100, 500),
 )
 """Fragments move while a home keeps nothing that is not held."""
+
+WRONG_PROVIDERS = replace(MOVES, diverges=1.0)
+"""Fragments move, and one of their providers makes a wrong row."""
 
 MEETINGS = {
     "dropped_as_final": OVERLOADS,
@@ -242,6 +249,7 @@ MEETINGS = {
     "adopted_of_anybody": MOVES,
     "adopted_rows_trimmed": QUICK_TRIMS,
     "computed_in_spite_of_the_owner": MOVES,
+    "disagreement_ignored": WRONG_PROVIDERS,
     "end_of_a_move_not_sent": MOVES,
     "ended_move_revived": MOVES,
     "held_for_the_first_bucket_alone": QUICK_TRIMS,
@@ -251,6 +259,7 @@ MEETINGS = {
         MOVES, moves=(4, 6), kinds=("cut", "slow link", "skew")
     ),
     "moved_twice_by_one_message": MOVES,
+    "owner_of_an_old_epoch": MOVES,
     "owner_of_a_computed_bucket_changed": MOVES,
     "released_before_it_has_caught_up": MOVES,
     "returned_without_an_owner": MOVES,

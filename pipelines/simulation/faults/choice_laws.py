@@ -22,7 +22,6 @@ from medusa_core.segments import Producer, Segment, Stability
 from pipelines.catalog.memory.choices import DIVERGENCES
 from pipelines.catalog.memory.tables import CommitRow, LineRow
 from pipelines.simulation.faults.bound_laws import GRACE_MS, STEP_MS, made_since, segment_of
-from pipelines.simulation.faults.diverging import Diverging
 from pipelines.simulation.faults.events import Violation
 
 if TYPE_CHECKING:
@@ -40,14 +39,15 @@ Had = list[tuple[Producer, Segment | None]]
 class ChoiceLaws:
     """The laws over the choices of one schedule; every check raises Violation.
 
-    `calm_ms` tells for how long nothing has been wrong between two participants.
+    `spoilt_us` is what a wrong row may have reached, and from when on; `calm_ms` tells for how long
+    nothing has been wrong between two participants.
     """
 
     def __init__(
         self,
         scenario: Scenario,
         homes: Mapping[Participant, SimulatedHome],
-        diverging: Diverging | None,
+        spoilt_us: Mapping[StreamName, int],
         is_disturbed: Callable[[Participant], bool],
         calm_ms: Callable[[Participant, Participant], int],
     ) -> None:
@@ -55,7 +55,7 @@ class ChoiceLaws:
         self._homes = homes
         self._is_disturbed = is_disturbed
         self._calm_ms = calm_ms
-        self.spoilt_us: Mapping[StreamName, int] = diverging.from_us if diverging else {}
+        self.spoilt_us = spoilt_us
         self.lapsed: set[tuple[Participant, StreamName, Participant]] = set()
         self._begun_ms: dict[tuple[Participant, LineKey], int] = {}
         self._ended_ms: dict[tuple[Participant, LineKey], int] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from medusa_core.grid import floor_us
+from medusa_core.grid import Range, floor_us
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer
 from pipelines.simulation.faults.expected import expected_buckets
@@ -35,13 +35,27 @@ class Diverging:
 
     def spoilt(self, rows: Sequence[Row]) -> list[Row]:
         """The rows with another value in the first row of the bucket."""
-        to_us = self.bucket_us + self.width_us
-        inside = [row for row in rows if self.bucket_us <= row[0] < to_us]
-        if not inside:
-            return list(rows)
-        found = list(rows)
-        found.remove(min(inside))
-        return [*found, (*min(inside)[:-1], min(inside)[-1] + 1)]
+        return with_a_wrong_row(rows, Range(self.bucket_us, self.bucket_us + self.width_us))
+
+
+def with_a_wrong_row(rows: Sequence[Row], bucket: Range) -> list[Row]:
+    """The rows with another value in the first one of a bucket."""
+    inside = [row for row in rows if bucket.holds(row[0])]
+    if not inside:
+        return list(rows)
+    found = list(rows)
+    found.remove(min(inside))
+    return [*found, (*min(inside)[:-1], min(inside)[-1] + 1)]
+
+
+def spoilt_from(scenario: Scenario, stream: StreamName, bucket_us: int) -> Mapping[StreamName, int]:
+    """Which streams a wrong row may reach, and from when on."""
+    from_us = {stream: bucket_us}
+    for fragment in scenario.fragments.values():
+        starts = [from_us[name] for name in fragment.input_streams if name in from_us]
+        for output in fragment.outputs if starts else ():
+            from_us.setdefault(output, floor_us(min(starts), scenario.widths_us[output]))
+    return from_us
 
 
 def diverging_in(scenario: Scenario) -> Diverging | None:
@@ -56,11 +70,6 @@ def diverging_in(scenario: Scenario) -> Diverging | None:
     bucket_us = min((at for at in buckets if at >= least_us), default=None)
     if bucket_us is None:
         return None
-    from_us = {wrong.stream: bucket_us}
-    for fragment in scenario.fragments.values():
-        starts = [from_us[stream] for stream in fragment.input_streams if stream in from_us]
-        for stream in fragment.outputs if starts else ():
-            from_us.setdefault(stream, floor_us(min(starts), scenario.widths_us[stream]))
     return Diverging(
         fragment=wrong.fragment,
         producer=next(
@@ -69,5 +78,5 @@ def diverging_in(scenario: Scenario) -> Diverging | None:
         stream=wrong.stream,
         bucket_us=bucket_us,
         width_us=width_us,
-        from_us=from_us,
+        from_us=spoilt_from(scenario, wrong.stream, bucket_us),
     )

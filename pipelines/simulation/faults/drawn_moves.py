@@ -32,6 +32,10 @@ WAITS_MS = (500, 4_000)
 """How long a contract that is not in force from the begin on is only agreed at its provider."""
 
 
+WRONG_AFTER = (0, 2)
+"""After how many buckets with rows a provider makes its wrong row."""
+
+
 class Return(Enum):
     """How a move ends, if nothing else ends it before."""
 
@@ -63,14 +67,26 @@ class DrawnMove:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WrongRow:
+    """A provider that makes one wrong row in an output of a fragment that it computes for another:
+    in the bucket after so many with rows of its first move."""
+
+    provider: Participant
+    fragment: str
+    stream: StreamName
+    after: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnMoves:
     """The moves of a schedule; `lost` are providers that are away for good from a time on, with
-    their catalog if it says so."""
+    their catalog if it says so; `wrong` makes a wrong row."""
 
     moves: tuple[DrawnMove, ...] = ()
     move_ms: int = 0
     providers: tuple[Participant, ...] = ()
     lost: Mapping[Participant, tuple[int, bool]]
+    wrong: WrongRow | None = None
 
     @property
     def occur(self) -> bool:
@@ -173,4 +189,23 @@ def draw_moves(
             for provider in providers
             if chance.random() < LOST
         },
+        wrong=_draw_wrong(seed, shape, moves, fragments),
+    )
+
+
+def _draw_wrong(
+    seed: int, shape: Shape, moves: Sequence[DrawnMove], fragments: Mapping[str, Fragment]
+) -> WrongRow | None:
+    """What is wrong; no stream that its own fragment reads, so that it is one row in one bucket."""
+    chance = Random(f"wrong provider {seed}")
+    move = chance.choice(moves)
+    fragment = fragments[move.fragment]
+    outputs = sorted(set(fragment.outputs) - set(fragment.input_streams))
+    if chance.random() >= shape.diverges or not outputs:
+        return None
+    return WrongRow(
+        provider=move.provider,
+        fragment=move.fragment,
+        stream=chance.choice(outputs),
+        after=chance.randint(*WRONG_AFTER),
     )

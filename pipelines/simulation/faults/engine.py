@@ -61,6 +61,8 @@ class SimulatedEngine:
             for name, found in rows.items()
         )
         reached("step.written")
+        for one in written:
+            self._world.wrong_provider.note_files(one.stream, one.files, step.range)
         records = sum(map(len, rows.values()))
         metrics = StepMetrics(
             records_out=records, phases_ms={"compute": float(self._world.now_ms - began_ms)}
@@ -124,4 +126,7 @@ class SimulatedEngine:
         rows = self._world.evaluators[name].rows(output, inputs)
         if wrong is not None and wrong.spoils(name, self._process.participant, output):
             rows = wrong.spoilt(rows)
+        rows = self._world.wrong_provider.spoilt(
+            self._process.participant, step.fragment.fragment, output, rows, step.range
+        )
         return [row for row in rows if step.range.holds(row[0])]

@@ -2,11 +2,11 @@
 
 S15: each bucket of a fragment has one owner by the log of the payer's home, which is never changed
 backwards: a line is for buckets that are not computed yet. Load counts as moved while a move is
-released: then the provider is the owner by the log, has caught up, and its rows are adopted; a
-bucket is adopted of its owner and of nobody else, and not computed here where its owner's rows are.
-A move has its states in order, and a payer's number means one move in each home. `LOST`: what a
-move reads is held for its provider. In the end every move has ended in both homes, and leaves no
-fragment and no owner behind (L1).
+released: then the provider is the owner by the log, has caught up with the same rows, and its rows
+are adopted; a bucket is adopted of its owner and of nobody else, and not computed here where its
+owner's rows are. A move has its states in order, and a payer's number means one move in each home.
+`LOST`: what a move reads is held for its provider. In the end every move has ended in both homes,
+and leaves no fragment and no owner behind (L1).
 
 The checks see the tables of every home, and share no code with the decisions.
 """
@@ -14,14 +14,15 @@ The checks see the tables of every home, and share no code with the decisions.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from medusa_core.commits import Cause, Commit
+from medusa_core.digest import Digest
 from medusa_core.fragments import MOVED_PREFIX
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
-from medusa_core.market.moves import MoveState
+from medusa_core.market.moves import OTHER_ROWS, MoveState
 from medusa_core.market.terms import ContractName
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer, Segment, Stability
@@ -31,6 +32,7 @@ from pipelines.catalog.memory.moves import MOVES, TERMS, Force, MoveRow
 from pipelines.catalog.memory.tables import FragmentRow, LineRow
 from pipelines.catalog.records import OwnerLine
 from pipelines.simulation.faults.events import Violation
+from pipelines.simulation.faults.wrong_provider import WrongProvider
 
 if TYPE_CHECKING:
     from pipelines.simulation.faults.scenario import Scenario
@@ -49,14 +51,20 @@ ALLOWED_BUCKETS = 2
 LOOK_MS = 1_000
 """How long that may take."""
 
+COMPARED_BUCKETS = 60
+"""So many of the last buckets are certainly compared before a provider becomes the owner."""
+
 _NO_LINE = LineRow()
 
 
 class MoveLaws:
     """The laws over the moves of one schedule; every check raises Violation."""
 
-    def __init__(self, scenario: Scenario, homes: Mapping[Participant, SimulatedHome]) -> None:
+    def __init__(
+        self, scenario: Scenario, homes: Mapping[Participant, SimulatedHome], wrong: WrongProvider
+    ) -> None:
         self.counts: Counter[str] = Counter()
+        self._wrong = wrong
         self._scenario = scenario
         self._homes = homes
         self._logs: dict[Participant, OwnerLog] = {}
@@ -145,6 +153,8 @@ class MoveLaws:
             if IN_ORDER.index(row.state.value) <= before:
                 raise Violation("S15", f"{where} became {row.state.value} again")
             self.counts[("given " if row.is_given else "taken ") + row.state.value] += 1
+            if row.is_given and row.reason == OTHER_ROWS:
+                self._check_others(where, row)
             log = lines_of_fragment(owners_in(home), row.fragment)
             owner = log[-1].owner if log else None
             if row.state is MoveState.RELEASED and owner != (row.partner, row.number):
@@ -152,6 +162,12 @@ class MoveLaws:
             is_back = row.is_given and row.state is MoveState.ENDED and old is not None
             if is_back and old is not None and old.state is MoveState.RETURNING:
                 self._check_is_back(home, where, row, owner)
+
+    def _check_others(self, where: str, row: MoveRow) -> None:
+        """S15: a move ends for other rows only if there are some."""
+        self.counts["other rows"] += 1
+        if not self._wrong.has_made_one(row.fragment):
+            raise Violation("S15", f"{where} ends for other rows, which nobody has made")
 
     def _check_is_back(
         self, home: SimulatedHome, where: str, row: MoveRow, owner: Producer | None
@@ -164,7 +180,22 @@ class MoveLaws:
         lines = [home.lines()[output, Producer(home.participant)] for output in outputs]
         return all(line.boundary_us == FOREVER_US for line in lines)
 
-    # around a commit
+    # around a new owner and a commit
+
+    def check_agrees(self, home: SimulatedHome, line: OwnerLine, seen: Lines) -> None:
+        """S15: who becomes the owner has the same rows, as far as its process had seen both."""
+        if line.owner.participant == home.participant:
+            return
+        for output in self._scenario.fragments[line.fragment].outputs:
+            lines = [
+                seen.get((output, by), _NO_LINE) for by in (Producer(home.participant), line.owner)
+            ]
+            at_us = differing_us(lines, COMPARED_BUCKETS * self._scenario.widths_us[output])
+            if at_us is not None:
+                raise Violation(
+                    "S15", f"the owner of {line.fragment} in the home of {home.participant} "
+                    f"becomes {line.owner}, which has other rows of {output} at {at_us}",
+                )  # fmt: skip
 
     def check_commit(self, home: SimulatedHome, commit: Commit, seen: Lines, log: OwnerLog) -> None:
         """S15: a commit by what its process knew when it decided: rows are the owner's."""
@@ -290,6 +321,27 @@ def final_us(line: LineRow, before_ms: int | None = None) -> int:
             break
         at_us = max(at_us, row.segment.range.to_us)
     return at_us
+
+
+def differing_us(lines: Sequence[LineRow], length_us: int) -> int | None:
+    """The first of the last buckets of which two lines have final rows, and not the same."""
+    marks = [mark for line in lines for mark in (line.origin_us, line.trimmed_us)]
+    to_us = min(map(final_us, lines))
+    from_us = max(to_us - length_us, *(BEGINNING_US if mark is None else mark for mark in marks))
+    if from_us >= to_us:
+        return None
+    one, other = (_contents(line, Range(from_us, to_us)) for line in lines)
+    return min((at_us for at_us, _ in one.items() ^ other.items()), default=None)
+
+
+def _contents(line: LineRow, part: Range) -> Mapping[int, Digest]:
+    """The digests of the buckets in a range that have rows."""
+    return {
+        at_us: digest
+        for row in line.live_over(part)
+        for at_us, digest in row.segment.buckets.items()
+        if part.holds(at_us)
+    }
 
 
 def is_final_over(line: LineRow, part: Range, plan: object) -> bool:

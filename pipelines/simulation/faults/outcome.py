@@ -31,7 +31,7 @@ class Excused:
 
     Where rows are disputed, what follows from them stays tentative, row by row: one that begins
     before is corrected as a whole or not at all. What is chosen of the stream itself (`disputed`)
-    is final up to the bucket.
+    is final up to the bucket. A wrong row that nobody can see (`disputed` is None) delays nothing.
     """
 
     gone: frozenset[Participant] = frozenset()
@@ -40,6 +40,8 @@ class Excused:
 
     def final_us(self, stream: StreamName) -> int:
         """Before when all of a stream must be final."""
+        if self.disputed is None:
+            return FOREVER_US
         if stream in self.spoilt_us and stream != self.disputed:
             return BEGINNING_US
         return self.spoilt_us.get(stream, FOREVER_US)

@@ -34,14 +34,15 @@ class Shape:
     after the last record; one that waits for somebody to come by waits for `trap_ms`. `late`,
     `reads`, `backlog`: with which probability a participant begins late, has a reader, has a
     process for corrections. `replicas`: with which probability a fragment has more owners than one;
-    `verifies`: an output of such a fragment is to be verified; `diverges`: one of them computes a
-    wrong row. `revisions`: how many revisions operators make; `admits`: with which probability a
-    source admits its late records; `follows`: a reader follows the revisions of a stream.
-    `moves`: how many fragments move, some of them twice. `overloads`: with which probability an
-    output has a QoS, by which an overload drops records of it. `market`: the schedule is one of a
-    market, drawn as `market_scenario` says, and of the rest `kinds` alone counts. Of a run, each
-    `mixes`-th seed is one of REPLICAS, of the others each `markets`-th one of MARKETS, of the rest
-    each `revises`-th one of REVISIONS, and of what is left each `moved`-th one of MOVES.
+    `verifies`: an output of such a fragment is to be verified; `diverges`: one of them, or a
+    provider of a move, computes a wrong row. `revisions`: how many revisions operators make;
+    `admits`: with which probability a source admits its late records; `follows`: a reader follows
+    the revisions of a stream. `moves`: how many fragments move, some of them twice. `overloads`:
+    with which probability an output has a QoS, by which an overload drops records of it. `market`:
+    the schedule is one of a market, drawn as `market_scenario` says, and of the rest `kinds` alone
+    counts. Of a run, each `mixes`-th seed is one of REPLICAS, of the others each `markets`-th one
+    of MARKETS, of the rest each `revises`-th one of REVISIONS, and of what is left each `moved`-th
+    one of MOVES.
     """
 
     buckets: Bounds
@@ -131,7 +132,7 @@ REVISIONS = replace(
 )
 """Operators revise sources, late records are admitted, and readers follow or stop."""
 
-MOVES = replace(WHOLE, moves=(1, 3))
+MOVES = replace(WHOLE, moves=(1, 3), diverges=0.25)
 """Fragments are handed over to partners while they run, and come back."""
 
 OVERLOADS = replace(WHOLE, kinds=(*KINDS, "overload"), overloads=0.7)

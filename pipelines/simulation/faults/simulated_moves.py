@@ -59,6 +59,7 @@ class MovingClient(CatalogClient):
 
     def change_owner(self, line: OwnerLine) -> None:
         """See `Owners.change_owner`."""
+        self._world.laws.moves.check_agrees(self._home, line, self.seen)
         self._change(lambda c: c.change_owner(line))
         what = f"{line.fragment} from {line.from_us} on"
         self._world.emit(self._process.name, "owner", what, f"{line.owner}: {line.because}")
@@ -74,6 +75,7 @@ class MovingClient(CatalogClient):
     def lines(self, stream: StreamName | None = None) -> tuple[LineStatus, ...]:
         """See `Lines.lines`."""
         found = super().lines(stream)
+        self.seen = self._home.lines()
         self._world.rest(READ_MS)
         return found
 

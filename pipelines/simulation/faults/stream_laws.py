@@ -42,6 +42,7 @@ from pipelines.simulation.faults.revision_laws import RevisionLaws
 from pipelines.simulation.faults.scenario import Row, Scenario, bucket_of
 from pipelines.simulation.faults.simulated_homes import LineKey, SimulatedHome
 from pipelines.simulation.faults.simulated_networks import WIDTH_US
+from pipelines.simulation.faults.wrong_provider import WrongProvider
 
 COMPUTATIONS_MAX = 2
 _NO_LINE = LineRow()
@@ -76,8 +77,10 @@ class Laws:
         homes: Mapping[Participant, SimulatedHome],
         is_disturbed: Callable[[Participant], bool],
         choices: ChoiceLaws | None = None,
+        wrong: WrongProvider | None = None,
     ) -> None:
         self._choices = choices
+        self._wrong = wrong or WrongProvider(scenario)
         self._spoilt_us = choices.spoilt_us if choices else {}
         self._bound = scenario.bound
         self._is_disturbed = is_disturbed
@@ -88,7 +91,7 @@ class Laws:
         self.contents = RevisedContents(scenario, self._expected)
         self.revisions = RevisionLaws(scenario, homes, self.contents)
         self._has_revisions = scenario.revisions.occur
-        self.moves = MoveLaws(scenario, homes)
+        self.moves = MoveLaws(scenario, homes, self._wrong)
         self._has_moves = scenario.moves.occur
         self._by_lineage: dict[object, Mapping[int, Digest]] = {}
         self._records: dict[tuple[StreamName, int], int] = {}
@@ -211,7 +214,7 @@ class Laws:
             if self._has_moves and self.moves.may_be_lost(home, segment):
                 return
             raise Violation("LOST", f"{segment.range} of {where} is a gap, and no hold has run out")
-        if segment.stability is Stability.STABLE:
+        if segment.stability is Stability.STABLE and not self._wrong.is_in(segment):
             found, expected = self._as_expected(segment, segment.range, rows)
             if found != expected:
                 lost, extra = expected - found, found - expected
@@ -269,7 +272,7 @@ class Laws:
         for segment in commit.segments:
             lineage = tuple(r for r in commit.lineage if r.output == segment.stream)
             right_us = self._spoilt_us.get(segment.stream, FOREVER_US)
-            if not lineage or segment.range.to_us > right_us:
+            if not lineage or segment.range.to_us > right_us or self._wrong.wrote(segment):
                 continue
             key = (commit.plan, segment.stream, segment.range, lineage)
             if self._by_lineage.setdefault(key, segment.buckets) != segment.buckets:

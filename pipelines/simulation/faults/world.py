@@ -42,6 +42,7 @@ from pipelines.simulation.faults.simulated_links import Links
 from pipelines.simulation.faults.simulated_listener import NOTIFICATION_MS
 from pipelines.simulation.faults.simulated_processes import Ended, Process, Rest, Thread, Trap
 from pipelines.simulation.faults.stream_laws import Laws
+from pipelines.simulation.faults.wrong_provider import WrongProvider
 
 Observe = Callable[[Event], None]
 COMPUTE_MS = (20, 300)
@@ -64,6 +65,7 @@ class World:
         }
         self.imports = {p: scenario.imports(p) for p in scenario.participants}
         self.diverging = diverging_in(scenario)
+        self.wrong_provider = WrongProvider(scenario)
         self.evaluators = {name: Evaluator(f) for name, f in scenario.fragments.items()}
         self.reads: Counter[str] = Counter()
         self.kinds: Counter[str] = Counter()
@@ -71,9 +73,11 @@ class World:
         self.slow: dict[Participant, int] = {}
         self.capacity: dict[Participant, float] = {}
         self.links = Links()
-        self.choices = ChoiceLaws(scenario, self.homes, self.diverging, self.is_disturbed,
+        spoilt_us = self.diverging.from_us if self.diverging else self.wrong_provider.adopted_us
+        self.choices = ChoiceLaws(scenario, self.homes, spoilt_us, self.is_disturbed,
                                   self.calm_ms)  # fmt: skip
-        self.laws = Laws(scenario, self.homes, self.is_disturbed, self.choices)
+        self.laws = Laws(scenario, self.homes, self.is_disturbed, self.choices,
+                         self.wrong_provider)  # fmt: skip
         # Who is dead for a while or for good, and whose catalog is away as long.
         self.gone: set[Participant] = set()
         self.gone_for_good: set[Participant] = set()
