@@ -89,6 +89,7 @@ BUGS = {
     "lost_provider_waited_for": ("L1", "S6"),
     "moved_line_read_beside_its_payers": ("L2",),
     "moved_twice_by_one_message": ("S15",),
+    "owner_noted_under_an_old_epoch": ("S15",),
     "owner_of_an_old_epoch": ("S15",),
     "owner_of_a_computed_bucket_changed": ("S15",),
     "released_before_it_has_caught_up": ("S15",),
@@ -175,6 +176,7 @@ FIRST_SEEDS = {
     "moved_line_read_beside_its_payers": 6,
     "moved_twice_by_one_message": 9,
     "owner_of_a_computed_bucket_changed": 2,
+    "owner_noted_under_an_old_epoch": 8,
     "owner_of_an_old_epoch": 14,
     "returned_without_an_owner": 2,
     "answer_counted_twice": 8,
@@ -259,6 +261,9 @@ MEETINGS = {
         MOVES, moves=(4, 6), kinds=("cut", "slow link", "skew")
     ),
     "moved_twice_by_one_message": MOVES,
+    "owner_noted_under_an_old_epoch": replace(
+        MOVES, moves=(2, 4), kinds=("second", "freeze", "crash"), kinds_min=2, faults=(14, 20)
+    ),
     "owner_of_an_old_epoch": MOVES,
     "owner_of_a_computed_bucket_changed": MOVES,
     "released_before_it_has_caught_up": MOVES,
