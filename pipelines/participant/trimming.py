@@ -16,7 +16,7 @@ from pathlib import Path
 from medusa_core.errors import Refused
 from medusa_core.fragments import Fragment, Move, move_of
 from medusa_core.grid import FOREVER_US
-from medusa_core.knowledge import Limits
+from medusa_core.knowledge import Limits, OutputKnowledge
 from medusa_core.names import PlanId, StreamName
 from medusa_core.trims import Planned, TrimResult, needed_from_us, shapes_owed
 from pipelines.base.failpoints import reached
@@ -68,13 +68,20 @@ def needs_of(
             continue
         needed = needed_from_us(known, shapes)
         if known.provider is not None:
-            needed |= {output.stream: output.boundary_us for output in known.outputs.values()}
+            needed |= {output.stream: _not_adopted_us(output) for output in known.outputs.values()}
         for stream, from_us in needed.items():
             of_stream = needs.setdefault(stream, {})
             # A fragment may be here in several partitions or replicas: it needs what any needs.
             name = known.fragment.id
             of_stream[name] = min(of_stream.get(name, FOREVER_US), from_us)
     return needs
+
+
+def _not_adopted_us(output: OutputKnowledge) -> int:
+    """The first bucket whose final rows may still be adopted; they replace tentative ones."""
+    if output.tentative_us is None:
+        return output.boundary_us
+    return min(output.tentative_us, output.boundary_us)
 
 
 def needs_here(catalog: Deployments) -> Needs:

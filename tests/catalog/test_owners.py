@@ -195,6 +195,8 @@ def test_rows_that_are_not_adopted_yet_are_not_trimmed(catalog: Catalog) -> None
     assert needed_us() == 2 * a.WIDTH_US
     compute(catalog, 2, 5)
     assert needed_us() == 5 * a.WIDTH_US
+    catalog.commit(a.a_commit(a.a_segment(5, 6, Stability.TENTATIVE, missing=(a.SRC,))))
+    assert needed_us() == 5 * a.WIDTH_US, "it is replaced by what the provider has of it"
 
 
 def test_rows_that_may_be_adopted_are_held_by_the_fragment_that_adopts_them(

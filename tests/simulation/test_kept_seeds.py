@@ -125,6 +125,11 @@ TRIMMED_WHILE_IT_WAS_ADOPTED = (
     "files of rows were removed in the moment in which they were adopted"
 )
 
+TRIMMED_BEFORE_IT_REPLACED_A_TENTATIVE_ONE = (
+    "a fragment that adopts held the rows of its provider from its own boundary on: a tentative "
+    "bucket before that was replaced by a provider's rows whose files a trim had just removed"
+)
+
 READ_BESIDE_ITS_PAYERS = (
     "a fragment that was moved behind another one of its payer to the same provider read the line "
     "of that one there, which began later, and made final rows of nothing"
@@ -148,6 +153,7 @@ KEPT: tuple[tuple[int, Shape, str], ...] = (
     (29, REVISIONS, TRIMMED_IN_A_COPY),
     (1_059, MOVES, HELD_BEHIND_THE_ORDER),
     (1_007, MOVES, TRIMMED_WHILE_IT_WAS_ADOPTED),
+    (5_001_082, MOVES, TRIMMED_BEFORE_IT_REPLACED_A_TENTATIVE_ONE),
     (194, MOVES, READ_BESIDE_ITS_PAYERS),
     (2, MOVES, BEFORE_1970),
     (4, MARKETS, NO_ROOM_FOR_A_LARGE_ONE),
