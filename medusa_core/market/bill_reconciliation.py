@@ -5,6 +5,9 @@ may import the rows and their revision together, and state the period with the r
 or it follows a revision late. Then the two statements of the period differ, until the rows in the
 home of the payer are those that the provider's statements say. So a correction is agreed on if it
 leads to the rows that the payer holds, and a dispute ends once all its ranges are as claimed.
+
+Of a contract whose revision became active in one home before a period began and in the other after
+that, the payer makes its statement again under the revision that the provider has stated.
 """
 
 from __future__ import annotations
@@ -13,10 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from medusa_core.market.bill_comparison import StatementComparison
-from medusa_core.market.bill_statements import Charge, ChargeKind, Statement, repriced
+from medusa_core.market.bill_statements import Charge, ChargeKind, Statement
 from medusa_core.market.documents import revision_of
 from medusa_core.market.settlement_periods import ActiveRevision, SettlementPeriod, is_acceptable
-from medusa_core.market.terms import Content
 
 Digests = Mapping[int, str]
 """Where a range begins -> the digest of its rows; a range that is not there has none."""
@@ -24,21 +26,18 @@ Digests = Mapping[int, str]
 _OF_ROWS = (ChargeKind.RECORDS, ChargeKind.CORRECTION)
 
 
-def own_under_claimed_revision(
+def period_under_claimed_revision(
     claimed: Statement, own: Statement, revisions: Sequence[ActiveRevision]
-) -> Statement:
-    """The payer's own statement, under the provider's revision if that is acceptable."""
+) -> SettlementPeriod | None:
+    """The period of the payer's statement under the provider's revision; None if that is its own,
+    or is not acceptable."""
     if claimed.revision == own.revision:
-        return own
+        return None
     terms = {revision_of(one.terms): one.terms for one in revisions}
     named, ours = terms.get(claimed.revision), terms[own.revision]
-    if not isinstance(ours.subject, Content):
-        # What moves cost is agreed with each of them.
-        return own
     if named is None or not is_acceptable(revisions, named, ours, own.from_ms):
-        return own
-    period = SettlementPeriod(number=own.period, from_ms=own.from_ms, to_ms=own.to_ms, terms=named)
-    return repriced(own, period)
+        return None
+    return SettlementPeriod(number=own.period, from_ms=own.from_ms, to_ms=own.to_ms, terms=named)
 
 
 def claimed_digests(statements: Iterable[Statement]) -> Digests:

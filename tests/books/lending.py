@@ -66,6 +66,14 @@ class Lending(Trade):
         for party in (self.alpha, self.beta):
             party.agreements.open_round(0, "a test")
 
+    def revise_reference(self, reference: list[str]) -> None:
+        """Both parties edit what load is billed by, and the revision is active in both homes."""
+        for party in (self.alpha, self.beta):
+            party.sql("UPDATE medusa_api.contract SET reference = %s", reference)
+            self.exchange()
+        for party in (self.alpha, self.beta):
+            party.agreements.open_round(0, "a test")
+
     def move(
         self,
         number: int,

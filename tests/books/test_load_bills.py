@@ -82,6 +82,35 @@ def test_each_move_has_its_own_price(lending: Lending) -> None:
     assert [charge[1] for charge in lending.charges()] == ["1/net/main", "2/net/main"]
 
 
+ACTIVE = """UPDATE medusa_market.contract_activation
+    SET activated_at = to_timestamp(:at_s) WHERE number = :number"""
+
+
+@pytest.mark.parametrize(
+    ("late_s", "state"), [(1_800, "settled"), (2 * 3_600, "disputed")], ids=["nearby", "later"]
+)
+def test_a_payer_states_load_again_under_the_revision_that_its_provider_has_stated_nearby(
+    lending: Lending, late_s: int, state: str
+) -> None:
+    lending.lend()
+    lending.revise_reference(["main/seen=3", "main/counted=600"])
+    for home, after_s in ((BETA, 0), (ALPHA, late_s)):
+        for number, at_s in ((1, 0), (2, at_us(A_DAY) // 10**6 + after_s)):
+            lending.execute(home, ACTIVE, number=number, at_s=at_s)
+    lending.move(1, A_DAY)
+    lending.line("seen", 0, 2 * A_DAY, {A_DAY: 10**6, A_DAY + 700: 10**6})
+    lending.line("counted", 0, 2 * A_DAY, {A_DAY + 9: 2_000}, replica=1)
+    lending.acknowledge(1, 2 * A_DAY)
+    lending.settle()
+    exact = D("1.5") * (3 * 2 * 10**6 + 600 * 2_000) / HOUR_US
+    claimed = next(bill for bill in lending.bills(lending.beta) if bill[:2] == (2, "beta"))
+    assert claimed[2] == state
+    assert abs(claimed[3] - exact) < D("0.00001")
+    if state == "settled":
+        assert claimed[4] == claimed[3]
+    lending.check_books()
+
+
 def test_a_fragment_without_a_reference_is_not_billed(lending: Lending) -> None:
     lending.lend(["other/seen=9"])
     lending.move(1, 0, 60)

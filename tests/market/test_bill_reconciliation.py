@@ -14,7 +14,7 @@ from medusa_core.market.bill_comparison import compare_statements
 from medusa_core.market.bill_reconciliation import (
     claimed_digests,
     is_explained,
-    own_under_claimed_revision,
+    period_under_claimed_revision,
     with_agreed_corrections,
 )
 from medusa_core.market.bill_statements import (
@@ -24,6 +24,7 @@ from medusa_core.market.bill_statements import (
     Statement,
     content_statement,
     digest_text,
+    repriced,
 )
 from medusa_core.market.documents import revision_of
 from medusa_core.market.settlement_periods import (
@@ -91,9 +92,17 @@ def active(second_ms: int | None) -> tuple[ActiveRevision, ActiveRevision]:
 # Which revision a period is stated under
 
 
+def under_claimed_revision(
+    claimed: Statement, own: Statement, revisions: Sequence[ActiveRevision]
+) -> Statement:
+    """The payer's statement as it is answered."""
+    period = period_under_claimed_revision(claimed, own, revisions)
+    return own if period is None else repriced(own, period)
+
+
 def test_the_payer_states_under_the_revision_of_the_provider_that_became_active_nearby() -> None:
     own, claimed = stated({1: rows(4)}), stated({1: rows(4)}, terms=SECOND)
-    near = own_under_claimed_revision(claimed, own, active(BEGINS_MS + SLACK_MS))
+    near = under_claimed_revision(claimed, own, active(BEGINS_MS + SLACK_MS))
     assert near == claimed
     assert compare_statements(claimed, near).differences == ()
 
@@ -101,25 +110,25 @@ def test_the_payer_states_under_the_revision_of_the_provider_that_became_active_
 @pytest.mark.parametrize("second_ms", [BEGINS_MS + SLACK_MS + 1, BEGINS_MS - SLACK_MS - 1, None])
 def test_a_revision_that_was_not_active_nearby_is_not_taken(second_ms: int | None) -> None:
     own, claimed = stated({1: rows(4)}), stated({1: rows(4)}, terms=SECOND)
-    assert own_under_claimed_revision(claimed, own, active(second_ms)) == own
+    assert under_claimed_revision(claimed, own, active(second_ms)) == own
 
 
 def test_a_revision_that_the_payer_never_agreed_on_is_not_taken() -> None:
     other = replace(SECOND, subject=a_content(price=Decimal(100)))
     own, claimed = stated({1: rows(4)}), stated({1: rows(4)}, terms=other)
-    assert own_under_claimed_revision(claimed, own, active(BEGINS_MS)) == own
+    assert under_claimed_revision(claimed, own, active(BEGINS_MS)) == own
 
 
 def test_a_statement_of_the_same_revision_stays_as_it_is() -> None:
     own = stated({1: rows(4)})
-    assert own_under_claimed_revision(stated({1: rows(5)}), own, active(BEGINS_MS)) is own
+    assert under_claimed_revision(stated({1: rows(5)}), own, active(BEGINS_MS)) is own
 
 
 def test_a_price_per_period_is_stated_for_the_whole_period_of_the_taken_revision() -> None:
     by_period = replace(SECOND, subject=a_content(price=Decimal(50), per=BillingUnit.PERIOD))
     revisions = (active(None)[0], ActiveRevision(terms=by_period, active_from_ms=BEGINS_MS))
     claimed = stated({1: rows(4)}, terms=by_period)
-    assert own_under_claimed_revision(claimed, stated({1: rows(4)}), revisions).total == 50
+    assert under_claimed_revision(claimed, stated({1: rows(4)}), revisions).total == 50
 
 
 # Corrections

@@ -30,19 +30,20 @@ from medusa_core.market.bill_comparison import (
 from medusa_core.market.bill_reconciliation import (
     claimed_digests,
     is_explained,
-    own_under_claimed_revision,
+    period_under_claimed_revision,
     with_agreed_corrections,
 )
 from medusa_core.market.bill_statements import (
     ChargeKind,
     Statement,
     content_statement,
+    repriced,
     statement_document,
 )
 from medusa_core.market.load_statements import load_statement
 from medusa_core.market.samples import Sample
 from medusa_core.market.settlement_periods import SettlementPeriod, is_over, next_period
-from medusa_core.market.terms import ContractName, Movement
+from medusa_core.market.terms import Content, ContractName, Movement
 from medusa_core.names import Participant
 from pipelines.base import clock
 from pipelines.base.failpoints import reached
@@ -161,7 +162,10 @@ class SettlementSync:
 
     def _own(self, received: ReceivedStatement) -> Statement:
         claimed = received.claimed
-        own = own_under_claimed_revision(claimed, received.own, received.revisions)
+        own = received.own
+        period = period_under_claimed_revision(claimed, own, received.revisions)
+        if period is not None:
+            own = self._made_again(own, period)
         corrected = [
             charge.from_us
             for charge in (*claimed.charges, *own.charges)
@@ -172,6 +176,18 @@ class SettlementSync:
         earlier = claimed_digests(self._settlements.claimed(claimed.contract, claimed.period))
         held = self._settlements.held_digests(claimed.contract, corrected)
         return with_agreed_corrections(claimed, own, earlier, held)
+
+    def _made_again(self, own: Statement, period: SettlementPeriod) -> Statement:
+        """This home's statement under another revision; load from what was counted of it, which is
+        kept until the next period is stated."""
+        if isinstance(period.terms.subject, Content):
+            return repriced(own, period)
+        ranges, _ = self._settlements.ranges(own.contract, period.number)
+        if not ranges:
+            return own
+        moves = self._settlements.billed_moves(own.contract, period)
+        found = self._samples.found(own.contract, period) if self._samples is not None else ()
+        return load_statement(period, moves, ranges, found)
 
     def _is_ended(self, contract: ContractName, period: int) -> bool:
         known = self._settlements.bill_of_period(contract, period)

@@ -45,8 +45,10 @@ BEGIN
         number = (SELECT t.number FROM medusa_market.contract_revision AS t
             WHERE t.revision = made.revision)
     WHERE b.contract = at.contract;
+    -- What was counted of load is kept until the statement after: it may be made again under the
+    -- revision that the provider names.
     DELETE FROM medusa_market.billed_range AS r
-    WHERE r.contract = at.contract AND r.subject <> '' AND r.period <= at.period;
+    WHERE r.contract = at.contract AND r.subject <> '' AND r.period < at.period;
     UPDATE medusa_market.billed_line AS l SET noted_us = greatest(l.noted_us, made.to_ms * 1000)
     WHERE l.contract = at.contract;
     DELETE FROM medusa.hold AS h
