@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from pipelines.contracts.folder import check_folder
 from pipelines.contracts.participants import ParticipantContract, read_participants
 from pipelines.market.contracts.bilateral import BilateralContract, examine_bilateral
 from pipelines.market.contracts.bilateral_findings import Finding
+from pipelines.market.contracts.sold_streams import check_promises
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +32,7 @@ def check_bilateral(settings: Settings, directory: Path) -> BilateralCheck:
     check_folder(directory)
     participants, findings = _participants(directory)
     examined = examine_bilateral(directory, participants)
-    wrong = (*findings, *examined.findings) or _elsewhere(settings, directory)
+    wrong = (*findings, *examined.findings) or _elsewhere(settings, directory, examined.contracts)
     return BilateralCheck(contracts=tuple(examined.contracts), findings=wrong)
 
 
@@ -43,10 +45,13 @@ def _participants(
         return None, (Finding(sentence=str(error), file=str(directory / "participants")),)
 
 
-def _elsewhere(settings: Settings, directory: Path) -> tuple[Finding, ...]:
-    """What is wrong with the participants and streams together: the first thing."""
+def _elsewhere(
+    settings: Settings, directory: Path, contracts: Sequence[BilateralContract]
+) -> tuple[Finding, ...]:
+    """What is wrong with the participants and streams together, the first thing; then, what is
+    promised of streams and not deployed."""
     try:
-        read_federation(directory, settings.directory)
+        federation = read_federation(directory, settings.directory)
     except Refused as error:
         return (Finding(sentence=str(error), file=str(directory)),)
-    return ()
+    return tuple(check_promises(contracts, federation))

@@ -15,6 +15,7 @@ from typing import Any
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
 from medusa_core.suggest import counted, did_you_mean
+from pipelines.base import clock
 from pipelines.base.settings import Settings
 from pipelines.base.time_text import parse_time_us
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
@@ -38,6 +39,8 @@ from pipelines.homes.home import Home, Homes, known_homes, open_homes
 from pipelines.homes.missing_partners import JOIN, missing_partners, missing_sentence
 from pipelines.homes.network_files import keep_file
 from pipelines.market.contracts.bilateral import read_bilateral
+from pipelines.market.contracts.bilateral_findings import refuse_all
+from pipelines.market.contracts.sold_streams import advice, check_promises
 from pipelines.market.sync.contract_proposals import AgreementChange
 from pipelines.operations.agreement_application import apply_agreements, decide_contracts
 from pipelines.operations.partner_application import apply_partners
@@ -145,6 +148,7 @@ def apply_contracts(
     roots = check_storage(federation.participants, settings.directory)
     chosen = _chosen(federation, contracts, settings, request.participant)
     agreements = () if request.only_homes else read_bilateral(contracts, federation.participants)
+    refuse_all(tuple(check_promises(agreements, federation)))
     bilateral = [one.terms for one in agreements]
     public_keys = {
         one.participant: one.public_key for one in federation.participants if one.public_key
@@ -166,6 +170,7 @@ def apply_contracts(
             else (
                 *_notes(settings, federation, decided, request.begins),
                 *_unneeded_grants(federation, snapshots, chosen),
+                *advice(bilateral, federation, int(clock.wall_s() * 1_000)),
             ),
         )
         observer(PlanMade(plan=plan))

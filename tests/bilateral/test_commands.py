@@ -166,3 +166,15 @@ def test_a_stream_that_is_not_there_is_refused(run: Run, tmp_path: Path, stream:
     code, _, err = run("export", stream, "--contracts", directory)
     assert code == 2
     assert "has a stream" in err
+
+
+def test_check_and_apply_refuse_a_sale_that_promises_more_than_is_deployed(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    promised = CONTENT.replace("upstream_backup}", "upstream_backup, bound: 20s}")
+    directory = write_bilateral(tmp_path / "c", {"large_for_beta": promised})
+    code, out, err = run("check", "--contracts", directory)
+    assert (code, out) == (2, "")
+    assert "large_for_beta.yaml, line 11: availability.bound is 20,000 ms" in err
+    assert main(["apply", "--contracts", str(directory), "--explain"]) == 2
+    assert "availability.bound is 20,000 ms" in capsys.readouterr().err
