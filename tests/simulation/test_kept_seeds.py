@@ -130,6 +130,11 @@ TRIMMED_BEFORE_IT_REPLACED_A_TENTATIVE_ONE = (
     "bucket before that was replaced by a provider's rows whose files a trim had just removed"
 )
 
+A_GAP_HAS_NO_AGE = (
+    "a provider had a tentative bucket from before its move, which its payer trimmed: it became a "
+    "gap, and the check of ages compared that with the payer's row, of which a part was still there"
+)
+
 READ_BESIDE_ITS_PAYERS = (
     "a fragment that was moved behind another one of its payer to the same provider read the line "
     "of that one there, which began later, and made final rows of nothing"
@@ -154,6 +159,7 @@ KEPT: tuple[tuple[int, Shape, str], ...] = (
     (1_059, MOVES, HELD_BEHIND_THE_ORDER),
     (1_007, MOVES, TRIMMED_WHILE_IT_WAS_ADOPTED),
     (5_001_082, MOVES, TRIMMED_BEFORE_IT_REPLACED_A_TENTATIVE_ONE),
+    (5_001_398, MOVES, A_GAP_HAS_NO_AGE),
     (194, MOVES, READ_BESIDE_ITS_PAYERS),
     (2, MOVES, BEFORE_1970),
     (4, MARKETS, NO_ROOM_FOR_A_LARGE_ONE),

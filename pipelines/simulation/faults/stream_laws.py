@@ -168,7 +168,10 @@ class Laws:
         ]
 
     def _check_age_here(self, where: str, key: LineKey, segment: Segment) -> None:
-        """S11: what came from a partner is no younger here than when it was made there."""
+        """S11: what came from a partner is no younger here than when it was made there; what was
+        trimmed there before it came is a gap here, and no answer."""
+        if segment.stability is Stability.GAP:
+            return
         made = self._homes[key[1].participant].lines().get(key, _NO_LINE)
         for row in (*made.live, *made.superseded):
             there = row.segment
