@@ -142,6 +142,11 @@ NEVER_MS = 2**53
 """The time-out of a provider whose buckets are never computed here."""
 
 
+def is_never(timeout_ms: int) -> bool:
+    """Whether what a lost provider has not computed is given up, and computed by nobody."""
+    return timeout_ms >= NEVER_MS
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderKnowledge:
     """The provider that a fragment has moved to, and what this home has of its line.
@@ -162,7 +167,7 @@ class ProviderKnowledge:
     @property
     def is_lossy(self) -> bool:
         """Whether what it has not computed when another owner follows is lost."""
-        return self.timeout_ms >= NEVER_MS
+        return is_never(self.timeout_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

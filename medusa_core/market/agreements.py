@@ -46,7 +46,7 @@ DOCUMENT_FIELDS = ("confirmation", "document", "expires_at_ms", "proposal", "sig
 NOTICES_MAX = 16
 REASON_LENGTH_MAX = 2_000
 HOLDINGS_MAX = 256
-"""So many contracts are in one message of what is held."""
+"""The most contracts in one message of what is held."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,7 @@ from medusa_core.names import Participant, check_name
 FORMAT = "medusa.bill/1"
 STATEMENT_BYTES_MAX = 64 * 1024
 CORRECTIONS_MAX = 48
-"""So many corrections are in one statement; others follow in the next one."""
+"""The most corrections in one statement; others follow in the next one."""
 
 StatementId = NewType("StatementId", str)
 """The SHA-256 of a statement's document, 64 hexadecimal digits."""

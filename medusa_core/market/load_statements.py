@@ -34,10 +34,10 @@ from medusa_core.market.terms import Movement, is_named
 from medusa_core.names import FragmentName, StreamName
 
 FEW_MOVES, JOINED = 10, 8
-"""So many moves or fewer have a charge for each JOINED ranges, more of them one for each period."""
+"""Up to FEW_MOVES moves have a charge for each JOINED ranges, more of them one for each period."""
 
 SAMPLES_MAX = 32
-"""So many wrong samples are in a statement at most, one for each charge that is not paid."""
+"""The most wrong samples in a statement, one for each charge that is not paid."""
 
 GRAIN_US = 1_000_000
 """Ranges of a period are whole multiples of it."""

@@ -151,7 +151,7 @@ class MoveStep:
 OTHER_ROWS = "the provider has computed other rows than this home"
 RECALLED = "a stream that it reads or writes was recalled or revised"
 LATE_BUCKETS = 4
-"""So many buckets that a provider is behind, beyond its time-out, are its loss."""
+"""How many buckets a provider may be behind, beyond its time-out, before it is lost."""
 
 
 def next_step(known: MoveProgress) -> MoveStep | None:

@@ -8,7 +8,7 @@ them again; this is about whether the payer was free to choose the bucket.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -84,7 +84,8 @@ def check_samples(
     for charge in own.charges:
         is_withheld = charge.kind is ChargeKind.LOAD and not charge.price
         is_claimed = charge.key in prices and bool(prices[charge.key])
-        if is_withheld and is_claimed and not any(_is_of(samples, charge, known)):
+        is_explained = any(_is_in(sample, charge, known) for sample in samples)
+        if is_withheld and is_claimed and not is_explained:
             raise Refused(
                 f"the payer pays nothing for the load of {charge.subject} from {charge.from_us} on "
                 "and names no wrong sample there"
@@ -95,14 +96,14 @@ def is_conceded(comparison: StatementComparison, judged: Callable[[Sample], Samp
     """Whether a provider gives a dispute up: wrong samples are all that differs, and its own
     recomputation of each (`judged`) gives the payer's rows."""
     samples = wrong_samples(comparison.own)
-    others = {
-        charge.key
+    withheld = {
+        (charge.subject, charge.from_us)
         for charge in comparison.own.charges
         if charge.kind is ChargeKind.LOAD and not charge.price
     }
     return bool(samples) and all(
         one.kind is ChargeKind.SAMPLE
-        or (one.kind is ChargeKind.LOAD and _key(comparison, one.from_us, one.subject) in others)
+        or (one.kind is ChargeKind.LOAD and (one.subject, one.from_us) in withheld)
         for one in comparison.differences
     ) and all(_is_admitted(sample, judged(sample)) for sample in samples)  # fmt: skip
 
@@ -113,15 +114,6 @@ def _is_admitted(claimed: Sample, judged: Sample | None) -> bool:
         and judged.outcome is SampleOutcome.DIFFERS
         and judged.digests == claimed.digests
     )
-
-
-def _key(comparison: StatementComparison, from_us: int, subject: str) -> object:
-    found = (
-        charge.key
-        for charge in comparison.own.charges
-        if (charge.kind, charge.from_us, charge.subject) == (ChargeKind.LOAD, from_us, subject)
-    )
-    return next(found, None)
 
 
 def _check_drawn(
@@ -148,14 +140,11 @@ def _bucket(at_us: int, width_us: int) -> Range:
     return Range(from_us, from_us + width_us)
 
 
-def _is_of(
-    samples: Sequence[Sample], charge: Charge, known: Mapping[int, Commitment]
-) -> Iterator[bool]:
-    """For each sample, whether the charge is the load of its range."""
-    for sample in samples:
-        move = known.get(sample.number)
-        is_of_move = move is not None and move.subject == charge.subject
-        yield is_of_move and charge.from_us <= sample.range.from_us < charge.to_us
+def _is_in(sample: Sample, charge: Charge, known: Mapping[int, Commitment]) -> bool:
+    """Whether a charge is the load of the range that a sample is in."""
+    move = known.get(sample.number)
+    is_of_move = move is not None and move.subject == charge.subject
+    return is_of_move and charge.from_us <= sample.range.from_us < charge.to_us
 
 
 def _sample(charge: Charge) -> Sample:

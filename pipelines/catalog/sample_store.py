@@ -17,12 +17,12 @@ from medusa_core.names import Participant, StreamName
 class SampledLine:
     """A stream that a released move of a contract writes, in the home of either party.
 
-    `commitment` is the payer's, for periods from `first_period` on; `seed` is that of the requested
-    period, in the home of the payer (None: there is none). The provider is paid for the buckets
-    from `from_us` until before `to_us`. Its rows are final through `stable_us` here, all drawn
-    buckets before `through_us` are recomputed, and the first period that is not settled begins at
-    `open_us`. The contract says that a share of `rate` is drawn (None: it does not say). `is_held`:
-    this home keeps what a recomputation needs, for `hold_ms` at most.
+    `seed` is that of the requested period, in the home of the payer (None: there is none). The
+    provider is paid for the buckets from `from_us` until before `to_us`. Its rows are final through
+    `stable_us` here, all drawn buckets before `through_us` are recomputed, and the first period
+    that is not settled begins at `open_us`. The contract says that a share of `rate` is drawn
+    (None: it does not say). `is_held`: this home keeps what a recomputation needs, for `hold_ms` at
+    most.
     """
 
     move: int
@@ -33,8 +33,6 @@ class SampledLine:
     order: str
     from_us: int
     to_us: int | None
-    commitment: bytes
-    first_period: int
     seed: bytes | None
     stream: StreamName
     width_us: int

@@ -13,19 +13,19 @@ from medusa_core.market.samples import Sample
 from medusa_core.names import Participant, StreamName, Version
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.market.moves.move_order import MoveOrder
-from pipelines.market.settlement.sample_sync import Recomputation
+from pipelines.market.settlement.sample_sync import BucketRecomputation
 
 if TYPE_CHECKING:
     from pipelines.quality.moved_samples import MovedSamples
 
 
-def recomputes(storage: Path) -> Callable[[PostgresCatalog], Recomputation]:
+def recomputes(storage: Path) -> Callable[[PostgresCatalog], BucketRecomputation]:
     """Makes the recomputation of a home with this storage root."""
-    return partial(_Lazily, storage)
+    return partial(_WithoutEngine, storage)
 
 
 @dataclass(frozen=True)
-class _Lazily(Recomputation):
+class _WithoutEngine(BucketRecomputation):
     """DuckDB is not loaded into programs that recompute nothing."""
 
     storage: Path
@@ -34,19 +34,19 @@ class _Lazily(Recomputation):
     def recompute(
         self, order: MoveOrder, provider: Participant, stream: StreamName, parts: Sequence[Range]
     ) -> tuple[Sample, ...]:
-        """See `Recomputation.recompute`."""
+        """See `BucketRecomputation.recompute`."""
         return self._samples.recompute(order, provider, stream, parts)
 
     def versions(
         self, order: MoveOrder, provider: Participant, stream: StreamName, parts: Sequence[Range]
     ) -> tuple[Version, ...]:
-        """See `Recomputation.versions`."""
+        """See `BucketRecomputation.versions`."""
         return self._samples.versions(order, provider, stream, parts)
 
     def needs_us(
         self, order: MoveOrder, stream: StreamName, from_us: int
     ) -> Mapping[StreamName, int]:
-        """See `Recomputation.needs_us`."""
+        """See `BucketRecomputation.needs_us`."""
         return self._samples.needs_us(order, stream, from_us)
 
     @cached_property

@@ -33,7 +33,7 @@ OPEN = "open"
 """The state of a dispute that has not ended."""
 
 BUCKETS_MAX = 10_000
-"""So many buckets of a stream are recomputed by a command."""
+"""The most buckets of a stream that a command recomputes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ from pipelines.pages.page_home import Snapshot
 HOPS_MAX = 5
 STEPS_MAX = 40
 ROWS_READ_MAX = 6
-"""So many rows of one input of one step are followed; how many there are beyond is said."""
+"""The most rows of one input of one step that are followed; the number beyond is shown."""
 FILES_MAX = 5
 CHANGES_MAX = 40
 VALUE_CHARACTERS_MAX = 200

@@ -67,7 +67,7 @@ class MovedSamples:
     def recompute(
         self, order: MoveOrder, provider: Participant, stream: StreamName, parts: Sequence[Range]
     ) -> tuple[Sample, ...]:
-        """See `Recomputation.recompute`."""
+        """See `BucketRecomputation.recompute`."""
         network, ports = _network(order.plan.document, order.fragment)
         number, by = order.move.number, Producer(provider, order.replica)
         found: dict[Range, Sample] = {}
@@ -95,7 +95,7 @@ class MovedSamples:
     def versions(
         self, order: MoveOrder, provider: Participant, stream: StreamName, parts: Sequence[Range]
     ) -> tuple[Version, ...]:
-        """See `Recomputation.versions`."""
+        """See `BucketRecomputation.versions`."""
         segments = self._segments(stream, Producer(provider, order.replica), parts)
         return tuple(UNKNOWN if one is None else one.version for one in segments)
 

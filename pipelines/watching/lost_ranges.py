@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any, Protocol
 
 from medusa_core.grid import FOREVER_US, Range
-from medusa_core.knowledge import NEVER_MS
+from medusa_core.knowledge import is_never
 from medusa_core.segments import Producer, Stability
 from pipelines.base.time_text import iso
 from pipelines.catalog.processing_roles import Deployments, Owners
@@ -71,5 +71,5 @@ def _lost(catalog: OwningHome, clock_ms: int) -> Iterator[Mapping[str, Any]]:
 def _lossy_ranges(log: Sequence[OwnerLine]) -> Iterator[tuple[OwnerLine, Range]]:
     """The ranges of providers whose missing buckets are given up, which another owner follows."""
     for line, following in pairwise(log):
-        if line.timeout_ms >= NEVER_MS and line.from_us < following.from_us:
+        if is_never(line.timeout_ms) and line.from_us < following.from_us:
             yield line, Range(line.from_us, following.from_us)

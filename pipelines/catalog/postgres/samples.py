@@ -32,8 +32,6 @@ class PostgresSamples(NamedStatements, Samples):
                 order=row["order_document"],
                 from_us=row["from_us"],
                 to_us=row["to_us"],
-                commitment=bytes(row["commitment"]),
-                first_period=row["first_period"],
                 seed=None if row["seed"] is None else bytes(row["seed"]),
                 stream=StreamName(row["stream"]),
                 width_us=row["width_us"],

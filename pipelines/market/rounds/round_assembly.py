@@ -23,12 +23,12 @@ from pipelines.exchange.exchange_port import Transport
 from pipelines.market.definitions.definition_sync import DefinitionSync
 from pipelines.market.moves.move_sync import LineMarks, MoveSync
 from pipelines.market.rounds.round_tick import MarketWorker
-from pipelines.market.settlement.sample_sync import Recomputation, SampleSync
+from pipelines.market.settlement.sample_sync import BucketRecomputation, SampleSync
 from pipelines.market.settlement.settlement_sync import SettlementSync
 from pipelines.market.sync.background_worker import BackgroundWorker
 from pipelines.market.sync.sync_assembly import open_contract_sync
 
-Recomputes = Callable[[PostgresCatalog], Recomputation]
+Recomputes = Callable[[PostgresCatalog], BucketRecomputation]
 """Makes what recomputes samples, over a connection of its own to the home."""
 
 

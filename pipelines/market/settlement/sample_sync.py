@@ -42,13 +42,13 @@ from pipelines.market.moves.move_order import MoveOrder, order_in
 
 PURPOSE = "samples"
 A_LOOK = 16
-"""So many buckets of a line are recomputed at a time, so that other work of the loop goes on."""
+"""The most buckets of a line that are recomputed at a time: other work of the loop goes on."""
 
 AWAY_S = 3_600.0
 """For how long a recomputation is tried again that cannot read what it needs."""
 
 
-class Recomputation(Protocol):
+class BucketRecomputation(Protocol):
     """Computes buckets of a moved fragment again, from the inputs that this home holds."""
 
     def recompute(
@@ -77,7 +77,7 @@ class SampleSync:
         settlements: Settlements,
         readers: Readers,
         here: Participant,
-        recomputation: Recomputation,
+        recomputation: BucketRecomputation,
         on_error: Callable[[Exception], None] = lambda error: None,
         *,
         buckets_max: int = A_LOOK,
@@ -94,19 +94,19 @@ class SampleSync:
         self._away_since_s: dict[tuple[int, StreamName], float] = {}
         self._held: dict[tuple[str, StreamName], int] = {}
 
-    def is_verified(self, contract: ContractName, period: SettlementPeriod) -> bool:
+    def verify(self, contract: ContractName, period: SettlementPeriod) -> bool:
         """Recompute what was drawn of a period and is final; whether that is all of it."""
         is_done = True
         revision, begins_us = revision_of(period.terms), period.range.from_us
         for line in self._samples.lines(contract, period.number, revision, begins_us):
             order = self._order(line)
             if line.is_given:
-                is_done = self._is_verified(line, order, period) and is_done
+                is_done = self._verify(line, order, period) and is_done
             else:
                 self._hold(contract, line, order, line.open_us)
         return is_done
 
-    def is_current(self, contract: ContractName, period: SettlementPeriod) -> bool:
+    def look_again(self, contract: ContractName, period: SettlementPeriod) -> bool:
         """Recompute what the provider has replaced since it was looked at; whether that is all."""
         is_done = True
         found = self.found(contract, period)
@@ -114,7 +114,7 @@ class SampleSync:
         for line in self._samples.lines(contract, period.number, revision, begins_us):
             if line.is_given:
                 of_line = [s for s in found if (s.number, s.stream) == (line.number, line.stream)]
-                is_done = self._is_current(line, of_line) and is_done
+                is_done = self._look_again(line, of_line) and is_done
         return is_done
 
     def found(self, contract: ContractName, period: SettlementPeriod) -> tuple[Sample, ...]:
@@ -131,7 +131,7 @@ class SampleSync:
                 self._on_error(error)
         return conceded
 
-    def _is_verified(self, line: SampledLine, order: MoveOrder, period: SettlementPeriod) -> bool:
+    def _verify(self, line: SampledLine, order: MoveOrder, period: SettlementPeriod) -> bool:
         from_us = max(line.from_us, period.range.from_us, line.through_us or line.from_us)
         paid_us = min(period.range.to_us, line.to_us or period.range.to_us)
         final_us = from_us if line.stable_us is None else floor_us(line.stable_us, line.width_us)
@@ -153,7 +153,7 @@ class SampleSync:
         reached("samples.noted")
         return is_done
 
-    def _is_current(self, line: SampledLine, found: Sequence[Sample]) -> bool:
+    def _look_again(self, line: SampledLine, found: Sequence[Sample]) -> bool:
         order, parts = self._order(line), [one.range for one in found]
         versions = self._recomputation.versions(order, line.partner, line.stream, parts)
         replaced = [

@@ -58,7 +58,7 @@ LOOKS_S = 5.0
 """How often a loop counts and states."""
 
 PERIODS_MAX = 64
-"""So many periods of a contract are stated at a time."""
+"""The most periods of a contract that are stated at a time."""
 
 ANSWERS_MAX = 64
 FOREVER = 2**53
@@ -125,7 +125,7 @@ class SettlementSync:
         reached("settlement.counted")
         is_load = isinstance(period.terms.subject, Movement)
         samples = self._samples if is_load else None
-        is_verified = samples is None or samples.is_verified(contract.contract, period)
+        is_verified = samples is None or samples.verify(contract.contract, period)
         waited_ms = int((clock.monotonic_s() - self._began_s) * 1_000)
         if (
             counted is None
@@ -135,7 +135,7 @@ class SettlementSync:
             return False
         found: tuple[Sample, ...] = ()
         if samples is not None and self._here == period.terms.payer:
-            if not samples.is_current(contract.contract, period):
+            if not samples.look_again(contract.contract, period):
                 return False
             found = samples.found(contract.contract, period)
         ranges, changes = self._settlements.ranges(contract.contract, period.number)

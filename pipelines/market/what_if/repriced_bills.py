@@ -14,7 +14,7 @@ from medusa_core.names import Participant
 from pipelines.catalog.postgres.books import PostgresBooks
 
 PERIODS_MAX = 24
-"""So many of the last periods of a contract are priced again."""
+"""The number of last periods of a contract that are priced again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

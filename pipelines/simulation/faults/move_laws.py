@@ -46,13 +46,13 @@ IN_ORDER = ("accepted", "started", "released", "returning", "ended")
 """A move skips states, and never goes back."""
 
 ALLOWED_BUCKETS = 2
-"""So many buckets, and one step, may come between the look at the lines and the new owner."""
+"""How many buckets, beside one step, may come between the look at the lines and the new owner."""
 
 LOOK_MS = 1_000
 """How long that may take."""
 
 COMPARED_BUCKETS = 60
-"""So many of the last buckets are certainly compared before a provider becomes the owner."""
+"""The number of last buckets that are certainly compared before a provider becomes the owner."""
 
 _NO_LINE = LineRow()
 
