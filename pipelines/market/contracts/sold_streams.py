@@ -1,10 +1,10 @@
-"""Streams that are sold: whether a folder deploys what its content contracts promise, and advice.
+"""Promises about sold streams, checked against the deployment of their provider; advice to readers.
 
-A provider's folder says who computes a stream and within which bound it answers. A content contract
-that promises more replicas, active standby without a second participant, or a shorter bound than
-that is refused: nothing would keep the promise. A source has no bound, for nothing is computed.
-Where a provider advises its reader to buy from another participant (`instead`), `medusa apply`
-tells the reader, as long as its network reads the provider's stream.
+The folder of a provider says which participants compute a stream, and its bound. `medusa apply`
+refuses a content contract that promises more replicas, active standby without a second participant,
+or a shorter bound: nothing would keep the promise. A source has no bound. A provider may advise its
+reader to buy a stream from another participant (`instead`). `medusa apply` shows the advice as long
+as a network of the reader reads the provider's stream.
 """
 
 from __future__ import annotations
