@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, CronTriggerTimetable
 
-from pipelines.airflow.forms import participants
+from pipelines.airflow.forms import participants, yes_or_no
 from pipelines.airflow.operators import ParticipantsOperator, SettleOperator
 
 with DAG(
@@ -14,7 +14,10 @@ with DAG(
     max_active_runs=1,
     tags=["medusa", "market"],
     default_args={"retries": 1, "retry_delay": timedelta(minutes=1)},
-    params={"participants": participants()},
+    params={
+        "participants": participants(),
+        "dry_run": yes_or_no("Dry run", "Show what is due, and change nothing.", default=False),
+    },
     doc_md="""
 Settles the contracts of each participant, as `medusa settle` does; a participant that runs settles
 by itself, and has nothing left to do here.

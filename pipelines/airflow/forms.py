@@ -17,6 +17,8 @@ from pipelines.base.settings import DIRECTORY, environment
 
 NAMES_MAX = 500
 TEXT_MAX = 4_000
+NAME = r"^\s*[a-z][a-z0-9_./]*\s*$"
+TIME = r"^\s*[0-9+.:TZtz -]{1,40}\s*$"
 
 
 def known_names() -> list[str]:
@@ -46,17 +48,36 @@ def one_participant(title: str, description: str) -> Param:
     return optional_text(title, description, examples=known_names())
 
 
-def participants() -> Param:
-    """Which participants, all if none is named."""
+def participants(
+    description: str = "Which participants, a line each; none: all that have a home here.",
+) -> Param:
+    """Several participants, none at first."""
     return Param(
         [],
-        description="Which participants, a line each; none: all that have a home here.",
+        description=description,
         type="array",
         items={"type": "string", "maxLength": 200},
         title="Participants",
         maxItems=NAMES_MAX,
         examples=known_names(),
     )
+
+
+def name(title: str, description: str, **more: Any) -> Param:
+    """The name of a stream, fragment or partner, which may be left empty."""
+    return optional_text(title, description, pattern=NAME, **more)
+
+
+def time(title: str, description: str) -> Param:
+    """A time, which may be left empty."""
+    return optional_text(title, f"{description} ISO 8601, such as 2026-01-05T08:00:00Z, or Unix "
+                         "seconds.", pattern=TIME)  # fmt: skip
+
+
+def long_text(title: str, description: str, characters_max: int) -> Param:
+    """Several lines of text, which may be left empty."""
+    return Param(None, description=description, type=["null", "string"], title=title,
+                 format="multiline", maxLength=characters_max)  # fmt: skip
 
 
 def choice(title: str, description: str, options: list[str]) -> Param:

@@ -147,6 +147,8 @@ class SuperviseOperator(MedusaOperator):
 class RoundOperator(MedusaOperator):
     """A round of the market of one participant."""
 
+    page = "contracts"
+
     def __init__(self, *, participant: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.participant = participant
@@ -167,13 +169,26 @@ class RoundOperator(MedusaOperator):
 class SettleOperator(MedusaOperator):
     """Settles the contracts of one participant; fails while a dispute is open."""
 
+    page = "contracts"
+
     def __init__(self, *, participant: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.participant = participant
 
     def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
-        from pipelines.operations.settling import SettlementSkipped, settle_due
+        from pipelines.operations.settling import (
+            SettlementSkipped,
+            explain_settlement,
+            settle_due,
+        )
 
+        if context["params"]["dry_run"]:
+            steps = [
+                f"{one.contract}, period {one.period}: {one.action}"
+                for one in explain_settlement(settings, self.participant)
+            ]
+            self.say("a dry run: nothing was changed", *(steps or ["no contract bills here"]))
+            return {"participant": self.participant, "steps": steps}
         result = settle_due(settings, Participant(self.participant))
         if isinstance(result, SettlementSkipped):
             return {"participant": result.participant, "because": result.because}

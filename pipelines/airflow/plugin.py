@@ -7,7 +7,7 @@ from typing import Any
 from airflow.plugins_manager import AirflowPlugin
 
 from pipelines.airflow import run_notes
-from pipelines.airflow.task_links import PREFIX, CertificateLink, ReportLink
+from pipelines.airflow.task_links import PREFIX, CertificateLink, PageLink, ReportLink
 
 
 class _Pages:
@@ -35,7 +35,7 @@ class MedusaPlugin(AirflowPlugin):
     """Registered by `plugins/medusa.py`."""
 
     name = "medusa"
-    operator_extra_links = [ReportLink(), CertificateLink()]  # noqa: RUF012 - as Airflow has it
+    operator_extra_links = [ReportLink(), CertificateLink(), PageLink()]  # noqa: RUF012 - as Airflow has it
     listeners = [run_notes]  # noqa: RUF012
     fastapi_apps = _Pages()
     external_views = [MENU]  # noqa: RUF012

@@ -24,6 +24,7 @@ def get_provider_info() -> dict[str, Any]:
                     "pipelines.airflow.operators",
                     "pipelines.airflow.quality_operators",
                     "pipelines.airflow.drill_operators",
+                    "pipelines.airflow.act_operators",
                 ],
             }
         ],
@@ -57,5 +58,6 @@ def get_provider_info() -> dict[str, Any]:
         "extra-links": [
             "pipelines.airflow.task_links.ReportLink",
             "pipelines.airflow.task_links.CertificateLink",
+            "pipelines.airflow.task_links.PageLink",
         ],
     }  # fmt: skip

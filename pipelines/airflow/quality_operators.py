@@ -127,7 +127,10 @@ class CertifyOperator(MedusaOperator):
     def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
         from pipelines.operations.certification import certify
 
-        result = certify(settings, self._request(settings, context))
+        request = self._request(settings, context)
+        if request.stream is not None:
+            self.lead_to("streams", home=request.participant, stream=request.stream)
+        result = certify(settings, request)
         page = str(result.page)
         self.show(settings, {"page": page})
         self.say(*result.lines())

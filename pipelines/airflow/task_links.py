@@ -1,4 +1,4 @@
-"""Links from a task to the page of answers and to the certificate that it wrote.
+"""Links from a task to the report and the certificate that it wrote, and to the operator's page.
 
 Pages are stored in MEDUSA_DIR; Airflow's own server shows them to logged-in users (`pages.py`).
 """
@@ -44,6 +44,15 @@ class ReportLink(BaseOperatorLink):
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         return str(getattr(operator, "report_url", ""))
+
+
+class PageLink(BaseOperatorLink):
+    """To the page of the federation that shows what a task was about."""
+
+    name = "Medusa page"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        return str(getattr(operator, "page_url", ""))
 
 
 class CertificateLink(BaseOperatorLink):

@@ -51,9 +51,8 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
         until_ended=options.until_ended,
         because=options.because or f"medusa job {options.what}",
     )
-    shall = "shall run" if request.is_desired else "shall not run"
     for name in desire_jobs(settings, request):
-        print(f"{name} ({request.lane.value}) {shall}, as soon as a supervisor looks")
+        print(request.sentence(name))
     return 0
 
 

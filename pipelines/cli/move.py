@@ -36,17 +36,12 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
             raise Refused("name the fragment: medusa move FRAGMENT --to PARTNER")
         return _list(options, settings)
     if options.back:
-        ended = end_move(settings, options.participant, options.fragment)
-        print(f"fragment {ended.fragment} goes back to {ended.payer}")
+        print(end_move(settings, options.participant, options.fragment).sentence)
     elif options.to is not None:
         request = MoveRequest(
             participant=options.participant, fragment=options.fragment, to=options.to
         )
-        begun = begin_move(settings, request)
-        print(
-            f"move {begun.number}: fragment {begun.fragment} goes to {begun.provider} under "
-            f"{begun.contract}"
-        )
+        print(begin_move(settings, request).sentence)
     else:
         raise Refused("say where the fragment goes: --to PARTNER, or --back")
     return 0

@@ -68,7 +68,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
 def _is_agreed(stream: str, plan: StreamRecallResult) -> bool:
     rows = counted(_rows(plan), "row")
     effect = f"recalling {stream} takes back {rows} that were final"
-    return is_agreed(_lines(plan), "take this back?", effect)
+    return is_agreed(plan_table(plan), "take this back?", effect)
 
 
 def document(result: StreamRecallResult) -> Mapping[str, Any]:
@@ -85,7 +85,12 @@ def document(result: StreamRecallResult) -> Mapping[str, Any]:
 
 def render(result: StreamRecallResult) -> str:
     """The result for a terminal."""
-    parts = [_lines(result), ""]
+    return "\n".join([plan_table(result), "", *outcome(result)])
+
+
+def outcome(result: StreamRecallResult) -> list[str]:
+    """What was done and what follows, a sentence each."""
+    parts = []
     if any(line.from_us > result.from_us for line in result.lines):
         parts.append(
             "rows before these buckets stay: they are trimmed here, or what they were computed "
@@ -97,7 +102,7 @@ def render(result: StreamRecallResult) -> str:
         parts.append("agreed: it is taken back when the partner's news comes")
     else:
         parts.append(f"taken back: {counted(_rows(result), 'row')}; computed again from here on")
-    return "\n".join(parts)
+    return parts
 
 
 def _rows(result: StreamRecallResult) -> int:
@@ -106,7 +111,8 @@ def _rows(result: StreamRecallResult) -> int:
     return total_rows(result.lines)
 
 
-def _lines(result: StreamRecallResult) -> str:
+def plan_table(result: StreamRecallResult) -> str:
+    """The lines that are taken back, with what they lose."""
     names = ("stream", "producer", "from", "generation", "segments", "rows")
     rows = [
         (r.stream, str(r.producer), iso(r.from_us), str(r.generation), r.segments, r.rows)

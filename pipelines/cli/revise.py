@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pipelines.operations.stream_revision import StreamRevisionResult
 
 HELP = "add, remove or replace final records of a source, and compute what needs them again"
+NOTHING_CHANGED = "nothing was changed"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +66,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
         result = prepared.plan
         if not options.explain:
             if not options.yes and not _is_agreed(result):
-                print("nothing was changed")
+                print(NOTHING_CHANGED)
                 return 0
             result = prepared.carry_out()
     if options.json:
@@ -88,20 +89,25 @@ def _follow(options: argparse.Namespace, settings: Settings) -> int:
         result = prepared.plan
         if not options.explain:
             effect = f"following {result.partner} replaces rows of {result.stream} that were final"
-            if not options.yes and not is_agreed(_lines_followed(result), "follow it?", effect):
-                print("nothing was changed")
+            if not options.yes and not is_agreed(followed_table(result), "follow it?", effect):
+                print(NOTHING_CHANGED)
                 return 0
             result = prepared.carry_out()
     if options.json:
         print(json.dumps(document_followed(result), indent=1, allow_nan=False))
     else:
-        last = (
-            f"agreed up to generation {result.generation}: the copy is revised when the partner's "
-            "news arrives"
-        )
-        print(_lines_followed(result))
-        print(f"\n{last if result.is_done else 'nothing was changed'}")
+        print(f"{followed_table(result)}\n\n{followed_outcome(result)}")
     return 0
+
+
+def followed_outcome(result: RevisionFollowResult) -> str:
+    """What was agreed to and what follows, in a sentence."""
+    if not result.is_done:
+        return NOTHING_CHANGED
+    return (
+        f"agreed up to generation {result.generation}: the copy is revised when the partner's "
+        "news arrives"
+    )
 
 
 def document_followed(result: RevisionFollowResult) -> Mapping[str, Any]:
@@ -119,7 +125,8 @@ def document_followed(result: RevisionFollowResult) -> Mapping[str, Any]:
     }
 
 
-def _lines_followed(result: RevisionFollowResult) -> str:
+def followed_table(result: RevisionFollowResult) -> str:
+    """What the partner revised, and what may be computed again here."""
     ranges = counted(len(result.ranges), "range")
     what = f"revised by {result.partner}: {result.because}"
     rows = [(str(result.stream), iso(result.ranges[0].from_us), ranges, what)]
@@ -144,7 +151,7 @@ def _rows_behind(reach: RevisionReach) -> list[tuple[str, str, str, str]]:
 def _is_agreed(plan: StreamRevisionResult) -> bool:
     rows = counted(plan.rows_before, "row")
     effect = f"revising {plan.stream} replaces {rows} that were final"
-    return is_agreed(_lines(plan), "revise this?", effect)
+    return is_agreed(plan_table(plan), "revise this?", effect)
 
 
 def document(result: StreamRevisionResult) -> Mapping[str, Any]:
@@ -167,14 +174,19 @@ def document(result: StreamRevisionResult) -> Mapping[str, Any]:
 
 def render(result: StreamRevisionResult) -> str:
     """The result for a terminal."""
+    return f"{plan_table(result)}\n\n{outcome(result)}"
+
+
+def outcome(result: StreamRevisionResult) -> str:
+    """What was done, in a sentence."""
     done = result.done
-    last = "nothing was changed"
-    if done is not None:
-        last = f"revised: generation {done.generation}, version {done.version}"
-    return "\n".join([_lines(result), "", last])
+    if done is None:
+        return NOTHING_CHANGED
+    return f"revised: generation {done.generation}, version {done.version}"
 
 
-def _lines(result: StreamRevisionResult) -> str:
+def plan_table(result: StreamRevisionResult) -> str:
+    """The buckets that are replaced, and what may be computed again."""
     own = f"{counted(result.rows_before, 'row')} before, {counted(result.rows_after, 'row')} after"
     ranges = counted(len(result.ranges), "range")
     rows = [(str(result.stream), iso(result.ranges[0].from_us), ranges, own)]

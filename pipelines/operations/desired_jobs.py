@@ -21,7 +21,8 @@ class JobRequest:
     """Start (`is_desired`) or stop the jobs of participants in a lane, all of the folder if none.
 
     `until_ended`: the job is done when all streams have ended, and is not started again.
-    `because`: the reason, recorded in the homes.
+    `because`: the reason, recorded in the homes with `who` (None: the user of this process).
+    `renews`: starting a job that is desired already gives one that was given up another try.
     """
 
     participants: tuple[str, ...] = ()
@@ -29,6 +30,13 @@ class JobRequest:
     lane: Lane = Lane.LIVE
     until_ended: bool = False
     because: str
+    who: str | None = None
+    renews: bool = True
+
+    def sentence(self, participant: Participant) -> str:
+        """What is desired of one of the participants, and when it begins."""
+        shall = "shall run" if self.is_desired else "shall not run"
+        return f"{participant} ({self.lane.value}) {shall}, as soon as a supervisor looks"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +64,8 @@ def desire_jobs(settings: Settings, request: JobRequest) -> tuple[Participant, .
                 is_desired=request.is_desired,
                 until_ended=request.until_ended,
                 because=request.because,
+                who=request.who,
+                renews=request.renews,
             )
     return tuple(participants)
 

@@ -88,11 +88,27 @@ def folder_of(field: str, value: Any, root: Path) -> Path:
     Contracts name files that are run: none is taken from anywhere else.
     """
     below = text_of(field, value)
-    if below is not None and "\0" in below:
-        raise Refused(f"{field} is not the name of a folder: write one below {root}")
-    folder = (root / (below or ".")).resolve()
-    if not folder.is_relative_to(root.resolve()):
-        raise Refused(f"{field} {below!r} leads out of {root}: name a folder below it")
+    folder = _below(field, below, root)
     if not folder.is_dir():
         raise Refused(f"{field}: there is no folder {folder}: write one, or leave it empty")
     return folder
+
+
+def file_of(field: str, value: Any, root: Path) -> Path:
+    """A file below a root that the installation has set; Refused if none is named."""
+    below = text_of(field, value)
+    if below is None:
+        raise Refused(f"{field} is empty: name a file below {root}")
+    file = _below(field, below, root)
+    if not file.is_file():
+        raise Refused(f"{field}: there is no file {file}: put it there, or name another one")
+    return file
+
+
+def _below(field: str, below: str | None, root: Path) -> Path:
+    if below is not None and "\0" in below:
+        raise Refused(f"{field} {below!r} is not the name of a file or folder below {root}")
+    found = (root / (below or ".")).resolve()
+    if not found.is_relative_to(root.resolve()):
+        raise Refused(f"{field} {below!r} leads out of {root}: name one below it")
+    return found

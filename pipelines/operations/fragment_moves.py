@@ -27,11 +27,12 @@ BY_HAND = "by hand"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveRequest:
     """Hand a fragment of `participant` over to a partner; the fragment as FRAGMENT,
-    NETWORK.FRAGMENT or NETWORK/FRAGMENT."""
+    NETWORK.FRAGMENT or NETWORK/FRAGMENT. `reason` is recorded with the move."""
 
     participant: str | None
     fragment: str
     to: str
+    reason: str = BY_HAND
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,14 @@ class MoveBegun:
     contract: str
     number: int
 
+    @property
+    def sentence(self) -> str:
+        """What was done."""
+        return (
+            f"move {self.number}: fragment {self.fragment} goes to {self.provider} under "
+            f"{self.contract}"
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveEnded:
@@ -50,6 +59,11 @@ class MoveEnded:
 
     fragment: str
     payer: Participant
+
+    @property
+    def sentence(self) -> str:
+        """What was done."""
+        return f"fragment {self.fragment} goes back to {self.payer}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,12 +98,14 @@ def begin_move(settings: Settings, request: MoveRequest) -> MoveBegun:
             contract=contract,
             provider=provider,
             fragment=fragment,
-            reason=BY_HAND,
+            reason=request.reason,
         )
     return MoveBegun(fragment=fragment, provider=provider, contract=contract, number=number)
 
 
-def end_move(settings: Settings, participant: str | None, fragment: str) -> MoveEnded:
+def end_move(
+    settings: Settings, participant: str | None, fragment: str, reason: str = BY_HAND
+) -> MoveEnded:
     """Take a fragment back, or give a partner's back to it; Refused if it has not moved, or if two
     partners have handed over one of its name."""
     here = chosen_participant(settings, participant)
@@ -103,9 +119,9 @@ def end_move(settings: Settings, participant: str | None, fragment: str) -> Move
                 "with one of them"
             )
         if given.is_given:
-            moves.end(found, BY_HAND)
+            moves.end(found, reason)
             return MoveEnded(fragment=found, payer=here)
-        moves.settle(given.id, MoveState.ENDED, BY_HAND)
+        moves.settle(given.id, MoveState.ENDED, reason)
         return MoveEnded(fragment=found, payer=given.partner)
 
 

@@ -26,12 +26,14 @@ from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevisionFollowRequest:
     """Whose revisions of which stream to follow, and why (None: for the reason that the partner
-    gives). `participant`: None for the only home of the folder."""
+    gives). `participant`: None for the only home of the folder. `who` is recorded with the
+    agreement; None for the user of this process."""
 
     participant: str | None = None
     stream: str
     follow: str
     because: str | None = None
+    who: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +57,11 @@ class PreparedFollowing:
     """An agreement with its plan. Nothing is changed yet."""
 
     def __init__(
-        self, home: Home, line: LineStatus, revision: LineRevision, because: str | None
+        self, home: Home, line: LineStatus, revision: LineRevision, request: RevisionFollowRequest
     ) -> None:
         self._home, self._line = home, line
         partner = line.producer.participant
-        given = because or f"{partner}: {revision.because}"[:BECAUSE_CHARACTERS_MAX]
+        given = request.because or f"{partner}: {revision.because}"[:BECAUSE_CHARACTERS_MAX]
         self.plan = RevisionFollowResult(
             participant=home.participant,
             partner=partner,
@@ -68,7 +70,7 @@ class PreparedFollowing:
             from_us=revision.from_us,
             ranges=revision.ranges,
             because=given,
-            who=who_recalls(),
+            who=request.who or who_recalls(),
             behind=reach_of_import(home.catalog, line.stream.name, revision.ranges),
         )
 
@@ -107,7 +109,7 @@ def prepare_following(
         line = line_to_recall(home.catalog, request.stream, partner)
         links = FaultInjectedLinks(settings.directory, here)
         revision = _revision_of(FaultInjectedExchange(home_session.exchange, links), line)
-        yield PreparedFollowing(home, line, revision, request.because)
+        yield PreparedFollowing(home, line, revision, request)
 
 
 def _revision_of(exchange: ExchangeCalls, line: LineStatus) -> LineRevision:

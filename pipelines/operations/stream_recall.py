@@ -38,7 +38,8 @@ class StreamRecallRequest:
     """What to recall, and why.
 
     `participant`: None for the only home of the folder. `follow` names the partner whose recall of
-    the stream is agreed to; without it a reason is needed.
+    the stream is agreed to; without it a reason is needed. `who` is recorded with the recall; None
+    for the user of this process.
     """
 
     participant: str | None = None
@@ -46,6 +47,7 @@ class StreamRecallRequest:
     from_us: int
     because: str | None = None
     follow: str | None = None
+    who: str | None = None
 
     def check(self) -> None:
         """Refused without a reason, for one that is too long, and for an invalid name."""
@@ -119,7 +121,7 @@ def prepare_recall(settings: Settings, request: StreamRecallRequest) -> Iterator
             producer=line.producer,
             from_us=request.from_us,
             because=request.because or _because_of(line, followed),
-            who=who_recalls(),
+            who=request.who or who_recalls(),
             follows=None if followed is None else followed.generation,
         )
         yield PreparedRecall(home.catalog, with_needs(home.catalog, recall))
@@ -150,6 +152,7 @@ def _because_of(line: LineStatus, followed: LineRecall | None) -> str:
 
 
 def who_recalls() -> str:
+    """The user of this process, as one line."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):

@@ -39,7 +39,8 @@ from pipelines.storage.store import remove_file
 class StreamRevisionRequest:
     """What to revise, with the records of which file, and why.
 
-    `participant`: None for the only home of the folder.
+    `participant`: None for the only home of the folder. `who` is recorded with the revision; None
+    for the user of this process.
     """
 
     participant: str | None = None
@@ -47,6 +48,7 @@ class StreamRevisionRequest:
     action: RevisionAction
     file: Path
     because: str | None = None
+    who: str | None = None
 
     def check(self) -> str:
         """The reason; Refused without one, and for one that is too long."""
@@ -75,7 +77,7 @@ class PreparedRevision:
 
     def __init__(
         self, home: Home, line: LineStatus, columns: tuple[Column, ...], rows: RevisedRows,
-        because: str,
+        because: str, who: str,
     ) -> None:  # fmt: skip
         self._home, self._line, self._columns, self._rows = home, line, columns, rows
         ranges = tuple(part for part, _ in rows.parts)
@@ -83,7 +85,7 @@ class PreparedRevision:
             participant=home.participant,
             stream=line.stream.name,
             because=because,
-            who=who_recalls(),
+            who=who,
             ranges=ranges,
             rows_before=rows.before,
             rows_after=rows.after,
@@ -135,4 +137,5 @@ def prepare_revision(
         columns = columns_of(line.stream)
         given = records_of_file(source, request.file)
         rows = revised_rows(home, line, columns, given, request.action)
-        yield PreparedRevision(home, line, columns, rows, because)
+        who = request.who or who_recalls()
+        yield PreparedRevision(home, line, columns, rows, because, who)

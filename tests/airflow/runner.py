@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import traceback
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ def main() -> None:
                 continue
             # Its file is read again: a run leaves the values of its form in the DAG.
             dags = bag_of_dags(files[asked["dag"]]).dags
-            answer(ran(dags[asked["dag"]], asked["form"]))
+            answer(ran(dags[asked["dag"]], asked["form"], asked.get("at")))
         except Exception:  # noqa: BLE001 - the test that asked is told
             answer({"failed": traceback.format_exc()})
 
@@ -56,13 +57,17 @@ def described(bag: Any) -> dict[str, Any]:
         name: {
             "tags": sorted(dag.tags),
             "doc": dag.doc_md or "",
-            "params": {key: dag.params.get_param(key).schema for key in dag.params},
+            "params": {key: _field(dag.params.get_param(key)) for key in dag.params},
             "tasks": {task.task_id: sorted(task.downstream_task_ids) for task in dag.tasks},
             "schedule": type(dag.timetable).__name__,
             "file": Path(dag.fileloc).name,
         }
         for name, dag in bag.dags.items()
     }
+
+
+def _field(param: Any) -> dict[str, Any]:
+    return {**param.schema, "description": param.description}
 
 
 def with_unfinished(dag: str, state: str | None) -> Any:
@@ -85,14 +90,19 @@ def with_unfinished(dag: str, state: str | None) -> Any:
         session.close()
 
 
-def ran(dag: Any, form: dict[str, Any]) -> dict[str, Any]:
+def ran(dag: Any, form: dict[str, Any], at: str | None) -> dict[str, Any]:
+    """A run of a DAG; at the same time again it is the same run, as when it is cleared."""
     from airflow import settings
     from airflow.models.asset import AssetEvent
     from airflow.models.dagrun import DagRun
     from airflow.models.xcom import XComModel
     from sqlalchemy import select
 
-    run = dag.test(run_conf=form)
+    run = (
+        dag.test(run_conf=form)
+        if at is None
+        else dag.test(run_conf=form, logical_date=datetime.fromisoformat(at))
+    )
     session = settings.Session()
     try:
         found = session.get(DagRun, run.id)

@@ -30,7 +30,7 @@ from tests.waiting import until
 DAGS = {
     "medusa_deploy", "medusa_supervise", "medusa_round", "medusa_reconcile", "medusa_quality",
     "medusa_closed_windows", "medusa_housekeeping", "medusa_drill", "medusa_settle",
-    "medusa_alarms",
+    "medusa_alarms", "medusa_recall", "medusa_revise", "medusa_move", "medusa_pause",
 }  # fmt: skip
 STARTS_S_MAX = 300
 ALPHA, BETA = Participant("alpha"), Participant("beta")
@@ -108,6 +108,7 @@ def test_all_dags_are_there_with_tags_words_for_the_operator_and_typed_forms(
         for field, schema in dag["params"].items():
             assert schema.get("type"), f"{name}: {field}"
             assert schema.get("title"), f"{name}: {field}"
+            assert schema.get("description"), f"{name}: {field}"
         assert dag["file"] in {f"{name}.py", "medusa_quality.py"}
 
 
@@ -206,6 +207,17 @@ def test_a_form_value_that_cannot_be_is_refused_before_anything_starts(
     assert re.search(reason, str(run.note)), run.note
     assert run.states("strike") == ["upstream_failed"]
     assert not (settings.directory / "drills.json").exists(), "nothing was done"
+
+
+@pytest.mark.usefixtures("deployment")
+def test_a_refused_act_says_why_in_a_sentence_without_a_traceback(airflow: Airflow) -> None:
+    form = {"participant": "alpha", "stream": "givn", "records": "a\n1", "because": "late"}
+    with airflow.logged() as log:
+        run = airflow.run("medusa_revise", dry_run=False, **form)
+    assert run.states("revise") == ["failed"]
+    assert re.search("'givn'.*did you mean 'given'", str(run.note)), run.note
+    assert not [line for line in log if TRACEBACK.search(line)], log
+    assert run.told("revise", "_link_PageLink") == "/medusa/streams?home=alpha&stream=givn"
 
 
 @pytest.mark.usefixtures("deployment")
@@ -361,6 +373,52 @@ def test_a_round_and_housekeeping_of_all_are_reported(airflow: Airflow) -> None:
     assert settled.told("settle")["settled"] == 0
     kept = airflow.run("medusa_housekeeping", explain=True)
     assert kept.states("keep_house") == ["success", "success"], kept
+
+
+def recalls_of(settings: Settings, name: Participant) -> list[tuple[str, str, str]]:
+    with open_home(settings, name) as home:
+        return [(str(one.stream), one.because, one.who) for one in home.catalog.recalls()]
+
+
+@pytest.mark.long
+def test_a_recall_is_shown_first_and_made_once_however_often_its_run_is_cleared(
+    airflow: Airflow, settings: Settings, closed: Ran
+) -> None:
+    _, stream, from_, _ = closed.told("windows")[0].split("/")
+    form = {"participant": "alpha", "stream": stream, "from": from_, "because": "a drill"}
+    with airflow.logged() as shown:
+        assert airflow.run("medusa_recall", **form).state == "success"
+    assert any("a dry run" in line for line in shown), shown
+    assert recalls_of(settings, ALPHA) == []
+    with airflow.logged() as log:
+        runs = [
+            airflow.run("medusa_recall", at="2026-01-05T08:00:00+00:00", dry_run=False, **form)
+            for _ in range(2)
+        ]
+    assert [run.state for run in runs] == ["success", "success"], runs[-1].note
+    ((recalled, because, who),) = recalls_of(settings, ALPHA)
+    assert (recalled, because) == (stream, "a drill")
+    assert who.startswith("dag_test, Airflow medusa_recall manual__")
+    said = [line for line in log if "taken back: " in line or "this run has done it" in line]
+    assert len(said) == 2, log
+    link = runs[0].told("recall", "_link_PageLink")
+    assert link == f"/medusa/streams?home=alpha&stream={stream}"
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("deployment")
+def test_a_participant_is_paused_with_the_reason_and_resumed(
+    airflow: Airflow, settings: Settings
+) -> None:
+    desired = []
+    for action in ("pause", "resume"):
+        run = airflow.run("medusa_pause", participants=["beta"], action=action, because="new disks")
+        assert run.state == "success", run.note
+        with open_jobs(settings) as jobs:
+            newest = next(o for o in jobs.of(BETA).read().desired if o.lane is Lane.LIVE)
+        assert (newest.because, newest.who[:8]) == ("new disks", "dag_test")
+        desired.append(newest.is_desired)
+    assert desired == [False, True]
 
 
 def desire(jobs: JobsOfHomes, *, is_desired: bool) -> int:
