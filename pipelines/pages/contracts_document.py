@@ -19,11 +19,8 @@ Homes = Mapping[str, ContractsFigures]
 
 def contracts_document(request: Request) -> Document:
     """All of it, or with `contract` what is about that one."""
-    homes = {
-        str(home): figures
-        for home in request.homes
-        if (figures := request.of_home(home, "contracts", read_contracts)) is not None
-    }
+    found = request.of_homes("contracts", read_contracts)
+    homes = {str(home): figures for home, figures in found.items()}
     chosen = request.query.get("contract")
 
     def listed(rows: Iterable[tuple[str, Any]], key: Callable[[str, Any], Hashable]) -> Any:

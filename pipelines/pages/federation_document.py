@@ -44,11 +44,7 @@ class _Placed(NamedTuple):
 
 def federation_document(request: Request) -> Document:
     """All of the homes that the viewer sees; with `participant` only what is near that one."""
-    homes = {
-        home: figures
-        for home in request.homes
-        if (figures := request.of_home(home, "federation", read_federation)) is not None
-    }
+    homes = request.of_homes("federation", read_federation)
     placed = _placed(homes)
     links = _links(homes)
     participants = _participants(homes, request.homes, placed)

@@ -18,6 +18,9 @@ from pipelines.pages.readings import Readings
 from pipelines.pages.to_do_document import all_findings
 from pipelines.pages.viewer import Viewer
 
+WAIT_S = 60.0
+"""Nobody looks on: a slow home is waited for, and only one that fails is a finding."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingChanges:
@@ -49,7 +52,7 @@ class OpenFindings:
 
 def open_findings(settings: Settings) -> OpenFindings:
     """The findings now, all of them."""
-    with closing(Readings(settings, fresh_s=0.0)) as readings:
+    with closing(Readings(settings, fresh_s=0.0, wait_s=WAIT_S)) as readings:
         request = Request(
             viewer=Viewer(name="alarms"),
             homes=sorted(known_homes(settings.directory)),

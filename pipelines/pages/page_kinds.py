@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from medusa_core.names import Participant
 from pipelines.base import clock
-from pipelines.pages.readings import Read, Reading, Readings
+from pipelines.pages.readings import Read, Reading, Readings, Wanted
 from pipelines.pages.viewer import Viewer
 from pipelines.report.markup import Markup
 
@@ -21,7 +21,7 @@ in microseconds (`_us`)."""
 class Request:
     """The viewer of a page, the homes that they see, the values after `?`, and the readings used.
 
-    `current` reads again; `read_s` is the time that reading has taken.
+    `wanted` is what was read; `read_s` is the time that reading has taken.
     """
 
     viewer: Viewer
@@ -29,35 +29,45 @@ class Request:
     query: Mapping[str, str]
     readings: Readings
     used: list[Reading] = field(default_factory=list)
-    current: list[Callable[[], Reading]] = field(default_factory=list)
+    wanted: list[Wanted] = field(default_factory=list)
     read_s: float = 0.0
     problems: list[Document] = field(default_factory=list)
 
     def of_home(self, home: Participant, part: str, read: Read) -> Any:
         """A part of a home; None if it was never read. A home that cannot be read is a problem."""
-        reading = self._read(lambda: self.readings.of_home(home, part, read))
-        if reading.error is not None and all(one["home"] != home for one in self.problems):
-            self.problems.append(
-                {
-                    "home": home,
-                    "because": str(reading.error),
-                    "since_ms": milliseconds(reading.failed_at_s),
-                    "read_at_ms": milliseconds(reading.read_at_s),
-                }
-            )
-        return reading.value
+        return self._of(part, read, [home])[home]
+
+    def of_homes(self, part: str, read: Read) -> dict[Participant, Any]:
+        """A part of all homes, read at the same time; those that were never read are left out."""
+        found = self._of(part, read, self.homes)
+        return {home: value for home, value in found.items() if value is not None}
 
     def of_folder(self, part: str, read: Callable[[], Any]) -> Any:
         """A part of what is in no home."""
-        return self._read(lambda: self.readings.of_folder(part, read)).value
+        (reading,) = self._read([Wanted(None, part, read)])
+        return reading.value
 
-    def _read(self, current: Callable[[], Reading]) -> Reading:
+    def _of(self, part: str, read: Read, homes: Sequence[Participant]) -> dict[Participant, Any]:
+        readings = self._read([Wanted(home, part, read) for home in homes])
+        for home, reading in zip(homes, readings, strict=True):
+            if reading.error is not None and all(one["home"] != home for one in self.problems):
+                self.problems.append(
+                    {
+                        "home": home,
+                        "because": str(reading.error),
+                        "since_ms": milliseconds(reading.failed_at_s),
+                        "read_at_ms": milliseconds(reading.read_at_s),
+                    }
+                )
+        return {home: reading.value for home, reading in zip(homes, readings, strict=True)}
+
+    def _read(self, wanted: list[Wanted]) -> list[Reading]:
         began_s = clock.monotonic_s()
-        reading = current()
+        readings = self.readings.current(wanted)
         self.read_s += clock.monotonic_s() - began_s
-        self.used.append(reading)
-        self.current.append(current)
-        return reading
+        self.used += readings
+        self.wanted += wanted
+        return readings
 
 
 def read_at_ms(readings: Iterable[Reading]) -> int | None:

@@ -32,7 +32,7 @@ from pipelines.pages.docs_page import docs_page
 from pipelines.pages.federation_page import FEDERATION
 from pipelines.pages.frame import CSP, live_part, plain_page, whole_page
 from pipelines.pages.page_kinds import Document, Page, Request, read_at_ms
-from pipelines.pages.readings import Reading, Readings
+from pipelines.pages.readings import Readings, Wanted
 from pipelines.pages.stream_page import STREAMS
 from pipelines.pages.to_do_page import TO_DO
 from pipelines.pages.viewer import VARIABLE, Viewer, homes_of, read_access
@@ -67,7 +67,7 @@ class _Rendered:
     """What was made of some readings, whose numbers are `of`."""
 
     of: tuple[int, ...]
-    current: tuple[Callable[[], Reading], ...]
+    wanted: tuple[Wanted, ...]
     read_at_ms: int | None
     document: Document
     live: Markup
@@ -186,7 +186,7 @@ class Site:
         with self._lock:
             known = self._rendered.get(key)
         if known is not None:
-            now = [one() for one in known.current]
+            now = self._readings.current(known.wanted)
             if known.of == tuple(reading.number for reading in now):
                 return replace(known, read_at_ms=read_at_ms(now))
         began_s = clock.monotonic_s()
@@ -201,7 +201,7 @@ class Site:
         of = tuple(reading.number for reading in request.used)
         etag = sha256(live.encode()).hexdigest()[:24]
         read_ms = read_at_ms(request.used)
-        rendered = _Rendered(of, tuple(request.current), read_ms, whole, live, etag)
+        rendered = _Rendered(of, tuple(request.wanted), read_ms, whole, live, etag)
         # Once for a page: who opens it in many ways must not make everybody's readings older.
         self._readings.charge(page.name, clock.monotonic_s() - began_s - request.read_s)
         with self._lock:

@@ -51,11 +51,7 @@ def _list(request: Request) -> Document:
         )  # fmt: skip
         return [dict(row) for row in rows]
 
-    of_homes = {
-        home: rows
-        for home in request.homes
-        if (rows := request.of_home(home, f"streams {contains!r} {after!r}", read)) is not None
-    }
+    of_homes = request.of_homes(f"streams {contains!r} {after!r}", read)
     names = sorted({row["stream"] for rows in of_homes.values() for row in rows})
     shown = set(names[:LISTED_MAX])
     listed = [
@@ -143,11 +139,8 @@ def _home(request: Request, stream: str) -> Participant | None:
     def has_it(snapshot: Snapshot) -> bool:
         return bool(snapshot.rows("page_stream", stream=stream))
 
-    for home in request.homes:
-        has = request.of_home(home, f"has {stream!r}", has_it)
-        if has:
-            return home
-    return None
+    found = request.of_homes(f"has {stream!r}", has_it)
+    return next((home for home, has in found.items() if has), None)
 
 
 def _declared(figures: StreamFigures) -> Document:

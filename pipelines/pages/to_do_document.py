@@ -37,9 +37,10 @@ def all_findings(request: Request) -> list[Document]:
     """The findings of all homes that the viewer sees, the worst and the oldest first."""
     directory = str(request.readings.settings.directory)
     found: list[Document] = []
+    of_federation = request.of_homes("federation", read_federation)
+    to_do = request.of_homes("to do", read_to_do)
     for home in request.homes:
-        federation = request.of_home(home, "federation", read_federation)
-        figures = request.of_home(home, "to do", read_to_do)
+        federation, figures = of_federation.get(home), to_do.get(home)
         problem = next((one for one in request.problems if one["home"] == home), None)
         if problem is not None:
             # What was read before may be mended: only that it cannot be read is known now.

@@ -33,10 +33,11 @@ class Shown:
     server: EmbeddedServer
     viewer: Viewer | None = OPERATOR
     fresh_s: float = 0.0
+    wait_s: float = 60.0
     readings: Readings = field(init=False)
 
     def __post_init__(self) -> None:
-        self.readings = Readings(self.settings, fresh_s=self.fresh_s)
+        self.readings = Readings(self.settings, fresh_s=self.fresh_s, wait_s=self.wait_s)
         site = Site(self._who, self.readings)
         self.version = site.version
         self.application = Starlette(routes=[Mount("/medusa", routes=site.routes())])

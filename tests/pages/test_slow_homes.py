@@ -1,0 +1,103 @@
+"""Homes are read at the same time, and one that hangs is shown as not answering."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+
+import pytest
+
+from pipelines.catalog.server.server_address import server_address
+from pipelines.homes.home import RECORD
+from pipelines.pages.page_home import Snapshot
+from pipelines.pages.readings import Wanted
+from pipelines.pages.shared_time import SharedTime
+from pipelines.pages.to_do_figures import problem_kind
+from tests.pages.pages_under_test import ALPHA, BETA, Shown
+from tests.waiting import until
+
+
+def test_homes_are_read_at_the_same_time(shown: Shown) -> None:
+    both = threading.Barrier(2)
+
+    def read(snapshot: Snapshot) -> str:
+        both.wait(60)
+        return str(snapshot.participant)
+
+    wanted = [Wanted(home, "both", read) for home in (ALPHA, BETA)]
+    assert [one.value for one in shown.readings.current(wanted)] == [ALPHA, BETA]
+
+
+@pytest.fixture
+def by_record(shown: Shown) -> Iterator[Shown]:
+    """The same homes at the addresses of the folder's record, waited for half a second."""
+    settings = replace(shown.settings, catalog_url=None)
+    made = Shown(settings, shown.server, wait_s=0.5)
+    with closing(made.readings):
+        yield made
+
+
+def servers_are(shown: Shown, beta: int | None = None) -> None:
+    """Both homes are on the suite's server, or beta's is at a port that hangs."""
+    here = server_address(shown.server.superuser_url())
+    record = shown.settings.directory / RECORD
+    document = json.loads(record.read_text())
+    there = here if beta is None else server_address(f"postgresql://127.0.0.1:{beta}/")
+    document["servers"] = {"alpha": here, "beta": there}
+    record.write_text(json.dumps(document))
+
+
+@contextmanager
+def hanging_server() -> Iterator[int]:
+    """A port that takes connections and says nothing; they break when the block ends."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen(64)
+        yield server.getsockname()[1]
+
+
+def test_a_home_whose_server_hangs_is_shown_as_not_answering_beside_the_others(
+    by_record: Shown,
+) -> None:
+    with hanging_server() as port:
+        servers_are(by_record, beta=port)
+        document = by_record.document("federation.json")
+        (problem,) = document["problems"]
+        assert problem["home"] == BETA
+        assert problem["because"] == "it has not answered within 0.5 s: it is asked again"
+        assert problem_kind(problem["because"]) == "catalog_away"
+        assert any(one["participant"] == ALPHA for one in document["fragments"])
+        assert "not answered within 0.5 s" in by_record.part("to-do")
+
+
+def test_the_last_figures_of_a_home_that_hangs_stay_until_it_answers_again(
+    by_record: Shown,
+) -> None:
+    servers_are(by_record)
+    assert by_record.document("federation.json")["problems"] == []
+    with hanging_server() as port:
+        servers_are(by_record, beta=port)
+        by_record.readings.close()  # the connection that there is would still serve
+        first = by_record.document("federation.json")
+        again = by_record.document("federation.json")
+        assert first["problems"][0]["read_at_ms"] is not None
+        assert again["problems"][0]["since_ms"] == first["problems"][0]["since_ms"]
+        assert any(one["participant"] == BETA for one in again["fragments"]), "the last figures"
+    servers_are(by_record)
+    until(lambda: by_record.document("federation.json")["problems"] == [], "beta answers again", 60)
+
+
+def test_time_is_divided_among_what_runs_at_once_and_what_waits_is_put_aside() -> None:
+    shared = SharedTime()
+    one = shared.begin(10.0)
+    other = shared.begin(11.0)  # one had a second for itself
+    waits = shared.begin(13.0)  # both had one of the two seconds
+    assert shared.end(waits, 16.0) == pytest.approx(1.0)
+    assert shared.end(one, 18.0) == pytest.approx(1.0 + 1.0 + 1.0 + 1.0)
+    assert shared.end(other, 19.0) == pytest.approx(1.0 + 1.0 + 1.0 + 1.0)
+    later = shared.begin(100.0)
+    assert shared.end(later, 100.5) == pytest.approx(0.5), "nobody is charged while nothing runs"
