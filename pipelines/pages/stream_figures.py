@@ -15,6 +15,7 @@ from medusa_core.grid import FOREVER_US, Range
 from pipelines.catalog.postgres.certificates import event_of
 from pipelines.pages.page_home import Snapshot
 from pipelines.pages.time_range import Cells, TimeRange, cells_of
+from pipelines.quality.window_pages import FOLDER, window_pages
 
 ANSWERS_MAX = 300
 """So many of the newest rows in the range are looked at for the delays of first answers."""
@@ -85,8 +86,19 @@ def read_stream(
         grants=_rows(home, "page_grants", stream=stream),
         sold=_rows(home, "page_sold", stream=stream),
         quarantine=_rows(home, "page_quarantine", stream=stream),
-        certificates=_rows(home, "page_certificates", stream=stream),
+        certificates=tuple(
+            {**row, "pages": _pages(home, stream, row)}
+            for row in _rows(home, "page_certificates", stream=stream)
+        ),
     )
+
+
+def _pages(home: Snapshot, stream: str, certificate: Row) -> list[tuple[str, str]]:
+    """The pages of the checked window, by the table that each shows, below MEDUSA_DIR."""
+    window = Range(certificate["from_us"], certificate["to_us"])
+    folder = home.directory / FOLDER
+    found = window_pages(folder, home.participant, stream, certificate["suite"], window)
+    return [(table, page.relative_to(home.directory).as_posix()) for table, page in found]
 
 
 def line_name(row: Row) -> str:

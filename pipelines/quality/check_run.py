@@ -18,12 +18,11 @@ from pipelines.quality.planted_faults import broken
 from pipelines.quality.spark_boxes import spark_batch
 from pipelines.quality.suites import examinations
 from pipelines.quality.window_facts import Facts, gather
+from pipelines.quality.window_pages import FOLDER
 from pipelines.quality.windows import WindowRequest, subjects_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-FOLDER = "quality"
 
 Session = Callable[[Home], "AbstractContextManager[SparkSession]"]
 

@@ -8,7 +8,6 @@ index.
 from __future__ import annotations
 
 import logging
-import re
 import shutil
 import sys
 import warnings
@@ -23,12 +22,11 @@ from typing import Any
 from medusa_core.errors import Unavailable
 from medusa_core.suggest import counted
 from pipelines.base.files import FileLock
-from pipelines.base.time_text import iso
 from pipelines.quality.offline import Caption, make_offline
 from pipelines.quality.suites import TITLES, Examination, Expected, Table
+from pipelines.quality.window_pages import SITE, result_name, window_name
 
 RUNS_KEPT = 50
-_SITE = Path("gx/uncommitted/data_docs/local_site")
 _RESULTS = Path("gx/uncommitted/validations")
 _VARIABLES = Path("gx/uncommitted/config_variables.yml")
 """Holds no setting of ours; while it exists, GX parses it at each access to a setting."""
@@ -120,15 +118,15 @@ class Project:
     @property
     def index(self) -> Path:
         """The first page of the Data Docs."""
-        return self._folder / _SITE / "index.html"
+        return self._folder / SITE / "index.html"
 
     def examine(self, examination: Examination, whose: str) -> Verdict:
         """Check the expectations about the tables."""
         broken: list[str] = []
         suites: list[str] = []
         for table in examination.tables:
-            stream = str(examination.facts.stream).replace("/", "_")
-            name = f"{whose}_{stream}_{examination.suite.value}_{table.name}"
+            stream, suite = str(examination.facts.stream), examination.suite.value
+            name = result_name(whose, stream, suite, table.name)
             result = self._run(name, examination, table)
             suites.append(name)
             broken += _broken(result)
@@ -157,7 +155,7 @@ class Project:
             definition = self._context.validation_definitions.add_or_update(
                 gx.ValidationDefinition(name=name, data=whole, suite=suite)
             )
-            run = gx.RunIdentifier(run_name=_window_name(examination))
+            run = gx.RunIdentifier(run_name=window_name(examination.facts.window))
             result = definition.run(
                 batch_parameters={"dataframe": table.rows},
                 result_format={"result_format": "COMPLETE", "partial_unexpected_count": 20},
@@ -172,14 +170,8 @@ class Project:
             warnings.simplefilter("ignore")
             self._save_settings()
             self._context.build_data_docs(resource_identifiers=self._written or None)
-        make_offline(self._folder / _SITE, self._captions)
+        make_offline(self._folder / SITE, self._captions)
         return self.index
-
-
-def _window_name(examination: Examination) -> str:
-    """The window as the name of a run, and so of a folder."""
-    window = examination.facts.window
-    return re.sub(r"[^0-9A-Za-z.+-]", "", f"{iso(window.from_us)}-{iso(window.to_us)}")
 
 
 def _pages(name: str, run: Any, result: Any) -> list[Any]:

@@ -17,6 +17,7 @@ from pipelines.quality.differences import differences
 from pipelines.quality.spark_boxes import spark_batch
 from pipelines.quality.stored_rows import source_records
 from pipelines.quality.window_facts import gather
+from pipelines.quality.window_pages import FOLDER, window_pages
 from pipelines.quality.windows import Subject
 from tests.quality.homes import SECOND_US, Checked, certificate
 from tests.sweeps import long_but
@@ -205,7 +206,16 @@ def test_a_stream_that_is_not_there_is_refused_with_the_nearest_name(netmon: Che
 
 @pytest.mark.long
 def test_pages_load_nothing_from_elsewhere(netmon: Checked) -> None:
-    site = netmon.run(stream="busy_sources").page.parent
+    outcome = netmon.run(stream="busy_sources")
+    site = outcome.page.parent
+    for one in outcome.found:
+        made = one.certificate
+        of_window = window_pages(
+            netmon.home.directory / FOLDER, netmon.home.participant, str(made.stream),
+            made.suite.value, made.range,
+        )  # fmt: skip
+        assert of_window, f"{made.suite} has pages of its window"
+        assert all(page.is_file() for _, page in of_window)
     pages = [path.read_text() for path in site.rglob("*.html")]
     assert len(pages) > 4
     import re
