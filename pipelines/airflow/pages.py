@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from pipelines.airflow.recent_runs import last_runs
 from pipelines.airflow.task_links import FOLDERS
 from pipelines.pages.viewer import VARIABLE, Viewer, read_access, sees_all
 
@@ -61,7 +62,7 @@ def pages_app(authenticate: Callable[[Any], Awaitable[Viewer | None]] | None = N
 
     settings = Settings.from_environment()
     authenticate = authenticate or viewer_of
-    site = Site(authenticate, Readings(settings))
+    site = Site(authenticate, Readings(settings), runs=last_runs)
 
     async def page(request: Request) -> Response:
         viewer = await authenticate(request)
@@ -101,7 +102,15 @@ async def viewer_of(request: Any) -> Viewer | None:
     may_trigger = manager.is_authorized_dag(
         method="POST", access_entity=DagAccessEntity.RUN, user=user
     )
-    return Viewer(name=str(user.get_name()), roles=roles_of(user), may_trigger=may_trigger)
+    may_see_runs = manager.is_authorized_dag(
+        method="GET", access_entity=DagAccessEntity.RUN, user=user
+    )
+    return Viewer(
+        name=str(user.get_name()),
+        roles=roles_of(user),
+        may_trigger=may_trigger,
+        may_see_runs=may_see_runs,
+    )
 
 
 def roles_of(user: Any) -> frozenset[str]:

@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
+from pipelines.pages.acts import move_acts
 from pipelines.pages.contracts_figures import LISTED_MAX, ContractsFigures, read_contracts
+from pipelines.pages.dag_runs import RUNS_MAX, run_document
 from pipelines.pages.page_kinds import Document, Request
 
 AHEAD_MAX = 50
+ACTS_MAX = 20
+MARKET_DAGS = ("medusa_move", "medusa_settle", "medusa_round")
 
 Homes = Mapping[str, ContractsFigures]
 
@@ -32,7 +36,7 @@ def contracts_document(request: Request) -> Document:
     proposals = _proposals(
         [(home, r) for home, r in _of(homes, "contracts") if chosen in (None, r["contract"])]
     )
-    return {
+    document: Document = {
         "chosen": chosen,
         **_cut("contracts", contracts),
         "proposals": proposals,
@@ -48,6 +52,19 @@ def contracts_document(request: Request) -> Document:
             r["statement"], r["state"]))),
         "balances": [] if chosen else [
             {"home": home, **row} for home, row in _of(homes, "balances")],
+    }  # fmt: skip
+    return {**document, **_acts(request, document)}
+
+
+def _acts(request: Request, document: Document) -> Document:
+    """Fragments that may move or come back, and the last runs of moves and settlements."""
+    runs = request.last_runs()
+    homes = {str(home) for home in request.homes}
+    return {
+        "may_trigger": request.viewer.may_trigger,
+        "acts": move_acts(homes, document["moves"], document["prices"])[:ACTS_MAX],
+        "runs": None if runs is None else [
+            run_document(one) for one in runs if one.dag in MARKET_DAGS][:RUNS_MAX],
     }  # fmt: skip
 
 

@@ -8,17 +8,20 @@ from typing import Any
 from pipelines.base.time_text import duration
 from pipelines.pages.amounts import amount, column_of, decimals_of
 from pipelines.pages.contracts_document import contracts_document
+from pipelines.pages.dag_elements import act_list, run_table
 from pipelines.pages.elements import (
     NOTHING,
     comma_list,
+    contract_link,
+    cut_list,
     data_table,
-    glyph,
+    mark,
     moment,
     note,
     same,
+    stream_link,
 )
 from pipelines.pages.money_sections import balances, bills, disputes
-from pipelines.pages.page_address import with_values
 from pipelines.pages.page_kinds import Document, Page
 from pipelines.report.markup import Markup, join, tag
 
@@ -56,12 +59,9 @@ def render(document: Document) -> Markup:
         ("statements", bills(document)),
         ("disputes", disputes(document)),
         ("balances", balances(document)),
+        ("acts", _acts(document)),
     ]
     return join(tag("section", *parts, id=id_) for id_, parts in sections if parts)
-
-
-def _link(name: str) -> Markup:
-    return tag("a", name, href=with_values(NAME, contract=name))
 
 
 def _contracts(document: Document) -> list[Markup]:
@@ -72,9 +72,8 @@ def _contracts(document: Document) -> list[Markup]:
                          tag("a", "Show all contracts", href=NAME)))  # fmt: skip
     rows = [
         [
-            _link(one["contract"]),
-            tag("span", glyph(STATES.get(one["state"], "unknown")), one["state"],
-                class_="state-mark"),
+            contract_link(one["contract"]),
+            mark(STATES.get(one["state"], "unknown"), one["state"]),
             one["kind"], one["payer"], one["provider"], _subject(one), _price(one),
             one["currency"], moment(one["from_ms"]), moment(one["ends_ms"]), f"{one['number']:,}",
         ]
@@ -89,25 +88,15 @@ def _contracts(document: Document) -> list[Markup]:
     if chosen is not None:
         empty = note("empty", f"There is no contract {chosen!r} that you may see.")
     return [
-        *parts, table if rows else empty, _cut(document, "contracts"),
+        *parts, table if rows else empty, cut_list(document, "contracts"),
         same("contract", "medusa contract check", "bilateral#edits-in-sql"),
     ]  # fmt: skip
-
-
-def _cut(document: Document, name: str) -> Markup:
-    """That a list goes on, where it does."""
-    shown = len(document[name])
-    return (
-        note("cut", f"The first {shown:,} are shown; the command and SQL below list all.")
-        if document[f"{name}_go_on"] else Markup("")
-    )  # fmt: skip
 
 
 def _subject(one: Mapping[str, Any]) -> Markup:
     if one["stream"]:
         home = one["provider"] if one["provider"] in one["homes"] else one["homes"][0]
-        place = with_values("streams", home=home, stream=one["stream"])
-        return tag("a", tag("code", one["stream"]), href=place)
+        return stream_link(home, one["stream"])
     return comma_list(tag("code", name) for name in one["fragments"] or ())
 
 
@@ -136,7 +125,7 @@ def _proposals(document: Document) -> list[Markup]:
 
 def _proposal(proposal: Mapping[str, Any]) -> Markup:
     name = proposal["contract"]
-    heading = tag("h3", _link(name), f": proposed by {proposal['proposed_by']}")
+    heading = tag("h3", contract_link(name), f": proposed by {proposal['proposed_by']}")
     what = "a new contract" if proposal["is_new"] else "a change of what is agreed"
     signed = ", ".join(proposal["signed_by"]) or "nobody"
     because = f". {proposal['because']}" if proposal["because"] else "."
@@ -212,7 +201,7 @@ def _ahead(document: Document) -> list[Markup]:
         [
             moment(one["at_ms"]),
             tag("b" if one["days"] <= SOON_DAYS else "span", f"{one['days']:,}"),
-            _link(one["contract"]), one["what"], one["by"] or NOTHING,
+            contract_link(one["contract"]), one["what"], one["by"] or NOTHING,
         ]
         for one in document["ahead"]
     ]  # fmt: skip
@@ -250,7 +239,7 @@ def _prices(document: Document) -> list[Markup]:
         )
     rows = [
         [
-            _link(one["contract"]), one["payer"], one["provider"],
+            contract_link(one["contract"]), one["payer"], one["provider"],
             f"{one['price_low']} to {one['price_high']} {one['currency']}", one["load_max"],
             one["price"] or NOTHING, one["offer_state"] or NOTHING,
             "yes" if one["accepted"] else NOTHING, one["reason"] or one["because"] or NOTHING,
@@ -292,10 +281,9 @@ def _moves(document: Document) -> list[Markup]:
     rows = [
         [
             tag("code", one["fragment"]), one["payer"], one["provider"],
-            tag("span", glyph("stopped" if one["state"] == "ended" else "stable"), one["state"],
-                class_="state-mark"),
+            mark("stopped" if one["state"] == "ended" else "stable", one["state"]),
             moment(one["changed_ms"], shows="since"), one["reason"], price,
-            one["currency"] or NOTHING, one["load"] or NOTHING, _link(one["contract"]),
+            one["currency"] or NOTHING, one["load"] or NOTHING, contract_link(one["contract"]),
             _history(one["states"]),
         ]
         for one, price in zip(document["moves"], prices, strict=True)
@@ -307,7 +295,7 @@ def _moves(document: Document) -> list[Markup]:
     return [
         tag("h2", "Moves"),
         table if rows else note("empty", "No fragment has been handed over."),
-        _cut(document, "moves"),
+        cut_list(document, "moves"),
         same("agreed_moves", "medusa move", "bilateral#moving-a-fragment"),
     ]
 
@@ -319,6 +307,18 @@ def _history(states: list[Any] | None) -> Markup:
         (tag("span", f"{state} ", moment(at_ms), title=reason) for state, at_ms, reason in states),
         ", ",
     )
+
+
+def _acts(document: Document) -> list[Markup]:
+    """Fragments that may move or come back; no section without a contract or a run."""
+    if not document["acts"] and not document["runs"]:
+        return []
+    return [
+        tag("h2", "Acts"),
+        act_list(document["acts"], may_trigger=document["may_trigger"]),
+        run_table(document["runs"], "The last moves, settlements and rounds", id_="runs-table"),
+        same("agreed_moves", "medusa move --help", "airflow#acts-by-form"),
+    ]
 
 
 CONTRACTS = Page(

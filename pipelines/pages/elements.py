@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from pipelines.base.time_text import iso
+from pipelines.pages.page_address import with_values
 from pipelines.report.markup import Markup, join, tag
 
 GLYPHS = {
@@ -69,7 +71,12 @@ def glyph(state: str) -> Markup:
 
 def state_mark(state: str) -> Markup:
     """A state by shape, word and colour."""
-    return tag("span", glyph(state), WORDS[state], class_="state-mark", title=MEANINGS[state])
+    return mark(state, WORDS[state], title=MEANINGS[state])
+
+
+def mark(shape: str, words: str, *, title: str | None = None) -> Markup:
+    """Words behind the shape of a state."""
+    return tag("span", glyph(shape), words, class_="state-mark", title=title)
 
 
 def legend() -> Markup:
@@ -103,6 +110,24 @@ def docs_link(docs: str, words: object) -> Markup:
     """A link to a section of the documentation, which the site serves itself."""
     page, _, part = docs.partition("#")
     return tag("a", words, href=f"docs/{page}" + (f"#{part}" if part else ""))
+
+
+def stream_link(home: str, stream: str) -> Markup:
+    """To a stream's page in a home."""
+    return tag("a", tag("code", stream), href=with_values("streams", home=home, stream=stream))
+
+
+def contract_link(name: str) -> Markup:
+    """To what is about one contract."""
+    return tag("a", name, href=with_values("contracts", contract=name))
+
+
+def cut_list(document: Mapping[str, Any], name: str) -> Markup:
+    """That a list of a document goes on, where it does."""
+    if not document[f"{name}_go_on"]:
+        return Markup("")
+    shown = len(document[name])
+    return note("cut", f"The first {shown:,} are shown; the command and SQL below list all.")
 
 
 Column = tuple[str, str]

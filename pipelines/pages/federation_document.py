@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from medusa_core.names import Participant
 from pipelines.catalog.records import progress_of
+from pipelines.pages.acts import participant_acts
+from pipelines.pages.dag_runs import RUNS_MAX, names_participant, run_document
 from pipelines.pages.elements import WORST_FIRST
 from pipelines.pages.federation_figures import (
     LANDING,
@@ -62,7 +64,22 @@ def federation_document(request: Request) -> Document:
         "links": links[:ROWS_MAX],
         "links_in_all": len(links),
         **_streams(homes, placed, chosen),
+        **_acts(request, chosen),
     }
+
+
+def _acts(request: Request, chosen: str | None) -> Document:
+    """What may be done about a participant that is chosen, if its home is shown."""
+    if chosen not in request.homes:
+        return {"acts": [], "runs": None, "may_trigger": request.viewer.may_trigger}
+    assert chosen is not None, "homes have names"
+    runs = request.last_runs()
+    return {
+        "acts": participant_acts(chosen),
+        "runs": None if runs is None else [
+            run_document(one) for one in runs if names_participant(one, chosen)][:RUNS_MAX],
+        "may_trigger": request.viewer.may_trigger,
+    }  # fmt: skip
 
 
 # ---------------------------------------------------------------- fragments

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
+from pipelines.pages.dag_elements import act_list, dag_link, run_table
 from pipelines.pages.elements import (
     NOTHING,
     WORDS,
@@ -14,14 +15,15 @@ from pipelines.pages.elements import (
     event_time,
     glyph,
     legend,
+    mark,
     moment,
     note,
     same,
     state_mark,
+    stream_link,
 )
 from pipelines.pages.federation_document import federation_document
 from pipelines.pages.federation_picture import draw_federation, is_drawn
-from pipelines.pages.page_address import with_values
 from pipelines.pages.page_kinds import Document, Page
 from pipelines.report.markup import Markup, join, tag
 
@@ -44,6 +46,7 @@ def render(document: Document) -> Markup:
         tag("section", *_fragments(document), id="fragments"),
         tag("section", *_links(document), id="links"),
         tag("section", *_streams(document), id="streams"),
+        *([tag("section", *_acts(document), id="acts")] if document["acts"] else []),
     ])  # fmt: skip
 
 
@@ -76,12 +79,8 @@ def _nothing(chosen: str | None) -> Markup:
         return note("empty", f"Nothing that you may see is computed by or beside {chosen}.")
     return note(
         "empty", "No fragment is deployed. ", tag("code", "medusa apply --contracts DIR"),
-        " or the DAG ", _dag("medusa_deploy"), " deploys what the contracts say.",
+        " or the DAG ", dag_link("medusa_deploy"), " deploys what the contracts say.",
     )  # fmt: skip
-
-
-def _dag(name: str) -> Markup:
-    return tag("a", name, href=f"../dags/{name}", data_airflow="")
 
 
 def _cards(document: Document) -> Markup:
@@ -167,7 +166,7 @@ def _links(document: Document) -> list[Markup]:
         shape, words = LINK_WORDS.get(one["state"], ("unknown", one["state"]))
         rows.append([
             tag("b", one["reader"]), one["partner"],
-            tag("span", glyph(shape), words, class_="state-mark"),
+            mark(shape, words),
             moment(one["since_ms"], shows="since"), _ms(one["delay_ms"]), _ms(one["answer_ms"]),
             one["error"] or NOTHING,
         ])  # fmt: skip
@@ -191,8 +190,7 @@ def _ms(value: int | None) -> Markup:
 def _streams(document: Document) -> list[Markup]:
     rows = [
         [
-            tag("a", tag("code", one["stream"]),
-                href=with_values("streams", home=one["home"], stream=one["stream"])),
+            stream_link(one["home"], one["stream"]),
             one["participant"] + (
                 f" replica {one['replica']}" if one["replica"] else ""),
             event_time(one["stable_through_us"]),
@@ -209,6 +207,17 @@ def _streams(document: Document) -> list[Markup]:
         table if rows else note("empty", "No stream has been declared."),
         _cut(document, "streams"),
         same("streams", "medusa status", "watching#medusa-status"),
+    ]
+
+
+def _acts(document: Document) -> list[Markup]:
+    """What may be done about the participant that is chosen, and the last runs about it."""
+    chosen = document["chosen"]
+    return [
+        tag("h2", "Acts"),
+        act_list(document["acts"], may_trigger=document["may_trigger"]),
+        run_table(document["runs"], f"The last runs about {chosen}", id_="runs-table"),
+        same("desired_jobs", f"medusa job list {chosen}", "airflow#acts-by-form"),
     ]
 
 

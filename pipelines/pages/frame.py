@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pipelines.pages.dag_elements import dag_link
 from pipelines.pages.elements import code, docs_link, moment
 from pipelines.pages.page_kinds import Document, Page
 from pipelines.report.markup import Markup, join, tag
@@ -98,7 +99,7 @@ def _no_homes() -> Markup:
             tag("li", code("medusa init"), " writes a folder of contracts to begin with."),
             tag("li", code("medusa apply --contracts contracts"),
                 " makes the homes, or trigger ",
-                tag("a", "medusa_deploy", href="../dags/medusa_deploy", data_airflow=""), "."),
+                dag_link("medusa_deploy"), "."),
             tag("li", code("medusa doctor"), " says what this machine lacks."),
             tag("li", "If homes exist: MEDUSA_DIR of Airflow's server must be their folder, and "
                       "MEDUSA_PAGE_HOMES, if it is set, must name you. ",

@@ -6,8 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipelines.pages.amounts import amount, column_of, decimals_of
-from pipelines.pages.elements import NOTHING, data_table, event_time, glyph, moment, note, same
-from pipelines.pages.page_address import with_values
+from pipelines.pages.elements import (
+    NOTHING,
+    contract_link,
+    cut_list,
+    data_table,
+    event_time,
+    glyph,
+    mark,
+    moment,
+    note,
+    same,
+)
 from pipelines.pages.page_kinds import Document
 from pipelines.report.markup import Markup, tag
 
@@ -34,9 +44,9 @@ def bills(document: Document) -> list[Markup]:
     decimals = decimals_of(v for one in found for v in (one["total"], one["owed"], one["blocked"]))
     rows = [
         [
-            _link(one["contract"]), f"{one['period']:,}", one["payer"], one["provider"],
-            tag("span", glyph(SHAPES.get(one["state"], "unknown")), one["state"],
-                class_="state-mark", title=MEANINGS.get(one["state"])),
+            contract_link(one["contract"]), f"{one['period']:,}", one["payer"], one["provider"],
+            mark(SHAPES.get(one["state"], "unknown"), one["state"],
+                 title=MEANINGS.get(one["state"])),
             amount(one["total"], decimals), amount(one["owed"], decimals),
             amount(_if_any(one["blocked"]), decimals), one["currency"], moment(one["from_ms"]),
             moment(one["to_ms"]), moment(one["answered_ms"], shows="since"),
@@ -52,26 +62,13 @@ def bills(document: Document) -> list[Markup]:
     return [
         tag("h2", "Statements"),
         table if rows else note("empty", "No period of a contract has been stated yet."),
-        _cut(document, "bills"),
+        cut_list(document, "bills"),
         same("bills", "medusa statement", "money#january"),
     ]
 
 
 def _if_any(value: str | None) -> str | None:
     return None if value is None or not float(value) else value
-
-
-def _link(name: str) -> Markup:
-    return tag("a", name, href=with_values("contracts", contract=name))
-
-
-def _cut(document: Document, name: str) -> Markup:
-    """That a list goes on, where it does."""
-    shown = len(document[name])
-    return (
-        note("cut", f"The first {shown:,} are shown; the command and SQL below list all.")
-        if document[f"{name}_go_on"] else Markup("")
-    )  # fmt: skip
 
 
 def disputes(document: Document) -> list[Markup]:
@@ -81,7 +78,7 @@ def disputes(document: Document) -> list[Markup]:
     return [
         tag("h2", "Disputes"),
         *(_dispute(one) for one in document["disputes"]),
-        _cut(document, "disputes"),
+        cut_list(document, "disputes"),
         same("bill_disputes", "medusa dispute list", "money#the-month-after"),
     ]
 
@@ -90,7 +87,8 @@ def _dispute(one: Mapping[str, Any]) -> Markup:
     is_open = one["state"] == "open"
     figures = [one["claimed"], one["agreed"], one["blocked"], one["owed"]]
     decimals = decimals_of(figures)
-    heading = tag("h3", glyph("up_failure" if is_open else "stable"), _link(one["contract"]),
+    shape = glyph("up_failure" if is_open else "stable")
+    heading = tag("h3", shape, contract_link(one["contract"]),
                   f", period {one['period']:,}: {'open' if is_open else 'ended'}")  # fmt: skip
     facts = tag(
         "dl",

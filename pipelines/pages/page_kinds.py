@@ -8,7 +8,8 @@ from typing import Any
 
 from medusa_core.names import Participant
 from pipelines.base import clock
-from pipelines.pages.readings import Read, Reading, Readings, Wanted
+from pipelines.pages.dag_runs import DagRun, RunSource, seen_runs
+from pipelines.pages.readings import HomePart, Read, Reading, Readings
 from pipelines.pages.viewer import Viewer
 from pipelines.report.markup import Markup
 
@@ -21,15 +22,17 @@ in microseconds (`_us`)."""
 class Request:
     """The viewer of a page, the homes that they see, the values after `?`, and the readings used.
 
-    `wanted` is what was read; `read_s` is the time that reading has taken.
+    `runs` reads the last runs of DAGs. `parts` is what was read; `read_s` is the time that reading
+    has taken.
     """
 
     viewer: Viewer
     homes: list[Participant]
     query: Mapping[str, str]
     readings: Readings
+    runs: RunSource | None = None
     used: list[Reading] = field(default_factory=list)
-    wanted: list[Wanted] = field(default_factory=list)
+    parts: list[HomePart] = field(default_factory=list)
     read_s: float = 0.0
     problems: list[Document] = field(default_factory=list)
 
@@ -44,11 +47,17 @@ class Request:
 
     def of_folder(self, part: str, read: Callable[[], Any]) -> Any:
         """A part of what is in no home."""
-        (reading,) = self._read([Wanted(None, part, read)])
+        (reading,) = self._read([HomePart(None, part, read)])
         return reading.value
 
+    def last_runs(self) -> list[DagRun] | None:
+        """The last runs of DAGs with a form that the viewer may see; None if they may see none."""
+        if self.runs is None or not self.viewer.may_see_runs:
+            return None
+        return seen_runs(self.of_folder("runs", self.runs) or (), self.homes)
+
     def _of(self, part: str, read: Read, homes: Sequence[Participant]) -> dict[Participant, Any]:
-        readings = self._read([Wanted(home, part, read) for home in homes])
+        readings = self._read([HomePart(home, part, read) for home in homes])
         for home, reading in zip(homes, readings, strict=True):
             if reading.error is not None and all(one["home"] != home for one in self.problems):
                 self.problems.append(
@@ -61,12 +70,12 @@ class Request:
                 )
         return {home: reading.value for home, reading in zip(homes, readings, strict=True)}
 
-    def _read(self, wanted: list[Wanted]) -> list[Reading]:
+    def _read(self, parts: list[HomePart]) -> list[Reading]:
         began_s = clock.monotonic_s()
-        readings = self.readings.current(wanted)
+        readings = self.readings.current(parts)
         self.read_s += clock.monotonic_s() - began_s
         self.used += readings
-        self.wanted += wanted
+        self.parts += parts
         return readings
 
 

@@ -50,7 +50,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class HomePart:
     """A part of a home, or with None of what is in no home (the folder, the platform), by its name
     and with what reads it: a `Read`, or of no home a function without arguments."""
 
@@ -91,13 +91,13 @@ class Readings:
         self._number = 0
         self._closer: threading.Timer | None = None
 
-    def current(self, wanted: Sequence[Wanted]) -> list[Reading]:
+    def current(self, parts: Sequence[HomePart]) -> list[Reading]:
         """Readings that are not older than they may be, in the same order."""
         with self._lock:
             allowed_s, now_s = self.allowed_age_s, clock.monotonic_s()
-            entries = [self._entry(one, now_s) for one in wanted]
+            entries = [self._entry(one, now_s) for one in parts]
             awaited = []
-            for one, entry in zip(wanted, entries, strict=True):
+            for one, entry in zip(parts, entries, strict=True):
                 is_old = entry.reading is None or now_s - entry.tried_at_s >= allowed_s
                 begins = is_old and entry.running is None and self._may_begin(one.home)
                 if begins:
@@ -140,7 +140,7 @@ class Readings:
 
     # ------------------------------------------------------------ what is shown, and for how long
 
-    def _entry(self, one: Wanted, now_s: float) -> _Entry:
+    def _entry(self, one: HomePart, now_s: float) -> _Entry:
         entry = self._entries.setdefault((one.home, one.part), _Entry(one.home))
         entry.requested_at_s = now_s
         return entry
@@ -180,7 +180,7 @@ class Readings:
 
     # ------------------------------------------------------------ reading
 
-    def _read(self, entry: _Entry, one: Wanted) -> None:
+    def _read(self, entry: _Entry, one: HomePart) -> None:
         try:
             value = one.read() if one.home is None else self._from_home(one.home, one.read)
             error: MedusaError | None = None

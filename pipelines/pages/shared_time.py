@@ -1,6 +1,6 @@
 """Time that several things take at once, divided among them: what each would take alone, about.
 
-While n things run, each is charged 1/n of the time. One that only waits is put aside.
+While n things run, each is charged 1/n of the time. One that only waits is left out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class SharedTime:
         return self._each_s
 
     def end(self, mark_s: float, now_s: float) -> float:
-        """It has ended, or is put aside; how much it is charged."""
+        """It has ended, or only waits; how much it is charged."""
         self._advance(now_s)
         assert self._running > 0, "nothing ends that has not begun"
         self._running -= 1

@@ -27,18 +27,20 @@ from medusa_core.names import Participant
 from pipelines.base import clock
 from pipelines.base.settings import Settings, environment
 from pipelines.homes.home import known_homes
+from pipelines.pages.actions_page import ACTIONS
 from pipelines.pages.contracts_page import CONTRACTS
+from pipelines.pages.dag_runs import RunSource
 from pipelines.pages.docs_page import docs_page
 from pipelines.pages.federation_page import FEDERATION
 from pipelines.pages.frame import CSP, live_part, plain_page, whole_page
 from pipelines.pages.page_kinds import Document, Page, Request, read_at_ms
-from pipelines.pages.readings import Readings, Wanted
+from pipelines.pages.readings import HomePart, Readings
 from pipelines.pages.stream_page import STREAMS
 from pipelines.pages.to_do_page import TO_DO
 from pipelines.pages.viewer import VARIABLE, Viewer, homes_of, read_access
 from pipelines.report.markup import Markup, tag
 
-PAGES: tuple[Page, ...] = (FEDERATION, STREAMS, CONTRACTS, TO_DO)
+PAGES: tuple[Page, ...] = (FEDERATION, STREAMS, CONTRACTS, TO_DO, ACTIONS)
 """In the order of the menu; the first one is shown first."""
 
 FILES = {
@@ -67,7 +69,7 @@ class _Rendered:
     """What was made of some readings, whose numbers are `of`."""
 
     of: tuple[int, ...]
-    wanted: tuple[Wanted, ...]
+    parts: tuple[HomePart, ...]
     read_at_ms: int | None
     document: Document
     live: Markup
@@ -78,11 +80,13 @@ class Site:
     """The application and what all its requests share."""
 
     def __init__(
-        self, authenticate: Authenticate, readings: Readings, pages: Sequence[Page] = PAGES
-    ) -> None:
+        self, authenticate: Authenticate, readings: Readings, pages: Sequence[Page] = PAGES,
+        runs: RunSource | None = None,
+    ) -> None:  # fmt: skip
         self._authenticate = authenticate
         self._readings = readings
         self._pages = tuple(pages)
+        self._runs = runs
         self._rendered: OrderedDict[tuple[object, ...], _Rendered] = OrderedDict()
         self._lock = Lock()
         self._files = {name: (FOLDER / name).read_bytes() for name in FILES}
@@ -182,11 +186,11 @@ class Site:
         """The document and its rendering; the last one, if nothing behind it was read again."""
         request = self._request(page, http, viewer)
         key = (page.name, tuple(request.homes), tuple(sorted(request.query.items())),
-               viewer.may_trigger)  # fmt: skip
+               viewer.may_trigger, viewer.may_see_runs)  # fmt: skip
         with self._lock:
             known = self._rendered.get(key)
         if known is not None:
-            now = self._readings.current(known.wanted)
+            now = self._readings.current(known.parts)
             if known.of == tuple(reading.number for reading in now):
                 return replace(known, read_at_ms=read_at_ms(now))
         began_s = clock.monotonic_s()
@@ -201,7 +205,7 @@ class Site:
         of = tuple(reading.number for reading in request.used)
         etag = sha256(live.encode()).hexdigest()[:24]
         read_ms = read_at_ms(request.used)
-        rendered = _Rendered(of, tuple(request.wanted), read_ms, whole, live, etag)
+        rendered = _Rendered(of, tuple(request.parts), read_ms, whole, live, etag)
         # Once for a page: who opens it in many ways must not make everybody's readings older.
         self._readings.charge(page.name, clock.monotonic_s() - began_s - request.read_s)
         with self._lock:
@@ -221,6 +225,7 @@ class Site:
             query={name: http.query_params[name] for name in page.values
                    if name in http.query_params},
             readings=self._readings,
+            runs=self._runs,
         )  # fmt: skip
 
 

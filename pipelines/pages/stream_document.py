@@ -6,9 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from medusa_core.first_outputs import FirstOutput
+from medusa_core.grid import floor_us
 from medusa_core.names import Participant
+from pipelines.base.time_text import iso
 from pipelines.catalog.records import progress_of
+from pipelines.pages.acts import stream_acts
 from pipelines.pages.bucket_document import bucket_document, parse_bucket
+from pipelines.pages.dag_runs import RUNS_MAX, is_about, run_document
 from pipelines.pages.page_home import Snapshot
 from pipelines.pages.page_kinds import Document, Request
 from pipelines.pages.stream_figures import (
@@ -19,7 +23,7 @@ from pipelines.pages.stream_figures import (
     line_name,
     read_stream,
 )
-from pipelines.pages.time_range import parse_range
+from pipelines.pages.time_range import TimeRange, parse_range
 
 LISTED_MAX = 100
 NAME_CHARACTERS_MAX = 200
@@ -127,6 +131,31 @@ def _stream(request: Request, stream: str) -> Document:
         "certificates": list(figures.certificates),
         "bucket": None if bucket_us is None or figures.line is None else bucket_document(
             request, home, figures.line, bucket_us),
+        **_acts(request, home, figures, requested, bucket_us),
+    }  # fmt: skip
+
+
+def _acts(
+    request: Request, home: Participant, figures: StreamFigures, requested: TimeRange,
+    bucket_us: int | None,
+) -> Document:  # fmt: skip
+    """What may be done about the line, from the chosen bucket or range on, and the last runs."""
+    first = figures.lines[0]
+    stream, width_us = first["stream"], first["width_us"]
+    from_us, to_us = requested.from_us, requested.to_us
+    if bucket_us is not None:
+        from_us = floor_us(bucket_us, width_us)
+        to_us = from_us + width_us
+    runs = request.last_runs()
+    return {
+        "may_trigger": request.viewer.may_trigger,
+        "acts": [] if figures.line is None else stream_acts(
+            home, stream, figures.line, is_source=first["kind"] == "source",
+            from_time=None if from_us is None else iso(from_us),
+            to_time=None if to_us is None else iso(to_us)),
+        "runs": None if runs is None else [
+            run_document(one) for one in runs
+            if is_about(one, participant=home, stream=stream)][:RUNS_MAX],
     }  # fmt: skip
 
 

@@ -11,14 +11,16 @@ from pipelines.pages.elements import (
     comma_list,
     data_table,
     event_time,
-    glyph,
+    mark,
     note,
     same,
+    stream_link,
 )
 from pipelines.pages.page_address import with_values
 from pipelines.pages.page_kinds import Document, Page
 from pipelines.pages.stream_document import streams_document
 from pipelines.pages.stream_sections import (
+    acts,
     certificates,
     grants,
     makers,
@@ -52,6 +54,7 @@ def render(document: Document) -> Markup:
         ("grants", grants(document)),
         ("quarantine", quarantine(document)),
         ("certificates", certificates(document)),
+        ("acts", acts(document)),
     ]
     return join(tag("section", *parts, id=id_) for id_, parts in sections if parts)
 
@@ -80,9 +83,8 @@ def _list(document: Document) -> Markup:
 
 
 def _row(one: Document) -> list[object]:
-    place = with_values(NAME, home=one["home"], stream=one["stream"])
     return [
-        tag("a", tag("code", one["stream"]), href=place), one["home"], _state(one),
+        stream_link(one["home"], one["stream"]), one["home"], _state(one),
         event_time(one["stable_through_us"]), event_time(one["tentative_through_us"]),
         duration(one["width_us"]), f"{one['lines']:,}",
     ]  # fmt: skip
@@ -97,7 +99,7 @@ def _state(one: Document) -> Markup:
         shape, words = "stable", "final, ended"
     else:
         shape, words = "stable", "final"
-    return tag("span", glyph(shape), words, class_="state-mark")
+    return mark(shape, words)
 
 
 def _count(document: Document) -> Markup:

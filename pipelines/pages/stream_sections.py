@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 from medusa_core.certificates import Suite
 from medusa_core.grid import FOREVER_US
+from pipelines.pages.dag_elements import act_list, run_table
 from pipelines.pages.elements import (
     NOTHING,
+    comma_list,
+    contract_link,
     data_table,
     event_time,
-    glyph,
+    mark,
     moment,
     note,
     same,
+    stream_link,
 )
-from pipelines.pages.page_address import with_values
 from pipelines.pages.page_kinds import Document
 from pipelines.quality.certificate_text import figures_text
 from pipelines.report.markup import Markup, tag
 
-DATA_DOCS = "pages/quality/gx/uncommitted/data_docs/local_site/index.html"
 FIGURES_MAX = 4
 SHAPES = {"STABLE": "stable", "UP_FAILURE": "up_failure", "STABILIZATION": "stabilization"}
 
@@ -55,12 +58,6 @@ def _input(one: Mapping[str, Any], document: Document) -> Markup:
     return stream_link(document["home"], one["input"])
 
 
-def stream_link(home: str, stream: str) -> Markup:
-    """A link to a stream's page in a home."""
-    place = with_values("streams", home=home, stream=stream)
-    return tag("a", tag("code", stream), href=place)
-
-
 def recalls(document: Document) -> list[Markup]:
     """Recalls and revisions of the line; no section where there is none."""
     rows = [
@@ -92,8 +89,7 @@ def makers(document: Document) -> list[Markup]:
         state = NOTHING
         if states:
             words, because, _ = states[0]
-            state = tag("span", glyph(SHAPES.get(words, "unknown")), words, class_="state-mark",
-                        title=because)  # fmt: skip
+            state = mark(SHAPES.get(words, "unknown"), words, title=because)
         rows.append([
             tag("code", one["fragment"]), "writes it" if one["writes"] else "reads it",
             one["participant"], state, moment(states[0][2], shows="since") if states else NOTHING,
@@ -164,7 +160,7 @@ def grants(document: Document) -> list[Markup]:
     empty = note("empty", "No partner and no recipient may read it.")
     parts = [tag("h2", "Grants and contracts"), table if rows else empty]
     sold = [
-        [tag("a", one["contract"], href=with_values("contracts", contract=one["contract"])),
+        [contract_link(one["contract"]),
          one["payer"], one["provider"], f"{one['price']} {one['currency']}", one["per"] or NOTHING,
          moment(one["from_ms"]), moment(one["to_ms"])]
         for one in document["sold"]
@@ -209,20 +205,35 @@ def certificates(document: Document) -> list[Markup]:
         shape, words = ("stable", "passed") if one["passed"] else ("up_failure", "failed")
         rows.append([
             tag("span", tag("b", one["law"]), f" {one['suite']}"),
-            tag("span", glyph(shape), words, class_="state-mark"), event_time(one["from_us"]),
+            mark(shape, words), event_time(one["from_us"]),
             event_time(one["to_us"]), f"{one['version']:,}", _found(one),
             moment(one["certified_at_ms"], shows="since"), f"{one['number']:,}",
+            comma_list(tag("a", table, href=f"pages/{quote(page)}")
+                       for table, page in one["pages"]),
         ])  # fmt: skip
     columns = [("law", "main"), ("result", ""), ("from", ""), ("to", ""), ("version", "number"),
-               ("figures", "wide-text"), ("certified", ""), ("number", "number")]  # fmt: skip
+               ("figures", "wide-text"), ("certified", ""), ("number", "number"),
+               ("pages of the window", "")]  # fmt: skip
     table = data_table(columns, rows, "The newest certificate of each check", id_="laws-table")
     parts = [tag("h2", "Certificates"),
              table if rows else note("empty", "No window of it has been checked yet.")]  # fmt: skip
-    if rows:
-        parts.append(tag("p", tag("a", "Data Docs of the checks", href=DATA_DOCS)))
     place = f"certificates WHERE stream = '{document['stream']}'"
     command = f"medusa quality run {document['stream']} --participant {document['home']}"
     return [*parts, same(place, command, "quality#where-certificates-are")]
+
+
+def acts(document: Document) -> list[Markup]:
+    """What may be done about the stream, with the values for the form, and the last runs."""
+    if not document["acts"]:
+        return []
+    stream = document["stream"]
+    return [
+        tag("h2", "Acts"),
+        act_list(document["acts"], may_trigger=document["may_trigger"]),
+        run_table(document["runs"], f"The last runs about {stream}", id_="runs-table"),
+        same(f"recalls WHERE stream = '{stream}'", f"medusa recall {stream} --help",
+             "airflow#acts-by-form"),
+    ]  # fmt: skip
 
 
 def _found(certificate: Mapping[str, Any]) -> str:

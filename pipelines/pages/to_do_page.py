@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pipelines.pages.dag_elements import trigger
 from pipelines.pages.elements import VIEWS, code, docs_link, glyph, moment, note
-from pipelines.pages.mends import Means, form_text
+from pipelines.pages.mends import Means
 from pipelines.pages.page_kinds import Document, Page
 from pipelines.pages.to_do_document import to_do_document
 from pipelines.report.markup import Markup, join, tag
@@ -70,13 +71,8 @@ def _act(one: Mapping[str, Any], *, may_trigger: bool) -> Markup:
     act = one["act"]
     label = "Mends it" if one["mends"] else "Shows whether it is mended"
     if act["means"] == Means.DAG.value:
-        link = tag("a", f"Trigger {act['text']}", href=f"../dags/{act['text']}", data_airflow="",
-                   class_="button")  # fmt: skip
-        form = [tag("span", "with ", class_="soft"), code(form_text(act["form"]))]
-        allowed = (
-            [] if may_trigger else [tag("span", "Your role may not trigger it.", class_="soft")]
-        )
-        return tag("div", tag("span", label, class_="label"), link, *form, *allowed, class_="act")
+        parts = trigger(act["text"], act["form"], may_trigger=may_trigger)
+        return tag("div", tag("span", label, class_="label"), *parts, class_="act")
     if act["means"] == Means.SQL.value:
         words = f"in psql, as {act['login']} of {one['home']}"
         return tag("div", tag("span", label, class_="label"), code(act["text"]),

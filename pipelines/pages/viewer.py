@@ -25,11 +25,12 @@ Access = Mapping[str, frozenset[str]] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewer:
-    """Somebody who is logged in, and whether their role may start Medusa's DAGs."""
+    """Somebody who is logged in, and whether their role may trigger DAGs, and look at runs."""
 
     name: str
     roles: frozenset[str] = frozenset()
     may_trigger: bool = False
+    may_see_runs: bool = False
 
 
 def read_access(text: str | None) -> Access:

@@ -90,6 +90,10 @@ def with_unfinished(dag: str, state: str | None) -> Any:
         session.close()
 
 
+def _time(at: str) -> datetime:
+    return datetime.fromisoformat(at)
+
+
 def ran(dag: Any, form: dict[str, Any], at: str | None) -> dict[str, Any]:
     """A run of a DAG; at the same time again it is the same run, as when it is cleared."""
     from airflow import settings
@@ -98,11 +102,8 @@ def ran(dag: Any, form: dict[str, Any], at: str | None) -> dict[str, Any]:
     from airflow.models.xcom import XComModel
     from sqlalchemy import select
 
-    run = (
-        dag.test(run_conf=form)
-        if at is None
-        else dag.test(run_conf=form, logical_date=datetime.fromisoformat(at))
-    )
+    times = {} if at is None else dict.fromkeys(("logical_date", "run_after"), _time(at))
+    run = dag.test(run_conf=form, **times)
     session = settings.Session()
     try:
         found = session.get(DagRun, run.id)

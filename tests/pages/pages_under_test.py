@@ -17,12 +17,13 @@ from medusa_core.names import Participant
 from pipelines.base.settings import Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.homes.home import known_homes
+from pipelines.pages.dag_runs import DagRun
 from pipelines.pages.readings import Readings
 from pipelines.pages.site import Site
 from pipelines.pages.viewer import Viewer
 
 ALPHA, BETA = Participant("alpha"), Participant("beta")
-OPERATOR = Viewer(name="ola", roles=frozenset({"op"}), may_trigger=True)
+OPERATOR = Viewer(name="ola", roles=frozenset({"op"}), may_trigger=True, may_see_runs=True)
 
 
 @dataclass
@@ -34,11 +35,12 @@ class Shown:
     viewer: Viewer | None = OPERATOR
     fresh_s: float = 0.0
     wait_s: float = 60.0
+    runs: tuple[DagRun, ...] = ()
     readings: Readings = field(init=False)
 
     def __post_init__(self) -> None:
         self.readings = Readings(self.settings, fresh_s=self.fresh_s, wait_s=self.wait_s)
-        site = Site(self._who, self.readings)
+        site = Site(self._who, self.readings, runs=lambda: self.runs)
         self.version = site.version
         self.application = Starlette(routes=[Mount("/medusa", routes=site.routes())])
 

@@ -43,6 +43,19 @@ class Airflow:
             with error:
                 return error.code, error.read().decode()
 
+    def trigger(self, dag: str, headers: Mapping[str, str], form: Mapping[str, object]) -> int:
+        body = json.dumps({"logical_date": None, "conf": form}).encode()
+        request = urllib.request.Request(
+            f"{self.url}/api/v2/dags/{dag}/dagRuns", body,
+            {**headers, "Content-Type": "application/json"},
+        )  # fmt: skip
+        try:
+            with urllib.request.urlopen(request) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code
+
     def token(self, user: str) -> str:
         body = json.dumps({"username": user, "password": PASSWORD}).encode()
         headers = {"Content-Type": "application/json"}
@@ -79,7 +92,8 @@ def airflow(shown: Shown, tmp_path: Path) -> Iterator[Airflow]:
             return subprocess.Popen([*program, *arguments], env=surroundings, cwd=ROOT,
                                     stdout=words, stderr=words, start_new_session=True)  # fmt: skip
 
-        assert run("db", "migrate").wait(300) == 0, (home / "words").read_text()[-2_000:]
+        for words_of in (("db", "migrate"), ("dags", "reserialize")):
+            assert run(*words_of).wait(300) == 0, (home / "words").read_text()[-2_000:]
         server = run("api-server", "--host", "127.0.0.1", "--port", str(port))
         made = Airflow(f"http://127.0.0.1:{port}")
         try:
@@ -88,6 +102,34 @@ def airflow(shown: Shown, tmp_path: Path) -> Iterator[Airflow]:
         finally:
             os.killpg(server.pid, 9)
             server.wait(30)
+
+
+FORMS: Mapping[str, Mapping[str, object]] = {
+    "medusa_recall": {"participant": "alpha", "stream": "given", "from": "1970-01-01T00:00:03Z"},
+    "medusa_revise": {"participant": "alpha", "stream": "given", "action": "add"},
+    "medusa_move": {"participant": "alpha", "fragment": "main", "action": "back"},
+    "medusa_pause": {"participants": ["beta"], "action": "pause", "because": "new disks"},
+}
+
+
+def test_who_may_trigger_acts_and_see_their_runs(airflow: Airflow) -> None:
+    tokens = {user: {"Authorization": f"Bearer {airflow.token(user)}"} for user in USERS}
+    for dag, form in FORMS.items():
+        answers = {user: airflow.trigger(dag, tokens[user], form) for user in ("ola", "vic")}
+        assert answers == {"ola": 200, "vic": 403}, dag
+        assert airflow.trigger(dag, {}, form) == 401
+    wrong = FORMS["medusa_recall"] | {"stream": "'; DROP TABLE x"}
+    assert airflow.trigger("medusa_recall", tokens["ola"], wrong) == 400, "the form's own check"
+    shown = {
+        user: json.loads(airflow.get("/medusa/actions.json", header)[1])
+        for user, header in tokens.items()
+    }
+    assert {one["dag"] for one in shown["ola"]["runs"]} == set(FORMS)
+    assert {one["user"] for one in shown["ola"]["runs"]} == {"ola"}
+    assert [one["dag"] for one in shown["vic"]["runs"]] == ["medusa_pause"], "vic sees beta alone"
+    assert not shown["vic"]["may_trigger"]
+    part = airflow.get("/medusa/streams?home=alpha&stream=given&part=1", tokens["ola"])[1]
+    assert re.search(r'href="../dags/medusa_recall/runs/manual__[^"]+"', part)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 from pipelines.catalog.server.server_address import server_address
 from pipelines.homes.home import RECORD
 from pipelines.pages.page_home import Snapshot
-from pipelines.pages.readings import Wanted
+from pipelines.pages.readings import HomePart
 from pipelines.pages.shared_time import SharedTime
 from pipelines.pages.to_do_figures import problem_kind
 from tests.pages.pages_under_test import ALPHA, BETA, Shown
@@ -28,8 +28,8 @@ def test_homes_are_read_at_the_same_time(shown: Shown) -> None:
         both.wait(60)
         return str(snapshot.participant)
 
-    wanted = [Wanted(home, "both", read) for home in (ALPHA, BETA)]
-    assert [one.value for one in shown.readings.current(wanted)] == [ALPHA, BETA]
+    parts = [HomePart(home, "both", read) for home in (ALPHA, BETA)]
+    assert [one.value for one in shown.readings.current(parts)] == [ALPHA, BETA]
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_the_last_figures_of_a_home_that_hangs_stay_until_it_answers_again(
     until(lambda: by_record.document("federation.json")["problems"] == [], "beta answers again", 60)
 
 
-def test_time_is_divided_among_what_runs_at_once_and_what_waits_is_put_aside() -> None:
+def test_time_is_divided_among_what_runs_at_once_and_not_to_what_waits() -> None:
     shared = SharedTime()
     one = shared.begin(10.0)
     other = shared.begin(11.0)  # one had a second for itself

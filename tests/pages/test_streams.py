@@ -6,15 +6,18 @@ import re
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medusa_core.grid import Range
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.pages.page_home import PageHome
 from pipelines.pages.stream_figures import read_stream
 from pipelines.pages.time_range import CELLS_MAX, TimeRange, cells_of, parse_range
+from pipelines.quality.window_pages import RESULTS, SITE, result_name, window_name
 from tests.pages.pages_under_test import ALPHA, Shown
 from tests.pages.same_elsewhere import check_same_elsewhere
 from tests.pages.stream_home import CORRECTED_AT, HOSTILE, WIDTH_US, StreamHome, stream_home
@@ -204,7 +207,29 @@ def test_readers_grants_and_certificates_are_listed(home: StreamHome) -> None:
     assert [(one["name"], one["reason"]) for one in document["grants"]] == [("beta", "owner")]
     (certificate,) = document["certificates"]
     assert not certificate["passed"], "the newest of its check"
+    assert certificate["pages"] == [], "no page was written on this machine"
     assert {one["fragment"] for one in document["makers"]} == {"example/main", "example/tail"}
+
+
+def test_a_certificate_leads_to_the_newest_pages_of_its_window(home: StreamHome) -> None:
+    window = Range(0, 30 * WIDTH_US)
+    for table, window_of, run in (
+        ("rows", window, "1"), ("rows", window, "2"), ("columns", window, "1"),
+        ("rows", Range(0, 29 * WIDTH_US), "3"),
+    ):  # fmt: skip
+        name = result_name("alpha", "sums", "converged", table)
+        folder = home.lines.settings.directory / "quality" / SITE / RESULTS / name
+        page = folder / window_name(window_of) / run / "batch.html"
+        page.parent.mkdir(parents=True)
+        page.touch()
+    (certificate,) = document_of(home)["certificates"]
+    assert [(table, page.split("/")[-2]) for table, page in certificate["pages"]] == [
+        ("columns", "1"), ("rows", "2"),
+    ]  # fmt: skip
+    text = home.shown.part(home.page)
+    for _, page in certificate["pages"]:
+        assert f'href="pages/{quote(page)}"' in text
+    assert "index.html" not in text
 
 
 def test_quarantine_is_counted_by_reason(home: StreamHome) -> None:
