@@ -27,7 +27,7 @@ async def anybody(_request: Request) -> Viewer:
 
 def main(port: int) -> None:
     """Serve until ended."""
-    site = Site(anybody, Readings(Settings.from_environment()))
+    site = Site(anybody, Readings(Settings.from_environment(), wait_s=60.0))
     application = Starlette(routes=[Mount("/medusa", routes=site.routes())])
     uvicorn.run(application, port=port, log_level="warning", access_log=False)
 

@@ -81,7 +81,7 @@ def _problem(one: Document) -> Markup:
         "div",
         tag("b", f"home of {one['home']}: "),
         one["because"],
-        tag("span", " Since ", moment(one["since_ms"], shows="since"), "."),
+        tag("span", ". Since ", moment(one["since_ms"], shows="since"), "."),
         *(when if one["read_at_ms"] else [" Nothing of it is shown."]),
         " ",
         docs_link("alarms#machine-and-catalog", "What to do"),

@@ -27,7 +27,7 @@ from pipelines.pages.shared_time import SharedTime
 
 FRESH_S = 5.0
 WAIT_S = 2.0
-SHARE = 100
+SHARE = 150
 IDLE_S = 60.0
 KEPT_MAX = 2_000
 THREADS_MAX = 64
@@ -96,7 +96,7 @@ class Readings:
         with self._lock:
             allowed_s, now_s = self.allowed_age_s, clock.monotonic_s()
             entries = [self._entry(one, now_s) for one in parts]
-            awaited = []
+            awaited: list[tuple[_Entry, Future[None]]] = []
             for one, entry in zip(parts, entries, strict=True):
                 is_old = entry.reading is None or now_s - entry.tried_at_s >= allowed_s
                 begins = is_old and entry.running is None and self._may_begin(one.home)
@@ -106,9 +106,9 @@ class Readings:
                     entry.mark_s = None if one.home in self._hung else self._time.begin(now_s)
                     entry.running = self._pool.submit(self._read, entry, one)
                 # Others than the one who begins it take what there is, and wait only for a first.
-                is_awaited = entry.running and (begins or entry.reading is None)
-                if is_awaited and one.home not in self._hung:
-                    awaited.append(entry)
+                is_awaited = begins or entry.reading is None
+                if entry.running and is_awaited and one.home not in self._hung:
+                    awaited.append((entry, entry.running))
         if awaited:
             self._wait(awaited, now_s)
         with self._lock:
@@ -151,12 +151,11 @@ class Readings:
             entry.running for entry in self._entries.values() if entry.home == home
         )
 
-    def _wait(self, awaited: Sequence[_Entry], now_s: float) -> None:
-        running = [entry.running for entry in awaited if entry.running is not None]
-        wait(running, timeout=max(now_s + self._wait_s - clock.monotonic_s(), 0.0))
+    def _wait(self, awaited: Sequence[tuple[_Entry, Future[None]]], now_s: float) -> None:
+        wait([one for _, one in awaited], max(now_s + self._wait_s - clock.monotonic_s(), 0.0))
         with self._lock:
-            for entry in awaited:
-                if entry.running is not None and not entry.running.done():
+            for entry, running in awaited:
+                if entry.running is running:  # else it has ended, and the next may have begun
                     began_s = clock.wall_s() - (clock.monotonic_s() - entry.began_s)
                     self._hung.setdefault(entry.home, began_s)
                     if entry.mark_s is not None:
@@ -181,6 +180,7 @@ class Readings:
     # ------------------------------------------------------------ reading
 
     def _read(self, entry: _Entry, one: HomePart) -> None:
+        began_ns = clock.thread_cpu_ns()
         try:
             value = one.read() if one.home is None else self._from_home(one.home, one.read)
             error: MedusaError | None = None
@@ -197,9 +197,12 @@ class Readings:
         )
         with self._lock:
             now_s = clock.monotonic_s()
+            # Of one that was not waited for, no more than its own work is known: Postgres does as
+            # much again.
+            cost_s = 2 * (clock.thread_cpu_ns() - began_ns) / 1e9
             if entry.mark_s is not None:
                 cost_s = self._time.end(entry.mark_s, now_s)
-                entry.cost_s = cost_s if error is None else entry.cost_s
+            entry.cost_s = cost_s if error is None else entry.cost_s
             entry.mark_s, entry.tried_at_s, entry.running, entry.late = None, now_s, None, None
             self._keep(entry, value, error, last if is_same else None)
             if error is None or now_s - entry.began_s < self._wait_s:
