@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -27,10 +26,12 @@ import psutil
 from sqlalchemy import create_engine
 
 from bench.machine import describe_machine
+from bench.process_tree import cpu_seconds_of_all
 from medusa_core.names import Participant
 from pipelines.base.settings import Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.homes.home import SERVER, known_homes, make_home
+from pipelines.platform.airflow_components.ports import free_port
 
 FILL = Path(__file__).with_name("page.sql")
 ALPHA = Participant("alpha")
@@ -73,11 +74,9 @@ def fill(server: EmbeddedServer, database: str, options: argparse.Namespace) -> 
 
 
 @contextmanager
-def served(directory: Path) -> Iterator[tuple[str, psutil.Process]]:
+def served(directory: Path) -> Iterator[tuple[str, int]]:
     """The site at a free port, when it answers."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port("127.0.0.1")
     environment = {**os.environ, "MEDUSA_DIR": str(directory), "MEDUSA_CATALOG_URL": ""}
     process = subprocess.Popen(
         [sys.executable, "-m", "bench.page_server", str(port)], env=environment
@@ -90,7 +89,7 @@ def served(directory: Path) -> Iterator[tuple[str, psutil.Process]]:
                 break
             except httpx.TransportError:
                 time.sleep(0.1)
-        yield url, psutil.Process(process.pid)
+        yield url, process.pid
     finally:
         process.terminate()
         process.wait()
@@ -111,13 +110,14 @@ def opened(client: httpx.Client, page: str) -> Opened:
     return Opened(page, first_ms, again_ms, unchanged_ms, len(first.content))
 
 
-def cost(
-    url: str, site: psutil.Process, server: psutil.Process, pages: int, seconds: float
-) -> Cost:
-    """Keep pages open for so long."""
+def cost(url: str, site: int, server: int, pages: int, seconds: float) -> Cost:
+    """Keep pages open for so long; `site` and `server` are processes by their numbers."""
     etags: dict[int, str] = {}
     with httpx.Client(base_url=url, timeout=60) as client:
-        began_s, before = time.perf_counter(), (cpu_s(site), cpu_s(server))
+        began_s, before = (
+            time.perf_counter(),
+            (cpu_seconds_of_all(site), cpu_seconds_of_all(server)),
+        )
         number = 0
         while time.perf_counter() - began_s < seconds:
             at = number % pages
@@ -128,21 +128,8 @@ def cost(
             due_s = began_s + number * EVERY_S / pages
             time.sleep(max(due_s - time.perf_counter(), 0))
         took_s = time.perf_counter() - began_s
-        after = (cpu_s(site), cpu_s(server))
+        after = (cpu_seconds_of_all(site), cpu_seconds_of_all(server))
     return Cost(pages, *((b - a) / took_s * 100 for a, b in zip(before, after, strict=True)))
-
-
-def cpu_s(process: psutil.Process) -> float:
-    """CPU seconds of a process and of its children, with those that have ended."""
-    times = process.cpu_times()
-    total = times.user + times.system + times.children_user + times.children_system
-    for child in process.children(recursive=True):
-        try:
-            own = child.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        total += own.user + own.system
-    return float(total)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -176,7 +163,7 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         print(f"{options.streams:,} streams, {options.participants:,} participants, "
               f"{options.segments:,} segments (made in {made_s:.0f} s)")  # fmt: skip
         postmaster = next(
-            psutil.Process(c.pid)
+            c.pid
             for c in psutil.net_connections("tcp")
             if c.status == psutil.CONN_LISTEN and c.laddr.port == server.port and c.pid
         )

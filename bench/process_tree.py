@@ -117,7 +117,7 @@ def _proportional_bytes(pid: int) -> int:
     return int(found[1]) * 1024 if found else 0
 
 
-_USER, _SYSTEM = 11, 12
+_USER, _SYSTEM, _ENDED = 11, 12, (13, 14)
 """Where these stand in `/proc/PID/stat`, behind the name in brackets (proc(5) counts from 3)."""
 
 
@@ -127,6 +127,11 @@ def cpu_seconds(roots: Sequence[int]) -> float:
     One that is below two of the roots counts once.
     """
     return sum(map(_own_cpu_s, {pid for root in roots for pid in processes_of(root)}))
+
+
+def cpu_seconds_of_all(root: int) -> float:
+    """The same with what ended processes below it have computed, once their parents know it."""
+    return sum(_own_cpu_s(pid, (_USER, _SYSTEM, *_ENDED)) for pid in processes_of(root))
 
 
 def cpu_by_program(root: int) -> dict[int, tuple[str, float]]:
@@ -143,10 +148,10 @@ _KINDS = {"java": "JVM", "postgres": "Postgres", "initdb": "Postgres"}
 """The kind of a process by the name of its program."""
 
 
-def _own_cpu_s(pid: int) -> float:
+def _own_cpu_s(pid: int, places: Sequence[int] = (_USER, _SYSTEM)) -> float:
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
         return 0.0
     fields = text.rpartition(")")[2].split()
-    return (int(fields[_USER]) + int(fields[_SYSTEM])) / os.sysconf("SC_CLK_TCK")
+    return sum(int(fields[place]) for place in places) / os.sysconf("SC_CLK_TCK")

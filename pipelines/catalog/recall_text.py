@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
+import re
+from typing import NamedTuple
+
 from medusa_core.exchange import LineNews
 from medusa_core.suggest import counted
 from pipelines.base.time_text import iso
+
+
+class NamedRecall(NamedTuple):
+    """A partner's recall, as its sentence names it."""
+
+    partner: str
+    stream: str
+    from_time: str
+
+
+_SENTENCE = re.compile(r"partner (\w+) recalled ([\w/]+) from (\S+) on \(")
+
+
+def recall_in(sentence: str) -> NamedRecall | None:
+    """The recall that a sentence of `recall_sentence` is about; None for any other sentence."""
+    found = _SENTENCE.search(sentence)
+    return None if found is None else NamedRecall(*found.groups())
 
 
 def recall_sentence(news: LineNews) -> str | None:

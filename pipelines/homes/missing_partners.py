@@ -7,7 +7,7 @@ join.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -29,13 +29,26 @@ def missing_partners(home: ReadingHome, directory: Path) -> dict[Participant, li
 
     A partner whose home is in the folder is found by what its server writes there.
     """
-    addresses, here = home.partner_addresses(), known_homes(directory)
+    addresses = home.partner_addresses()
+    imported = ((line.producer.participant, line.stream) for line in home.imports())
+    return without_address(
+        imported,
+        {partner for partner, known in addresses.items() if known.url is not None},
+        directory,
+    )
+
+
+def without_address(
+    imported: Iterable[tuple[Participant, str]],
+    has_address: Container[Participant],
+    directory: Path,
+) -> dict[Participant, list[str]]:
+    """The same of partners with the streams that are imported from them."""
+    here = known_homes(directory)
     found: dict[Participant, set[str]] = {}
-    for line in home.imports():
-        partner = line.producer.participant
-        known = addresses.get(partner)
-        if partner not in here and (known is None or known.url is None):
-            found.setdefault(partner, set()).add(line.stream)
+    for partner, stream in imported:
+        if partner not in here and partner not in has_address:
+            found.setdefault(partner, set()).add(stream)
     return {partner: sorted(streams) for partner, streams in sorted(found.items())}
 
 

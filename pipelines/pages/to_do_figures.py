@@ -6,7 +6,6 @@ statement; what supervision would decide is decided by the function that supervi
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,15 +14,19 @@ from typing import Any
 
 from medusa_core.commits import Lane
 from medusa_core.errors import MedusaError
-from medusa_core.grid import FOREVER_US
+from medusa_core.grid import FOREVER_US, Range
 from medusa_core.knowledge import NEVER_MS
+from medusa_core.names import Participant
+from medusa_core.segments import Producer
 from medusa_core.supervising import GiveUp, decide_supervision
 from medusa_core.supervision import Supervision
 from pipelines.base.settings import Settings
 from pipelines.base.time_text import iso, size_of
 from pipelines.catalog.postgres.supervision import SupervisionRows, supervision_rows
+from pipelines.catalog.recall_text import recall_in
 from pipelines.homes.headroom_file import headroom_sentence, read_headroom
 from pipelines.homes.home import known_homes
+from pipelines.homes.missing_partners import without_address
 from pipelines.operations.folder_status import platform_status
 from pipelines.operations.machine_checks import DISK_BYTES_MIN
 from pipelines.pages.federation_figures import FederationFigures, FragmentFigures
@@ -32,11 +35,11 @@ from pipelines.pages.readings import FAILED
 from pipelines.participant.notification_queue import USED_MAX, queue_sentence
 from pipelines.platform.jobs.job_processes import inspect_process
 from pipelines.watching.alarms import alarm_facts
+from pipelines.watching.lost_ranges import SHOWN_MS, lost_name, lost_sentence
 
 JOB_MS_MAX = 60_000
 """A desired job is started within half a minute, if its supervisor is there."""
 CORRECTIONS_MS_MAX = 600_000
-_RECALLED = re.compile(r"partner (\w+) recalled ([\w/]+) from (\S+) on")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +65,7 @@ class ToDoFigures:
 
 
 def read_to_do(home: Snapshot) -> ToDoFigures:
-    """Seven statements, and the files of its drivers on this machine."""
+    """Nine statements, and the files of its drivers on this machine."""
     clock_ms = int(home.rows("page_home")[0]["clock_ms"])
     alarms = alarm_facts(home.directory, home.participant)
     raised = {fact["of"] for fact in alarms}
@@ -70,6 +73,7 @@ def read_to_do(home: Snapshot) -> ToDoFigures:
         *(_of_alarm(fact, clock_ms) for fact in alarms),
         *_of_bounds(home),
         *_of_server(home),
+        *_of_imports(home),
         # The gap of a lost provider stays when the alarm of the driver has ended.
         *(one for one in _of_rows(home) if one.kind != "alarm_gap" or one.subject not in raised),
     )
@@ -148,11 +152,11 @@ def _decided(rows: SupervisionRows) -> tuple[Any, ...]:
 def _of_alarm(fact: Mapping[str, Any], clock_ms: int) -> Finding:
     of, because = fact["of"], fact["because"]
     since_ms = (clock_ms - int(fact["lasts_ms"])) // 1_000 * 1_000
-    recalled = _RECALLED.search(because)
-    if recalled is not None:
-        partner, stream, time = recalled.groups()
-        return Finding(kind="alarm_recalled", subject=stream, cause=because, since_ms=since_ms,
-                       values={"partner": partner, "stream": stream, "time": time})  # fmt: skip
+    recall = recall_in(because)
+    if recall is not None:
+        values = {"partner": recall.partner, "stream": recall.stream, "time": recall.from_time}
+        return Finding(kind="alarm_recalled", subject=recall.stream, cause=because,
+                       since_ms=since_ms, values=values)  # fmt: skip
     return Finding(kind=alarm_kind(of), subject=of, cause=because, since_ms=since_ms)
 
 
@@ -227,10 +231,10 @@ def _of_server(home: Snapshot) -> Iterator[Finding]:
 
 
 def _of_rows(home: Snapshot) -> Iterator[Finding]:
-    seen = known_homes(home.directory)
-    for row in home.rows("page_to_do", never_ms=NEVER_MS):
+    for row in home.rows("page_to_do", never_ms=NEVER_MS, shown_ms=SHOWN_MS):
         figures = dict(row["figures"])
-        if row["kind"] == "partner_without_address" and row["subject"] in seen:
+        if row["kind"] == "alarm_gap":
+            yield _gap(row["subject"], row["since_ms"], figures)
             continue
         for field in ("from", "to"):
             if isinstance(figures.get(f"{field}_us"), int):
@@ -240,16 +244,35 @@ def _of_rows(home: Snapshot) -> Iterator[Finding]:
                       values=figures)  # fmt: skip
 
 
+def _gap(fragment: str, since_ms: int, figures: Mapping[str, Any]) -> Finding:
+    """As the status shows it, and the alarm of a driver that committed it."""
+    lost = Range(figures["from_us"], figures["to_us"])
+    provider = Producer(Participant(figures["provider"]))
+    return Finding(kind="alarm_gap", subject=lost_name(fragment),
+                   cause=lost_sentence(provider, lost), since_ms=since_ms)  # fmt: skip
+
+
+def _of_imports(home: Snapshot) -> Iterator[Finding]:
+    """Partners whose streams cannot arrive."""
+    imported = home.rows("imports", participant=home.participant)
+    known = home.rows("partner_addresses")
+    missing = without_address(
+        ((Participant(row["participant"]), row["stream"]) for row in imported),
+        {Participant(row["participant"]) for row in known if row["url"] is not None},
+        home.directory,
+    )
+    for partner, streams in missing.items():
+        yield Finding(kind="partner_without_address", subject=partner,
+                      cause=f"{', '.join(streams)} cannot arrive")  # fmt: skip
+
+
 CAUSES = {
-    "alarm_gap": "{provider} was lost, and its results from {from_time} to {to_time} that had not "
-    "arrived are a gap, as its contract promises",
     "sink_blocked": "sink {sink}: {because}",
     "diverged": "{producer} and {other} differ in {buckets} buckets from {from_time} on",
     "law_broken": "{law} ({suite}) from {from_time} to {to_time}",
     "contract_requested": "{partner} proposes it",
     "bill_disputed": "period {period}: claimed {claimed}, agreed {agreed} {currency}",
     "envelopes_refused": "{envelopes} in a day, the last one: {because}",
-    "partner_without_address": "{streams} cannot arrive",
     "quarantined": "{records} records in a day, the last one: {because}",
 }
 

@@ -1,7 +1,7 @@
 -- Disputes that are open, then those that ended last, with both statements and their digests.
 SELECT d.contract, d.period, d.state, d.payer, d.provider, d.currency, d.claimed::text AS claimed,
     d.agreed::text AS agreed, d.blocked::text AS blocked, d.owed::text AS owed, d.from_us, d.to_us,
-    medusa.to_ms(d.noted_at) AS noted_ms, medusa.to_ms(d.ended_at) AS ended_ms, f.statement,
+    f.statement,
     encode(sha256(f.own), 'hex') AS own_statement, encode(b.document, 'hex') AS document,
     encode(f.own, 'hex') AS own_document
 FROM medusa_api.bill_disputes AS d

@@ -3,7 +3,7 @@
 SELECT s.name AS stream, s.kind, s.width_us, s.columns, s.key_columns, m.bound_ms, m.during_failure,
     m.during_stabilization, m.failure_ms_max, m.retention_ms, m.verify_count, m.follows_revisions,
     p.line_id, p.participant, p.replica, p.last_version AS version, p.origin_us, p.boundary_us,
-    p.promised_us, p.end_us, p.trimmed_us, p.generation, h.participant AS home,
+    p.end_us, p.trimmed_us, p.generation, h.participant AS home,
     (SELECT t.from_us FROM medusa.segment AS t
      WHERE t.line_id = p.line_id AND t.end_version IS NULL AND t.stability = 'tentative'
      ORDER BY t.to_us LIMIT 1) AS tentative_us,

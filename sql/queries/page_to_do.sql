@@ -1,8 +1,8 @@
 -- What a person may have to do about in this home, each with its figures as JSON: blocked sinks,
 -- producers that differ, laws that the last certificate of a window of seven days found broken,
--- gaps of a day that lost providers left, proposals of partners, disputes about bills, refused
--- envelopes of a day, partners without an address, and records in quarantine of a day. Of
--- certificates the newest 20000 are looked at.
+-- gaps that lost providers left and that are shown still, proposals of partners, disputes about
+-- bills, refused envelopes of a day, and records in quarantine of a day. Of certificates the newest
+-- 20000 are looked at.
 WITH recent AS MATERIALIZED (
     SELECT certificate_id, stream, law, suite, from_us, to_us, passed, certified_at
     FROM medusa.certificate ORDER BY certificate_id DESC LIMIT 20000)
@@ -25,7 +25,7 @@ FROM (SELECT b.* FROM recent AS b
                 AND later.to_us = b.to_us AND later.certificate_id > b.certificate_id)
     ORDER BY b.certificate_id LIMIT 100) AS c
 UNION ALL
-SELECT 'alarm_gap', 'a range of ' || o.fragment, max(s.to_us) / 1000, jsonb_build_object(
+SELECT 'alarm_gap', o.fragment, max(s.to_us) / 1000, jsonb_build_object(
     'provider', o.participant, 'from_us', min(s.from_us), 'to_us', max(s.to_us))
 FROM (SELECT w.*, lead(w.from_us) OVER (PARTITION BY w.fragment, w.partition ORDER BY w.epoch)
         AS to_us FROM medusa.fragment_owner AS w) AS o
@@ -36,7 +36,7 @@ JOIN medusa.stream_producer AS p ON p.stream = ANY (f.outputs) AND p.participant
 JOIN medusa.segment AS s ON s.line_id = p.line_id AND s.end_version IS NULL
     AND s.stability = 'gap' AND s.to_us > o.from_us AND s.from_us < o.to_us
 WHERE o.timeout_ms >= CAST(:never_ms AS bigint) AND o.from_us < o.to_us
-    AND o.to_us > (medusa.to_ms(clock_timestamp()) - 86400000) * 1000
+    AND o.to_us > (medusa.to_ms(clock_timestamp()) - CAST(:shown_ms AS bigint)) * 1000
 GROUP BY o.fragment, o.participant
 UNION ALL
 SELECT 'contract_requested', p.contract, medusa.to_ms(p.made_at), jsonb_build_object(
@@ -53,14 +53,6 @@ SELECT 'envelopes_refused', i.sender, medusa.to_ms(max(i.received_at)), jsonb_bu
 FROM medusa_market.inbox AS i
 WHERE i.state = 'refused' AND i.received_at > clock_timestamp() - interval '1 day'
 GROUP BY i.sender
-UNION ALL
-SELECT 'partner_without_address', p.participant, NULL, jsonb_build_object(
-    'streams', string_agg(DISTINCT p.stream, ', '))
-FROM medusa.stream_producer AS p CROSS JOIN medusa.home AS h
-JOIN medusa.fragment AS f ON f.id = 'import/' || p.stream AND f.stopped_at IS NULL
-LEFT JOIN medusa_market.partner AS a ON a.participant = p.participant
-WHERE p.participant <> h.participant AND p.replica >= 0 AND a.url IS NULL
-GROUP BY p.participant
 UNION ALL
 SELECT 'quarantined', q.stream, medusa.to_ms(max(q.quarantined_at)), jsonb_build_object(
     'records', count(*), 'because', (array_agg(q.reason ORDER BY q.quarantine_id DESC))[1])

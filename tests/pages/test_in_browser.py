@@ -22,7 +22,8 @@ pytestmark = pytest.mark.browser
 PICTURES = Path(os.environ.get("MEDUSA_PICTURES") or REPOSITORY / ".medusa" / "pictures") / "page"
 PAGES = (
     "federation", "streams", "streams?stream=given", "contracts", "to-do", "docs/alarms",
-    "federation?participant=nobody", "streams?stream=none",
+    "federation?participant=nobody", "streams?stream=none", "actions",
+    "federation?participant=alpha",
 )  # fmt: skip
 
 

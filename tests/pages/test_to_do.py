@@ -13,8 +13,14 @@ from typing import Any
 import psycopg2
 import pytest
 
+from medusa_core.exchange import LineNews
 from medusa_core.knowledge import NEVER_MS
+from medusa_core.names import StreamName, Version
+from medusa_core.recalls import LineRecall
+from medusa_core.segments import Producer
 from pipelines.base.settings import REPOSITORY, Settings
+from pipelines.base.time_text import parse_time_us
+from pipelines.catalog.recall_text import recall_sentence
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import drop_home
 from pipelines.cli.main import main, parser
@@ -144,7 +150,7 @@ def test_every_kind_that_can_be_found_is_known_and_the_other_way_round() -> None
     )
     query = (REPOSITORY / "sql/queries/page_to_do.sql").read_text(encoding="utf-8")
     of_rows = set(re.findall(r"SELECT '(\w+)'", query))
-    assert of_rows == set(CAUSES)
+    assert of_rows == {*CAUSES, "alarm_gap"}
     made = set(re.findall(r'kind="(\w+)"', source))
     made |= set(re.findall(r'if is_stopped else "(\w+)"', source))
     made |= of_rows | {kind for _, kind in (*ALARMS, *PROBLEMS)}
@@ -186,15 +192,40 @@ def test_an_alarm_of_a_driver_is_found_while_it_is_raised(shown: Shown) -> None:
     assert found(shown, "alarm_files") == []
 
 
+KNOWN = """
+INSERT INTO medusa_market.party_key (participant, public_key, learned_by, because)
+VALUES ('gamma', sha256('gamma'), 'test', 'test');
+INSERT INTO medusa_market.partner (participant, url, confirmed_at)
+VALUES ('gamma', 'https://gamma:1', clock_timestamp());
+"""
+
+
 def test_a_recall_of_a_partner_is_followed_by_the_command_that_is_shown(shown: Shown) -> None:
     alarms = Alarms(shown.settings.directory, ALPHA)
-    said = "partner beta recalled lower from 2026-01-05T09:30:00Z on (clock)"
+    from_us = parse_time_us("from", "2026-01-05T09:30:00Z")
+    recall = LineRecall(generation=2, from_us=from_us, version=Version(9), because="clock")
+    news = LineNews(stream=StreamName("lower"), producer=Producer(BETA), after=Version(8),
+                    version=Version(9), origin_us=0, end_us=None, recalls=(recall,))  # fmt: skip
+    said = recall_sentence(news)
+    assert said is not None
     alarms.raise_("import/lower of beta/0", said, 0.0)
     (alarm,) = found(shown, "alarm_recalled")
     assert alarm["act"]["text"] == (
         "medusa recall lower --from 2026-01-05T09:30:00Z --follow beta --participant alpha"
     )
     alarms.close()
+
+
+def test_a_partner_whose_server_is_not_known_is_to_be_invited(shown: Shown) -> None:
+    shown.sql(ALPHA, "INSERT INTO medusa.fragment (id, network, inputs, outputs) VALUES "
+              "('import/more', 'kept', '{}', '{more}'); "
+              "INSERT INTO medusa.assignment (fragment, partition, epoch, participant, replica, "
+              "plan) VALUES ('import/more', 0, 1, 'alpha', -1, 'plan')")  # fmt: skip
+    (finding,) = found(shown, "partner_without_address")
+    assert (finding["subject"], finding["cause"]) == ("gamma", "more cannot arrive")
+    assert finding["act"]["text"] == "medusa partner invite gamma --participant alpha"
+    shown.sql(ALPHA, KNOWN)
+    assert found(shown, "partner_without_address") == []
 
 
 def test_a_law_that_was_broken_is_found_until_a_later_certificate_of_the_window_has_passed(
