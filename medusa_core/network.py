@@ -31,6 +31,8 @@ from medusa_core.frozen import FrozenMap, freeze
 from medusa_core.grid import parse_duration_us, unit_near
 from medusa_core.joins import Join as Join
 from medusa_core.joins import check_join
+from medusa_core.key_partitions import Partitions as Partitions
+from medusa_core.key_partitions import check_partitions
 from medusa_core.lookups import Lookup as Lookup
 from medusa_core.lookups import check_lookup
 from medusa_core.names import StreamName, check_name, is_name
@@ -300,7 +302,8 @@ class Network:
 
     `bucket` is the width of every stream of the network unless a deployment says otherwise. A
     network of sources alone lands them for other networks. One that brings a single stream of a
-    partner into a home is named as the stream is, `alpha/suspects`.
+    partner into a home is named as the stream is, `alpha/suspects`. `partitions` maps fragments to
+    the partitions in which they are computed (`medusa_core.partitions`).
     """
 
     name: str
@@ -308,6 +311,7 @@ class Network:
     boxes: tuple[Box, ...]
     outputs: tuple[Output, ...]
     bucket: str = "10s"
+    partitions: Mapping[str, Partitions] = field(default_factory=dict)
     order: tuple[str, ...] = field(init=False, compare=False)
     _box_of: Mapping[str, Box] = field(init=False, compare=False, repr=False)
     _source_of: Mapping[str, Source] = field(init=False, compare=False, repr=False)
@@ -318,6 +322,7 @@ class Network:
 
     def __post_init__(self) -> None:
         check_parts(self)
+        freeze(self, "partitions")
         object.__setattr__(self, "_box_of", {box.name: box for box in self.boxes})
         object.__setattr__(self, "_source_of", {source.name: source for source in self.sources})
         if not self.is_imported:
@@ -335,6 +340,7 @@ class Network:
         object.__setattr__(self, "box_arcs", tuple(box_arcs))
         object.__setattr__(self, "output_arcs", tuple(output_arcs))
         check_every_box_is_used(self)
+        check_partitioned(self)
 
     @property
     def is_imported(self) -> bool:
@@ -535,6 +541,19 @@ def check_late(source: Source, where: str) -> None:
         _ = source.late_every_us
     except Refused as error:
         raise Refused(f"late_every of source {source.name!r} {where}: {error}") from None
+
+
+def check_partitioned(network: Network) -> None:
+    """Refuse partitions of a fragment that is not there, or declared in another form."""
+    fragments = {box.fragment for box in network.boxes}
+    for fragment, given in network.partitions.items():
+        if fragment not in fragments:
+            near = did_you_mean(str(fragment), fragments, f"it has {', '.join(sorted(fragments))}")
+            raise Refused(
+                f"partitions of network {network.name} name fragment {fragment!r}, which no box "
+                f"has: {near}"
+            )
+        check_partitions(fragment, given, f"of network {network.name}")
 
 
 def check_names(network: Network) -> None:

@@ -29,6 +29,7 @@ from medusa_core.network import (
     Map,
     Network,
     Output,
+    Partitions,
     Rank,
     Resample,
     Running,
@@ -93,13 +94,18 @@ def fingerprint_of(document: str) -> PlanId:
 
 def network_document(network: Network) -> dict[str, object]:
     """The network as plain JSON values; a function is named, its source stands apart."""
-    return {
+    document: dict[str, object] = {
         "name": network.name,
         "bucket": network.bucket,
         "sources": [_document(s) for s in network.sources],
         "boxes": [{"kind": type(b).__name__.lower(), **_document(b)} for b in network.boxes],
         "outputs": [_document(o) for o in network.outputs],
     }
+    if network.partitions:  # Plans without key partitions keep their fingerprints.
+        document["partitions"] = [
+            {"fragment": fragment, **_document(one)} for fragment, one in network.partitions.items()
+        ]
+    return document
 
 
 def _document(value: object) -> dict[str, object]:
@@ -150,7 +156,14 @@ def network_of_document(document: Mapping[str, Any]) -> Network:
         ),
         boxes=tuple(_box(box) for box in document["boxes"]),
         outputs=tuple(Output(**output) for output in document["outputs"]),
+        partitions=dict(map(_partitions_of, document.get("partitions", ()))),
     )
+
+
+def _partitions_of(document: Mapping[str, Any]) -> tuple[str, Partitions]:
+    by, fragments = tuple(document["by"]), tuple(document["fragments"])
+    one = Partitions(by=by, n=document["n"], cut=document["cut"], fragments=fragments)
+    return document["fragment"], one
 
 
 def _fields_of(document: Mapping[str, Any]) -> dict[str, Any]:

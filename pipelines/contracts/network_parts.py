@@ -151,10 +151,24 @@ def _landings(network: Network, parts: Sequence[Part]) -> dict[str, tuple[Partic
 def _computed(
     network: Network, fragments: Sequence[Fragment], parts: Sequence[Part]
 ) -> dict[str, tuple[Participant, ...]]:
-    given = [(part.participant, named) for part in parts for named in part.run.fragments]
+    given = list(_with_partitions(network, parts))
     ids = {FragmentName(f.name): f.id for f in fragments}
     listed = _listed("fragment", network, list(ids), given, ("computed", "fragments"))
     return {ids[FragmentName(name)]: tuple(sorted(by)) for name, by in listed.items()}
+
+
+def _with_partitions(
+    network: Network, parts: Sequence[Part]
+) -> Iterator[tuple[Participant, Named]]:
+    """What is listed; a partitioned fragment stands for its partitions that nobody lists, too."""
+    named_by = {named.name for part in parts for named in part.run.fragments}
+    for part in parts:
+        for named in part.run.fragments:
+            yield part.participant, named
+            partitions = network.partitions.get(named.name)
+            for name in partitions.made_for(named.name) if partitions is not None else ():
+                if name not in named_by:
+                    yield part.participant, Named(name=name, at=named.at)
 
 
 def _listed(

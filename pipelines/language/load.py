@@ -16,6 +16,7 @@ from medusa_core.errors import Refused
 from medusa_core.network import Aggregate, Network
 from medusa_core.suggest import did_you_mean
 from medusa_core.user_aggregates import trial
+from pipelines.language.checked_partitions import with_checked_partitions
 from pipelines.language.function_text import function_sources
 from pipelines.language.network_mistakes import mistake_in_a_network
 from pipelines.language.sql.sql_file import SUFFIX, network_of_sql
@@ -30,9 +31,9 @@ _MODULE = "medusa_user_network"
 def load_network(name_or_path: str) -> Network:
     """The network of that name, or of that file; raises Refused, naming file and line.
 
-    Its calendar windows have the offsets of their zones.
+    Its calendar windows have the offsets of their zones, and its partitions their fragments.
     """
-    return with_zone_offsets(_network_named(name_or_path))
+    return with_checked_partitions(with_zone_offsets(_network_named(name_or_path)))
 
 
 def _network_named(name_or_path: str) -> Network:

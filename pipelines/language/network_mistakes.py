@@ -14,7 +14,7 @@ _KINDS = {
         network.Network, network.Source, network.Filter, network.Map, network.Union,
         network.Aggregate, network.UserAggregate, network.Join, network.Lookup, network.Resample,
         network.Rank, network.Deduplicate, network.Session, network.Running, network.Every,
-        network.Function, network.Output,
+        network.Function, network.Output, network.Partitions,
     )
 }  # fmt: skip
 _VALUES = {

@@ -271,6 +271,8 @@ def _cast(scope: Scope, node: exp.Expr) -> Value:
         return Value(f"TRY_CAST({value.sql} AS INTEGER)", "int")
     if (value.type, type_) in (("int", "bigint"), ("int", "double"), ("bigint", "double")):
         return Value(f"CAST({value.sql} AS {named})", type_)
+    if type_ == "string" and value.type in (*_INTEGRAL, "boolean", "date"):
+        return Value(f"CAST({value.sql} AS VARCHAR)", "string")
     raise NotInKernel(f"it casts {value.type} to {type_}")
 
 
@@ -416,6 +418,11 @@ def _concat(scope: Scope, node: exp.Expr) -> Value:
     """Of texts alone; NULL if one is."""
     texts = [scope.of_type(text, "string") for text in node.expressions]
     return Value(f"({' || '.join(texts)})", "string")
+
+
+def _md5(scope: Scope, node: exp.Expr) -> Value:
+    """Of the bytes of a text in UTF-8, as 32 hexadecimal digits in lower case."""
+    return Value(f"md5({scope.of_type(node.this, 'string')})", "string")
 
 
 def _substring_index(scope: Scope, node: exp.Expr) -> Value:
@@ -641,6 +648,7 @@ _RULES: Mapping[type[exp.Expr], Callable[[Scope, exp.Expr], Value]] = {
     exp.Struct: _record,
     exp.Coalesce: _coalesce,
     exp.Concat: _concat,
+    exp.MD5: _md5,
     exp.SubstringIndex: _substring_index,
     exp.Contains: _text_test("contains"),
     exp.StartsWith: _text_test("starts_with"),

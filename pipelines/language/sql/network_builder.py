@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import assert_never
+from typing import Any, assert_never
 
 from medusa_core.errors import Refused
 from medusa_core.network import (
@@ -67,7 +67,7 @@ def network_of_statements(
     Raises Refused with line and column.
     """
     parts = _Parts(text, frozenset(statement.name.name for statement in statements))
-    bucket: Mapping[str, str] = {}
+    bucket: Mapping[str, Any] = {}
     for number, statement in enumerate(statements):
         match statement:
             case CreateNetwork():
