@@ -35,6 +35,7 @@ from pipelines.catalog.reading_roles import (
     StepHistory,
     Views,
 )
+from pipelines.catalog.worker_records import Placements
 
 
 class Catalog(
@@ -60,6 +61,7 @@ class Catalog(
     LoadLog,
     Recalls,
     Trims,
+    Placements,
     Protocol,
 ):
     """One home: every role."""

@@ -27,6 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--standby", action="store_true", help=standby)
     lane = "backlog: only correct what is owed, while the live driver runs, and end (default: live)"
     parser.add_argument("--lane", choices=("live", "backlog"), default="live", help=lane)
+    worker = "only compute partitions of fragments, as a worker of this name"
+    parser.add_argument("--worker", metavar="NAME", help=worker)
     quiet = "print no lines about what is landed, computed and committed"
     parser.add_argument("--quiet", action="store_true", help=quiet)
     add_running(parser)
@@ -55,12 +57,30 @@ def run_options(options: argparse.Namespace) -> RunOptions:
         until_ended=getattr(options, "until_ended", False),
         is_standby=getattr(options, "standby", False),
         lane=Lane(getattr(options, "lane", Lane.LIVE.value)),
+        worker=_worker(options),
         lease_ms=int(options.lease * 1_000),
         limits=Limits(
             records_per_step_max=records_max or RECORDS_PER_STEP_MAX, capacity=options.capacity
         ),
         reports_progress=not getattr(options, "quiet", True),
     )
+
+
+def _worker(options: argparse.Namespace) -> str:
+    """The name of the worker; Refused if it is no name, or the process is to do something else."""
+    from medusa_core.errors import Refused
+    from medusa_core.names import check_name
+    from pipelines.participant.placed_partitions import MAIN
+
+    name = getattr(options, "worker", None)
+    if name is None:
+        return MAIN
+    if check_name("worker", name) == MAIN:
+        raise Refused("worker main is the process without --worker: give this one another name")
+    if options.standby or options.lane != "live":
+        given = "--standby" if options.standby else "--lane"
+        raise Refused(f"a worker has neither --standby nor --lane: leave {given} out")
+    return str(name)
 
 
 def print_decisions(settings: Settings, options: RunOptions) -> None:

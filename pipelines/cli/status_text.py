@@ -6,7 +6,7 @@ A value too long for its column loses its middle (names differ at either end); -
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,8 @@ class Column:
 
 LEASES = (Column("fragment", 29), Column("p", 2, True), Column("by", 9), Column("lane", 7),
           Column("epoch", 5, True), Column("held by", 16), Column("lease", 20))  # fmt: skip
+WORKERS = (Column("partition", 29), Column("worker", 14), Column("busy", 4, True),
+           Column("since", 12), Column("because", 32))  # fmt: skip
 STREAMS = (Column("stream", 22), Column("by", 9), Column("stable through", 20),
            Column("tentative", 10), Column("behind by", 10), Column("version", 7, True),
            Column("rows", 10, True))  # fmt: skip
@@ -68,6 +70,8 @@ def status_text(document: Mapping[str, Any]) -> str:
     parts += [_alarm(alarm) for alarm in document["alarms"]]
     if document["leases"]:
         parts.append(fixed(LEASES, [_lease(lease) for lease in document["leases"]]))
+    if workers := list(_workers(document["workers"])):
+        parts.append(fixed(WORKERS, workers))
     if document["streams"]:
         parts.append(fixed(STREAMS, [_stream(stream) for stream in document["streams"]]))
     if document["links"]:
@@ -170,6 +174,17 @@ def _lease(lease: Mapping[str, Any]) -> Sequence[str]:
         lease["holder"],
         ends,
     )
+
+
+def _workers(workers: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[str]]:
+    """A row for each partition, and one for a worker without any."""
+    for worker in workers:
+        busy = "gone" if worker["busy"] is None else f"{worker['busy']:.0%}"
+        for one in worker["partitions"]:
+            since = _span(one["placed_ms"]) if one["is_held"] else "not taken"
+            yield one["fragment"], worker["worker"], busy, since, one["because"]
+        if not worker["partitions"]:
+            yield "", worker["worker"], busy, "", ""
 
 
 def _stream(stream: Mapping[str, Any]) -> Sequence[str]:

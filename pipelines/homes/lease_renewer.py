@@ -38,8 +38,8 @@ class LeaseRenewer:
     ) -> None:
         self._catalog = catalog
         self.lane = lane
-        self._holder = holder
-        self._lease_ms = lease_ms
+        self.holder = holder
+        self.lease_ms = lease_ms
         self._leases: dict[LeaseKey, Lease] = {}
         self._lost: dict[LeaseKey, str] = {}
         self._guard = threading.Lock()
@@ -73,11 +73,30 @@ class LeaseRenewer:
         requests = tuple(self._of_lane(keys))
         if not requests:
             return
-        leases = self._catalog.acquire_leases(requests, self._holder, self._lease_ms)
+        leases = self._catalog.acquire_leases(requests, self.holder, self.lease_ms)
         with self._guard:
             for lease in leases:
                 self._leases[lease.key] = lease
                 self._lost.pop(lease.key, None)
+
+    def holds(self, key: LeaseKey) -> bool:
+        """Whether it has the lease, as far as the last renewal could tell."""
+        with self._guard:
+            return key in self._leases and key not in self._lost
+
+    def give_back(self, keys: Iterable[LeaseKey]) -> None:
+        """Release some of the leases; those that it does not have are nothing to it."""
+        with self._guard:
+            given = [self._leases.pop(key) for key in keys if key in self._leases]
+        if given:
+            self._catalog.release_leases(given)
+
+    def forget_lost(self, keys: Iterable[LeaseKey]) -> None:
+        """Let those of some leases go that were lost: they are another driver's now."""
+        with self._guard:
+            for key in keys:
+                if self._lost.pop(key, None) is not None:
+                    self._leases.pop(key, None)
 
     def _of_lane(self, keys: Iterable[tuple[LeaseKey, Epoch]]) -> Iterator[tuple[LeaseKey, Epoch]]:
         """Those of the lane: what is landed and imported is the live one's alone."""
@@ -114,7 +133,7 @@ class LeaseRenewer:
         if not leases:
             return
         try:
-            answers = self._catalog.renew_leases(leases, self._lease_ms)
+            answers = self._catalog.renew_leases(leases, self.lease_ms)
         except MedusaError:
             # Unreachable now: try again at the next beat; the lease decides at the commit.
             return
@@ -128,5 +147,5 @@ class LeaseRenewer:
                     self._lost[lease.key] = str(answer)
 
     def _keep_renewing(self) -> None:
-        while not self._done.wait(self._lease_ms / 1000 / RENEWALS_PER_LEASE):
+        while not self._done.wait(self.lease_ms / 1000 / RENEWALS_PER_LEASE):
             self.renew()

@@ -18,6 +18,7 @@ from medusa_core.knowledge import Limits
 from medusa_core.names import Participant
 from pipelines.base.garbage_collection import exempt_loaded_objects
 from pipelines.base.settings import CATALOG_URL, Settings, child_environment
+from pipelines.catalog.worker_records import WORKER_HOLDER
 from pipelines.exchange.link_recorder import reported_links
 from pipelines.homes.home import (
     HomeServer,
@@ -33,6 +34,7 @@ from pipelines.participant.assembly import (
     Engines,
     OwnSession,
     drivers_of,
+    fixed_of,
     has_ended,
     has_promised,
     load_assigned_plans,
@@ -43,6 +45,7 @@ from pipelines.participant.assigned_plans import AssignedPlan
 from pipelines.participant.home_notifications import notification_listener
 from pipelines.participant.home_session import HomeSession, open_session, session_at
 from pipelines.participant.loop import AssignmentsChanged, ParticipantLoop
+from pipelines.participant.placed_partitions import MAIN
 from pipelines.participant.warm_up import warm_up
 from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
 from pipelines.platform.drills.run_processes import recorded
@@ -63,8 +66,9 @@ class RunOptions:
 
     In the live lane it runs until it is stopped or, with `until_ended`, until all streams have
     ended. In the backlog lane it corrects what is owed, in parallel with the live driver, and ends.
-    `is_standby`: wait, warmed up, for as long as another driver holds the leases. `lease_ms`: how
-    long a lease lasts. `poll_ms`: maximum wait for a notification. `reports_progress`: the observer
+    `is_standby`: wait, warmed up, for as long as another driver holds the leases. `worker`: the
+    name of a worker, which only computes partitions that are placed there. `lease_ms`: how long a
+    lease lasts. `poll_ms`: maximum wait for a notification. `reports_progress`: the observer
     receives a `Progress` with a line for people, once a second at most.
     """
 
@@ -72,6 +76,7 @@ class RunOptions:
     lane: Lane = Lane.LIVE
     until_ended: bool = False
     is_standby: bool = False
+    worker: str = MAIN
     lease_ms: int = LEASE_MS
     poll_ms: int = POLL_MS
     limits: Limits = field(default_factory=Limits)
@@ -136,14 +141,14 @@ def run_participant(settings: Settings, options: RunOptions, observer: Observer 
     is not.
     """
     participant = chosen_participant(settings, options.participant)
-    is_live = options.lane is Lane.LIVE
+    is_main = options.lane is Lane.LIVE and options.worker == MAIN
     settings = without_login(settings)
     with ExitStack() as stack:
         server = stack.enter_context(home_server(settings, participant))
         # Of an administrator's login nothing reaches Spark and its workers.
         stack.enter_context(child_environment({CATALOG_URL: settings.catalog_url or ""}))
-        exchange = stack.enter_context(exchange_process(settings, server)) if is_live else None
-        spark = _spark_of(server, stack)
+        exchange = stack.enter_context(exchange_process(settings, server)) if is_main else None
+        spark = _spark_of(server, stack, options.worker)
         while True:
             try:
                 _run(settings, options, observer, server, spark, exchange)
@@ -162,10 +167,11 @@ def _run(
     spark: DriverSpark,
     exchange: ExchangeProcess | None,
 ) -> None:
-    participant, is_live = server.participant, exchange is not None
+    participant, is_main = server.participant, exchange is not None
+    is_live = options.lane is Lane.LIVE
     progress = ProgressLines(lambda line: observer(Progress(line)))
     with (
-        recorded(settings.directory, participant) if is_live else nullcontext(_nothing) as drives,
+        recorded(settings.directory, participant) if is_main else nullcontext(_nothing) as drives,
         _running(
             settings,
             options,
@@ -179,7 +185,8 @@ def _run(
     ):
         stack.callback(progress.write_rest)
         if options.reports_progress:
-            progress.say(f"{participant} runs")
+            of_worker = "" if options.worker == MAIN else f" as worker {options.worker}"
+            progress.say(f"{participant} runs{of_worker}")
         drives()
         listener = notification_listener(
             home_session, FaultInjectedLinks(settings.directory, participant)
@@ -263,11 +270,12 @@ class DriverSpark:
     engines: Engines
 
 
-def _spark_of(server: HomeServer, stack: ExitStack) -> DriverSpark:
+def _spark_of(server: HomeServer, stack: ExitStack, worker: str = MAIN) -> DriverSpark:
     # What closing it makes of the end of its JVM is told as that.
     stack.enter_context(jvm_errors())
     directory, participant = server.directory, server.participant
-    session = OwnSession(directory / "drivers" / participant, stack)
+    own = directory / "drivers" / participant
+    session = OwnSession(own if worker == MAIN else own / "workers" / worker, stack)
     return DriverSpark(session, Engines(checked_storage(directory, participant), session))
 
 
@@ -295,6 +303,8 @@ def _running(
         # What is opened from here on is closed before the end of the JVM is reported.
         stack.enter_context(jvm_errors(watcher.error))
         holder = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+        if options.worker != MAIN:
+            holder = f"{WORKER_HOLDER}{options.worker}/{holder}"
 
         def get_ready() -> None:
             assigned_plans = load_assigned_plans(home_session)
@@ -318,8 +328,10 @@ def _running(
             watcher,
             get_ready=get_ready,
             gets_ready_first=options.is_standby
+            or options.worker != MAIN
             or (exchange is not None and has_promised(home_session)),
             is_standby=options.is_standby,
+            fixed=fixed_of(load_assigned_plans(home_session), options.worker),
         )
         yield (
             home_session,
@@ -332,6 +344,7 @@ def _running(
                 options.limits,
                 spark.engines,
                 recomputes(home_session.home.storage),
+                options.worker,
             ),
             watcher,
         )

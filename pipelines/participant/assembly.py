@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from medusa_core.commits import Lane, LeaseKey
-from medusa_core.errors import Conflict, Unavailable
-from medusa_core.fragments import landing_fragment
+from medusa_core.errors import Conflict, Refused, Unavailable
+from medusa_core.fragments import LANDING_PREFIX, landing_fragment
 from medusa_core.knowledge import Limits
 from medusa_core.names import Participant, StreamName
 from medusa_core.network import Network
 from pipelines.base import clock
 from pipelines.base.cpu_meter import NO_METER, CpuMeter, Meter
+from pipelines.catalog.records import Assignment
 from pipelines.exchange.chooser import Chooser, chooses
 from pipelines.exchange.contents import FileContents
 from pipelines.exchange.copies import FileCopies
@@ -32,6 +33,7 @@ from pipelines.participant.assigned_plans import (
     check_in_force,
     leases_needed,
     newest_assignments,
+    shared_fragments,
 )
 from pipelines.participant.driver import Driver
 from pipelines.participant.home_session import HomeSession
@@ -40,6 +42,7 @@ from pipelines.participant.late_admission import LateAdmission, LateFiles
 from pipelines.participant.loop import Inputs, LoopObserver, ParticipantLoop, Workers
 from pipelines.participant.market_door import MarketDoor, MarketTicker
 from pipelines.participant.notification_queue import NotificationQueue
+from pipelines.participant.placed_partitions import MAIN, PlacedPartitions
 from pipelines.participant.revising import reach_of_import
 from pipelines.platform.drills.fault_injected_exchange import FaultInjectedExchange
 from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
@@ -122,10 +125,12 @@ def loop_of(
     limits: Limits,
     engines: Engines | None = None,
     recomputes: Recomputes | None = None,
+    worker: str = MAIN,
 ) -> ParticipantLoop:
     """The loop of a participant whose leases are taken; what it opens is closed with the stack.
 
-    `engines` are those that were warmed up while it waited. In the backlog lane it only corrects.
+    `engines` are those that were warmed up while it waited. In the backlog lane it only corrects,
+    and as a `worker` other than the main one it only computes the partitions that are placed there.
     `recomputes` makes what samples of moved load are recomputed by.
     """
     assignments = newest_assignments(home_session.home.catalog, home_session.home.participant)
@@ -147,6 +152,10 @@ def loop_of(
         on_error=observer.error,
     )
     stack.callback(meter.close)
+    if worker != MAIN:
+        return worker_loop(
+            home_session, assigned_plans, leases, engine_of, observer, stack, limits, meter, worker
+        )
     if leases.lane is Lane.BACKLOG:
         return ParticipantLoop(
             catalog=home_session.home.catalog,
@@ -159,10 +168,18 @@ def loop_of(
             assignments=assignments,
             meter=meter,
         )
+    partitions = partitions_of(home_session, assigned_plans, leases, observer, MAIN)
     loop = ParticipantLoop(
         catalog=home_session.home.catalog,
         drivers=drivers_of(
-            home_session, assigned_plans, leases, engine_of, limits, observer, meter
+            home_session,
+            assigned_plans,
+            leases,
+            engine_of,
+            limits,
+            observer,
+            meter,
+            lambda of: partitions is None or partitions.is_here(of),
         ),
         inputs=Inputs(
             importer=importer_of(home_session, leases, exchange, links),
@@ -174,6 +191,7 @@ def loop_of(
             sources=sources_of(home_session, assigned_plans, leases, session),
             late=late_records_of(home_session, assigned_plans, observer),
             declarations=home_session.home.catalog.sources,
+            partitions=partitions,
         ),
         leases=leases,
         observer=observer,
@@ -201,6 +219,84 @@ def loop_of(
     )
     stack.callback(loop.close)
     return loop
+
+
+def worker_loop(
+    home_session: HomeSession,
+    assigned_plans: tuple[AssignedPlan, ...],
+    leases: LeaseRenewer,
+    engine_of: Callable[[AssignedPlan], Callable[[], StepEngine]],
+    observer: LoopObserver,
+    stack: ExitStack,
+    limits: Limits,
+    meter: Meter,
+    worker: str,
+) -> ParticipantLoop:
+    """The loop of a worker: it computes partitions, and neither lands nor imports nor delivers."""
+    partitions = partitions_of(home_session, assigned_plans, leases, observer, worker)
+    if partitions is None:
+        raise Refused(
+            f"{home_session.home.participant} computes no partitioned fragment for worker {worker}:"
+            " declare partitions in a network, or run it without --worker"
+        )
+    loop = ParticipantLoop(
+        catalog=home_session.home.catalog,
+        drivers=drivers_of(
+            home_session,
+            assigned_plans,
+            leases,
+            engine_of,
+            limits,
+            observer,
+            meter,
+            lambda of: (
+                not of.startswith(LANDING_PREFIX)
+                and partitions.is_shared(of)
+                and partitions.is_here(of)
+            ),
+        ),
+        inputs=Inputs(importer=NoImports(), partitions=partitions),
+        leases=leases,
+        observer=observer,
+        assignments=newest_assignments(home_session.home.catalog, home_session.home.participant),
+        meter=meter,
+    )
+    stack.callback(loop.close)
+    return loop
+
+
+def fixed_of(
+    assigned_plans: tuple[AssignedPlan, ...], worker: str
+) -> Callable[[Assignment], bool]:  # fmt: skip
+    """Which assignments are a process's own from its beginning: for the main one all that workers
+    do not share, for another one none."""
+    if worker != MAIN:
+        return lambda assignment: False
+    shared = shared_fragments(assigned_plans)
+    return lambda assignment: assignment.fragment not in shared
+
+
+def partitions_of(
+    home_session: HomeSession,
+    assigned_plans: tuple[AssignedPlan, ...],
+    leases: LeaseRenewer,
+    observer: LoopObserver,
+    worker: str,
+) -> PlacedPartitions | None:
+    """The partitions that a worker shares with others, from now on; None if there are none."""
+    home, shared = home_session.home, shared_fragments(assigned_plans)
+    mine = [a for a in newest_assignments(home.catalog, home.participant) if a.fragment in shared]
+    if not mine:
+        return None
+    partitions = PlacedPartitions(
+        home.catalog,
+        leases,
+        name=worker,
+        keys={key.fragment: (key, epoch) for key, epoch in leases_needed(tuple(mine))},
+        observer=observer,
+    )
+    partitions.begin(1.5 * leases.lease_ms / 1_000)
+    return partitions
 
 
 def loop_exchange(home_session: HomeSession, links: FaultInjectedLinks) -> NonBlockingExchange:
@@ -334,6 +430,7 @@ def drivers_of(
     limits: Limits,
     observer: LoopObserver | None = None,
     meter: Meter = NO_METER,
+    is_here: Callable[[str], bool] = lambda fragment: True,
 ) -> list[Driver]:
     """A driver for each network."""
     return [
@@ -346,6 +443,7 @@ def drivers_of(
             limits=limits,
             observer=observer,
             meter=meter,
+            is_here=is_here,
         )
         for assigned_plan in assigned_plans
     ]
@@ -360,8 +458,11 @@ def wait_for_leases(
     get_ready: Callable[[], None] | None = None,
     gets_ready_first: bool = False,
     is_standby: bool = False,
+    fixed: Callable[[Assignment], bool] = lambda assignment: True,
 ) -> None:
     """Take every lease of this participant; a predecessor that was killed is waited for.
+
+    `fixed` says of an assignment whether its lease is needed: of those that workers share none is.
 
     `get_ready` is called once: before the first attempt with `gets_ready_first`, else as soon as
     there is something to wait for. One that `is_standby` waits for as long as another driver holds
@@ -378,10 +479,8 @@ def wait_for_leases(
                 is_ready = True
                 ends_s = clock.monotonic_s() + 1.5 * lease_ms / 1000
             requested_s = clock.monotonic_s()
-            requests = leases_needed(
-                newest_assignments(home_session.home.catalog, home_session.home.participant)
-            )
-            leases.take(requests)
+            newest = newest_assignments(home_session.home.catalog, home_session.home.participant)
+            leases.take(leases_needed(tuple(filter(fixed, newest))))
         except Conflict as error:
             # An answer from before that time, to a process that stood still since, says nothing.
             is_too_late = requested_s > ends_s

@@ -49,6 +49,16 @@ def leases_needed(assignments: tuple[Assignment, ...]) -> list[tuple[LeaseKey, E
     ]
 
 
+def shared_fragments(assigned_plans: Iterable[AssignedPlan]) -> frozenset[str]:
+    """The fragments that workers of the participant share: partitions and what cuts inputs."""
+    return frozenset(
+        f"{assigned_plan.plan.network.name}/{name}"
+        for assigned_plan in assigned_plans
+        for fragment, partitions in assigned_plan.plan.network.partitions.items()
+        for name in partitions.made_for(fragment)
+    )
+
+
 def assigned_plans_of(
     catalog: Deployments,
     assignments: tuple[Assignment, ...],

@@ -155,6 +155,9 @@ class DriverObserver(Protocol):
 class Driver:
     """Runs the fragments of one plan in one home, in the lane of its leases.
 
+    Of fragments and sources that other processes of the participant share it runs those that
+    `is_here` names at the moment.
+
     After a tick `wakes_in_ms` is when there is something to do even if nothing happens, and
     `paths_ms` what the path behind each input costs, `wait_budgets` how long each may be waited
     for, and `headrooms` what the bounds leave.
@@ -171,6 +174,7 @@ class Driver:
         limits: Limits,
         observer: DriverObserver | None = None,
         meter: Meter = NO_METER,
+        is_here: Callable[[str], bool] = lambda fragment: True,
     ) -> None:
         self._catalog = catalog
         self._meter = meter
@@ -181,6 +185,7 @@ class Driver:
         self._leases = leases
         self._engine = engine
         self._limits = limits
+        self._is_here = is_here
         self._observer = observer
         self._closer = closer
         self._lane = leases.lane
@@ -197,14 +202,15 @@ class Driver:
 
     def read(self) -> Knowledge:
         """What this participant knows now (1)."""
-        knowledge = self._catalog.read_knowledge(self._fragments, self._limits)
+        here = {name: one for name, one in self._fragments.items() if self._is_here(name)}
+        knowledge = self._catalog.read_knowledge(here, self._limits)
         mine, plan = self._equal_plans, self._plan_id
         return replace(
             knowledge,
             landings=tuple(
                 k if k.plan == plan else replace(k, plan=plan)
                 for k in knowledge.landings
-                if k.plan in mine
+                if k.plan in mine and self._is_here(landing_fragment(k.stream))
             ),
             fragments=tuple(
                 self._own(k, knowledge.clock_ms)

@@ -33,6 +33,7 @@ from pipelines.participant.attribution import import_spans, landing_spans
 from pipelines.participant.driver import Applied, Driver, DriverObserver
 from pipelines.participant.housekeeper import Housekeeper, TrimmedLine
 from pipelines.participant.market_door import MarketDoor
+from pipelines.participant.placed_partitions import PlacedPartitions, PlacingObserver
 from pipelines.participant.retries import RETRIES
 from pipelines.sources.live.live_source import LiveSource, Polled
 
@@ -44,7 +45,7 @@ class AssignmentsChanged(Exception):
     """The assignments are not those that the loop was made for: make another loop."""
 
 
-class LoopObserver(DriverObserver, Protocol):
+class LoopObserver(DriverObserver, PlacingObserver, Protocol):
     """Observes what the loop does: logs, metrics, the terminal."""
 
     def imported(self, imported: Imported) -> None: ...
@@ -52,7 +53,6 @@ class LoopObserver(DriverObserver, Protocol):
     def delivered(self, result: DeliveryResult) -> None: ...
     def trimmed(self, line: TrimmedLine) -> None: ...
     def headroom(self, headrooms: Sequence[Headroom]) -> None: ...
-    def error(self, error: Exception) -> None: ...
 
 
 class Deliveries(Protocol):
@@ -94,7 +94,8 @@ class LoopTick:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
     """What a loop takes in: partners' lines, the choice among their producers, live sources, and
-    late records of these. `declarations` reads how sources are declared now (None: they do not
+    late records of these; and the `partitions` that it shares with other processes of the
+    participant. `declarations` reads how sources are declared now (None: they do not
     change); the loop was made for those that it reads first."""
 
     importer: Importer | NoImports
@@ -102,6 +103,7 @@ class Inputs:
     sources: Mapping[StreamName, LiveSource] = field(default_factory=dict)
     late: LateRecords | None = None
     declarations: Callable[[], Mapping[StreamName, str]] | None = None
+    partitions: PlacedPartitions | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +156,7 @@ class ParticipantLoop:
         self._housekeeper = workers.housekeeper
         self._deliveries = workers.deliveries
         self._market = workers.market
+        self._partitions = inputs.partitions
         self.meter = meter
         self._now_s = now_s
         self._tick_began_s: float | None = None
@@ -166,8 +169,12 @@ class ParticipantLoop:
         ]
 
     def take_leases(self) -> None:
-        """Take the leases of everything that is assigned here; Conflict while another has one."""
+        """Take the leases of everything that is assigned here and that workers do not share;
+        Conflict while another has one."""
         assignments = newest_assignments(self._catalog, self._catalog.participant)
+        if self._partitions is not None:
+            self._partitions.report()
+            assignments = tuple(a for a in assignments if self._partitions.is_fixed(a.fragment))
         self._leases.take(leases_needed(assignments))
 
     def tick(self) -> LoopTick:
@@ -208,6 +215,8 @@ class ParticipantLoop:
         self._check_declarations()
         self.meter.tick()
         self.meter.did(kind=ActivityKind.DECIDING)
+        if self._partitions is not None:
+            self._partitions.tick()
         self._poll_sources()
         self._leases.check()
         imported = self._import()
@@ -328,6 +337,8 @@ class ParticipantLoop:
                 if not has_more:
                     self._idle_since_s = self._now_s()
                     wait(self.wakes_in_ms())
+                    if self._partitions is not None:
+                        self._partitions.waited(self._now_s() - self._idle_since_s)
                     self.meter.did()
                 self.meter.look()
             except Conflict as error:
@@ -369,6 +380,8 @@ class ParticipantLoop:
         times = [driver.wakes_in_ms for driver in self._drivers]
         if self._chooser is not None:
             times.append(self._chooser.wakes_in_ms)
+        if self._partitions is not None:
+            times.append(self._partitions.wakes_in_ms)
         return min((ms for ms in times if ms is not None), default=None)
 
     def _keep_house(self, *, is_idle: bool) -> bool:
@@ -387,7 +400,9 @@ class ParticipantLoop:
         return self._late is None or (self._is_settled and self._late.has_admitted_all())
 
     def close(self) -> None:
-        """Close sources, sinks and the market."""
+        """Give partitions back, and close sources, sinks and the market."""
+        if self._partitions is not None:
+            self._partitions.close()
         if self._market is not None:
             self._market.close()
         if self._deliveries is not None:

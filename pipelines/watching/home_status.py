@@ -30,6 +30,7 @@ from pipelines.watching.drop_facts import drop_facts
 from pipelines.watching.link_facts import link_facts
 from pipelines.watching.load_facts import load_facts
 from pipelines.watching.lost_ranges import with_lost_ranges
+from pipelines.watching.worker_facts import worker_facts
 
 REASONS_MAX = 20
 WITHOUT_STATE = ("landing/", "import/")
@@ -72,6 +73,7 @@ def home_status(home: Home) -> dict[str, Any]:
         "participants": _participants(home, assignments, streams),
         "networks": [{"network": p.network, "plan": p.id} for p in catalog.plans()],
         "leases": [_lease(record) for record in leases],
+        "workers": worker_facts(catalog),
         "streams": [
             stream_progress(status, clock_ms, disputed.get(status.stream.name))
             for status in streams

@@ -32,6 +32,7 @@ from medusa_core.exchange import import_fragment
 from medusa_core.fragments import landing_fragment
 from medusa_core.grid import Range
 from medusa_core.names import Participant, StreamName
+from medusa_core.partitions.placing import PlacePartition
 from medusa_core.states import Transition
 from pipelines.base import clock
 from pipelines.base.redaction import SafeText
@@ -337,6 +338,19 @@ class Watcher:
                     "rows": line.rows,
                     "files": line.files,
                     "bytes": line.bytes,
+                }
+            )
+
+    def placed(self, decision: PlacePartition) -> None:
+        """A partition was placed at a worker, or moves to another one."""
+        with self._guard:
+            self._write_event(
+                {
+                    "fragment": decision.fragment,
+                    "event": "placement",
+                    "from_worker": decision.from_worker,
+                    "to_worker": decision.to_worker,
+                    "because": str(decision.because),
                 }
             )
 

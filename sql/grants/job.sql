@@ -10,11 +10,11 @@ GRANT EXECUTE ON FUNCTION medusa.acknowledge, medusa.acquire_lease, medusa.acqui
     medusa.declare_bound, medusa.declare_following, medusa.declare_qos,
     medusa.declare_retention, medusa.declare_sink, medusa.declare_source,
     medusa.declare_verify, medusa.deploy, medusa.desire_job, medusa.drop_cursor,
-    medusa.end_job, medusa.import_line, medusa.intend_job, medusa.land, medusa.land_many,
-    medusa.line_news, medusa.move_cursor, medusa.place_cursor, medusa.place_hold, medusa.promise,
+    medusa.end_job, medusa.end_worker, medusa.import_line, medusa.intend_job, medusa.land, medusa.land_many,
+    medusa.line_news, medusa.move_cursor, medusa.place_cursor, medusa.place_fragments, medusa.place_hold, medusa.promise,
     medusa.promise_many, medusa.record_certificate, medusa.record_delivery,
     medusa.record_sink_problem, medusa.record_transition, medusa.release_hold, medusa.release_lease,
-    medusa.release_leases, medusa.renew_lease, medusa.renew_leases, medusa.stop_fragment, medusa.stop_job,
+    medusa.release_leases, medusa.renew_lease, medusa.renew_leases, medusa.report_worker, medusa.stop_fragment, medusa.stop_job,
     medusa.take_up_job, medusa.bounds_of, medusa.to_ms, medusa.trim_line, medusa.withdraw_sink TO :"role";
 
 GRANT SELECT ON medusa_market.agreed_move, medusa_market.answer, medusa_market.audit,

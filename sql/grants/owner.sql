@@ -12,8 +12,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON medusa.assignment, medusa.cert
     medusa.stream_view,
     medusa.stream_order, medusa.stream_producer, medusa.stream_promise, medusa.transition TO
     :"role";
-GRANT SELECT ON medusa.desired_job, medusa.fragment_owner, medusa.job, medusa.recipient_grant, medusa.schema_file,
-    medusa.schema_migration, medusa.schema_version, medusa.stream_grant TO :"role";
+GRANT SELECT ON medusa.desired_job, medusa.fragment_owner, medusa.job, medusa.placement, medusa.recipient_grant, medusa.schema_file,
+    medusa.schema_migration, medusa.schema_version, medusa.stream_grant, medusa.worker TO :"role";
 GRANT EXECUTE ON FUNCTION medusa.acknowledge, medusa.acquire_lease, medusa.acquire_leases,
     medusa.admit_late, medusa.change_owner,
     medusa.answer, medusa.bring_order, medusa.chain_at, medusa.check_epoch, medusa.check_files,
@@ -23,15 +23,15 @@ GRANT EXECUTE ON FUNCTION medusa.acknowledge, medusa.acquire_lease, medusa.acqui
     medusa.declare_bound, medusa.declare_retention,
     medusa.close_view, medusa.make_view, medusa.open_view, medusa.read_line, medusa.remove_view,
     medusa.view_begins, medusa.declare_sink, medusa.declare_source, medusa.declare_verify, medusa.deploy,
-    medusa.desire_job, medusa.drop_cursor, medusa.end_job, medusa.follow_recalls, medusa.held_from, medusa.hold_again,
+    medusa.desire_job, medusa.drop_cursor, medusa.end_job, medusa.end_worker, medusa.follow_recalls, medusa.held_from, medusa.hold_again,
     medusa.import_line, medusa.intend_job, medusa.is_held, medusa.kept_from, medusa.key_now,
     medusa.land, medusa.land_many, medusa.line_news, medusa.lock_leases, medusa.lock_lines,
     medusa.lock_own_lines, medusa.move_cursor, medusa.note_retries, medusa.note_stable_prefix,
-    medusa.place_cursor, medusa.place_hold, medusa.promise, medusa.promise_many, medusa.write_quarantine,
+    medusa.place_cursor, medusa.place_fragments, medusa.place_hold, medusa.promise, medusa.promise_many, medusa.write_quarantine,
     medusa.recall, medusa.recall_closure, medusa.recall_line, medusa.record_certificate,
     medusa.record_delivery, medusa.record_files, medusa.record_sink_problem,
     medusa.record_transition, medusa.refuse_without_line, medusa.release_hold, medusa.release_lease,
-    medusa.release_leases, medusa.remove_trimmed, medusa.renew_lease, medusa.renew_leases,
+    medusa.release_leases, medusa.remove_trimmed, medusa.renew_lease, medusa.renew_leases, medusa.report_worker,
     medusa.revise, medusa.settle, medusa.stop_fragment, medusa.stop_job, medusa.supersede, medusa.take_up_job, medusa.bounds_of, medusa.to_ms,
     medusa.recall_document, medusa.total, medusa.trim_line, medusa.withdraw_sink TO :"role";
 

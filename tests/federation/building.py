@@ -132,6 +132,9 @@ class Heard:
     def delivered(self, result: DeliveryResult) -> None:
         self.deliveries.append(result)
 
+    def placed(self, decision: object) -> None:
+        """Nothing is placed here."""
+
     def trimmed(self, line: TrimmedLine) -> None:
         self.trims.append(line)
 

@@ -88,6 +88,8 @@ def baseline(tmp_path: Path) -> Path:
         edit(folder / f"grants/{grants}.sql", "medusa_market.last_word, medusa_market.link",
              "medusa_market.last_word")  # fmt: skip
     edit(folder / "grants/owner.sql", "    medusa.late_record, ", "    ")
+    edit(folder / "grants/owner.sql", "medusa.placement, ", "")
+    edit(folder / "grants/owner.sql", ", medusa.worker", "")
     edit(folder / "grants/owner.sql", "medusa.fragment_owner, ", "")
     edit(folder / "grants/owner.sql", " medusa_market.move, medusa_market.move_state,", "")
     edit(folder / "grants/job.sql", "\n    medusa_market.move, medusa_market.move_state,", "")

@@ -36,6 +36,7 @@ from medusa_core.line_revisions import NO_REACH, RevisionAgreement, RevisionReac
 from medusa_core.loads import WINDOW_MS, LoadSample, RecordedSample
 from medusa_core.market.declared import DeclaredCost
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version, check_name
+from medusa_core.partitions.placing import PlacePartition
 from medusa_core.recalls import RecallRequest, RecallResult
 from medusa_core.revisions import RevisionRequest
 from medusa_core.segments import Producer, Read, Segment, SegmentFile
@@ -56,6 +57,7 @@ from pipelines.catalog.memory import (
     revisions,
     status,
     tables,
+    worker_rows,
 )
 from pipelines.catalog.memory import commit as memory_commit
 from pipelines.catalog.memory import deploy as memory_deploy
@@ -80,6 +82,7 @@ from pipelines.catalog.records import (
     StepRecord,
     StreamStatus,
 )
+from pipelines.catalog.worker_records import PlacementRecord, WorkerRecord
 
 READER_LIMIT_MS_MAX = 31 * 86_400_000
 T = TypeVar("T")
@@ -281,6 +284,33 @@ class MemoryCatalog:
     def leases(self) -> tuple[LeaseRecord, ...]:
         """See `Leases.leases`."""
         return self.run(lambda transaction: status.leases(transaction))
+
+    def report_worker(
+        self, name: str, holder: str, *, busy: float, pace: float, ttl_ms: int
+    ) -> None:
+        """See `Placements.report_worker`."""
+
+        def report(transaction: Transaction) -> None:
+            row = tables.WorkerRow(holder, busy, pace, transaction.store.clock.now_ms + ttl_ms)
+            worker_rows.report(transaction, name, row)
+
+        self.run(report)
+
+    def end_worker(self, name: str, holder: str) -> None:
+        """See `Placements.end_worker`."""
+        self.run(lambda transaction: worker_rows.end(transaction, name, holder))
+
+    def workers(self) -> tuple[WorkerRecord, ...]:
+        """See `Placements.workers`."""
+        return self.run(worker_rows.workers)
+
+    def placements(self) -> tuple[PlacementRecord, ...]:
+        """See `Placements.placements`."""
+        return self.run(worker_rows.placements)
+
+    def place(self, decisions: Sequence[PlacePartition], after: int) -> bool:
+        """See `Placements.place`."""
+        return self.run(lambda transaction: worker_rows.place(transaction, decisions, after))
 
     # landing
 

@@ -37,6 +37,26 @@ class FragmentRow:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerRow:
+    """A worker as it reported last."""
+
+    holder: str
+    busy: float
+    pace: float
+    expires_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementRow:
+    """Where a partition is placed, by which decision, since when and why."""
+
+    worker: str
+    number: int
+    placed_at_ms: int
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
 class LeaseRow:
     """Who has, or last had, a lease."""
 
@@ -166,6 +186,8 @@ OWNERS: Table[tuple[str, int, int], OwnerLine] = Table("fragment_owner")
 OWNER_RECALLS: Table[tuple[str, int, int], int] = Table("fragment_owner_recalls")
 """How many recalls and revisions the streams of the fragment had when the line was noted."""
 LEASES: Table[LeaseKey, LeaseRow] = Table("lease")
+WORKERS: Table[str, WorkerRow] = Table("worker")
+PLACEMENTS: Table[str, PlacementRow] = Table("placement")
 LINES: Table[tuple[StreamName, Producer], LineRow] = Table("stream_producer")
 FILES: Table[str, FileRow] = Table("file")
 COMMITS: Table[str, CommitRow] = Table("commit")

@@ -22,6 +22,7 @@ from pipelines.catalog.postgres.sinks import PostgresSinks
 from pipelines.catalog.postgres.steps import PostgresSteps
 from pipelines.catalog.postgres.trims import PostgresTrims
 from pipelines.catalog.postgres.views import PostgresViews
+from pipelines.catalog.postgres.workers import PostgresWorkers
 
 
 class PostgresCatalog(
@@ -39,6 +40,7 @@ class PostgresCatalog(
     PostgresRecalls,
     PostgresTrims,
     PostgresViews,
+    PostgresWorkers,
     Catalog,
 ):
     """A `Catalog` in a Postgres database that `medusa migrate` has prepared."""

@@ -17,8 +17,10 @@ from medusa_core.supervision import DesiredJob, HeldLane, Job
 from pipelines.catalog.postgres.database_errors import errors_of_catalog
 from pipelines.catalog.postgres.queries import query
 from pipelines.catalog.postgres.statements import NamedStatements, engine_with_timeouts
+from pipelines.catalog.worker_records import WORKER_HOLDER
 
 TIMEOUT_MS = 15_000
+
 TRIED_MAX = 50
 """How many jobs of what is desired are looked at: more than are tried before it is given up."""
 
@@ -111,7 +113,9 @@ def supervision_rows(rows: Rows) -> SupervisionRows:
         held=tuple(
             HeldLane(Lane(row["lane"]), row["holder"], row["expires_at_ms"])
             for row in rows("leases")
-            if row["holder"] is not None and row["expires_at_ms"] > row["read_at_ms"]
+            if row["holder"] is not None
+            and row["expires_at_ms"] > row["read_at_ms"]
+            and not row["holder"].startswith(WORKER_HOLDER)
         ),
     )
 

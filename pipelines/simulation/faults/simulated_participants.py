@@ -270,6 +270,9 @@ class EventRecorder:
     def delivered(self, tick: object) -> None:
         """See `pipelines.participant.loop.LoopObserver`."""
 
+    def placed(self, decision: object) -> None:
+        """Nothing is placed here."""
+
     def trimmed(self, line: object) -> None:
         """See `pipelines.participant.loop.LoopObserver`."""
 

@@ -1,0 +1,1 @@
+-- Workers came with a migration: a home of the baseline has no tables for them.
