@@ -20,7 +20,7 @@ _TEXTS: Mapping[str, str] = {
     "int": "cast({0} as string)",
     "bigint": "cast({0} as string)",
     "boolean": "cast({0} as string)",
-    "date": "cast({0} as string)",
+    "date": "cast(unix_date({0}) as string)",
     "timestamp": "cast(unix_micros({0}) as string)",
 }
 """How a column becomes text: only types whose text is the same in each engine."""

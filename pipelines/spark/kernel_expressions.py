@@ -271,7 +271,7 @@ def _cast(scope: Scope, node: exp.Expr) -> Value:
         return Value(f"TRY_CAST({value.sql} AS INTEGER)", "int")
     if (value.type, type_) in (("int", "bigint"), ("int", "double"), ("bigint", "double")):
         return Value(f"CAST({value.sql} AS {named})", type_)
-    if type_ == "string" and value.type in (*_INTEGRAL, "boolean", "date"):
+    if type_ == "string" and value.type in (*_INTEGRAL, "boolean"):
         return Value(f"CAST({value.sql} AS VARCHAR)", "string")
     raise NotInKernel(f"it casts {value.type} to {type_}")
 
@@ -444,6 +444,12 @@ def _text_test(name: str) -> Callable[[Scope, exp.Expr], Value]:
     return rule
 
 
+def _unix_date(scope: Scope, node: exp.Expr) -> Value:
+    """The days since 1970."""
+    day = scope.of_type(node.this, "date")
+    return Value(f"CAST(({day} - DATE '1970-01-01') AS INTEGER)", "int")
+
+
 def _unix(per_second: int) -> Callable[[Scope, exp.Expr], Value]:
     """A count since 1970, rounded down."""
     by = 1_000_000 // per_second
@@ -595,6 +601,8 @@ def _anonymous(scope: Scope, node: exp.Expr) -> Value:
             return _divided(scope, exp.Div(this=arguments[0], expression=arguments[1]))
         case "try_mod":
             return _remainder(scope, exp.Mod(this=arguments[0], expression=arguments[1]))
+        case "unix_date":
+            return _unix_date(scope, exp.UnixDate(this=arguments[0]))
         case "count_if":
             return _aggregate(scope, exp.CountIf(this=arguments[0]))
     raise NotInKernel(f"it has {name}")
@@ -653,6 +661,7 @@ _RULES: Mapping[type[exp.Expr], Callable[[Scope, exp.Expr], Value]] = {
     exp.Contains: _text_test("contains"),
     exp.StartsWith: _text_test("starts_with"),
     exp.EndsWith: _text_test("ends_with"),
+    exp.UnixDate: _unix_date,
     exp.UnixSeconds: _unix(1),
     exp.UnixMillis: _unix(1_000),
     exp.UnixMicros: _unix(1_000_000),

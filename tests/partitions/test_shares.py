@@ -21,6 +21,7 @@ from medusa_core.partitions.shares import bounds_of, partition_of
 from pipelines.base.settings import Engine
 from pipelines.language.checked_partitions import with_checked_partitions
 from pipelines.storage.arrow_schema import STIME
+from tests.spark.conftest import counted_runs
 from tests.spark.drawn.world import WIDTH_US, World
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def share_by_hand(row: Sequence[object]) -> int:
     us = (time - datetime(1970, 1, 1, tzinfo=UTC)) // (time.resolution)
     texts = [
         text, number, long, None if flag is None else str(flag).lower(),
-        None if day is None else day.isoformat(), us,
+        None if day is None else (day - date(1970, 1, 1)).days, us,
     ]  # type: ignore[attr-defined]  # fmt: skip
     joined = "|".join("" if value is None else str(value) for value in texts)
     return int(md5(joined.encode()).hexdigest()[:8], 16) * N // 2**32
@@ -85,7 +86,9 @@ def test_each_engine_gives_a_partition_the_records_whose_hash_is_in_its_range(
             expected[share_by_hand(row)][row[0]] += 1
         for i, fragment in enumerate(world.fragments[:N]):
             assert fragment.name == f"main_p{i}"
-            result = world.engine.compute(world.step(fragment, PART))
+            with counted_runs() as runs:
+                result = world.engine.compute(world.step(fragment, PART))
+            assert bool(runs) == (engine is Engine.KERNEL)
             ((_, found),) = world.rows_of(result)
             assert Counter(row[0] for row in found.elements()) == expected[i]  # type: ignore[index]
     finally:
