@@ -14,7 +14,7 @@ from typing import Any
 
 from pipelines.airflow.recent_runs import last_runs
 from pipelines.airflow.task_links import FOLDERS
-from pipelines.pages.viewer import VARIABLE, Viewer, read_access, sees_all
+from pipelines.pages.viewer import Viewer, sees_all
 
 KINDS = {
     ".html": "text/html; charset=utf-8",
@@ -57,6 +57,7 @@ def pages_app(authenticate: Callable[[Any], Awaitable[Viewer | None]] | None = N
     from medusa_core.errors import MedusaError
     from pipelines.base.settings import Settings, environment
     from pipelines.homes.home import known_homes
+    from pipelines.homes.page_access import VARIABLE, read_access
     from pipelines.pages.readings import Readings
     from pipelines.pages.site import Site
 

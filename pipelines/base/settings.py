@@ -21,7 +21,8 @@ This module alone reads and sets the environment of this process. All variables 
 * `MEDUSA_ENGINE`: `auto`, `spark` or `kernel`. With `auto`, the default, DuckDB in Spark's tasks
   computes long steps of fragments that have a kernel, and Spark SQL all others; with `kernel` short
   ones too; with `spark`, Spark SQL computes all steps.
-* `MEDUSA_PAGE_HOMES`: who sees which homes on the operator's page (`pipelines/pages/viewer.py`).
+* `MEDUSA_PAGE_HOMES`: who sees which homes on the operator's page
+  (`pipelines/homes/page_access.py`).
 * `MEDUSA_FAILPOINT`, `MEDUSA_FAILPOINT_FILE`: where a test stops the process (`failpoints.py`).
 
 Declarations of sinks and of sources may name variables that begin with `SINK_VARIABLES` and

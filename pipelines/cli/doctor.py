@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from medusa_core.errors import CheckFailed
@@ -21,6 +21,8 @@ HELP = "check this machine and the homes, and say what to do"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `medusa doctor`."""
+    page = "check only what the operator's page needs, on the machine of Airflow's API server"
+    parser.add_argument("--page", action="store_true", help=page)
     add_json(parser)
 
 
@@ -28,15 +30,24 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
     """Run every check and print the findings; 1 if a check failed."""
     from pipelines.base.redaction import SafeText
     from pipelines.operations.findings import has_failed
-    from pipelines.operations.machine_checks import check_machine
 
     safe = SafeText([settings.catalog_url])
-    findings = list(check_machine(settings))
+    findings = list(_findings(options, settings))
     if options.json:
         print(json.dumps(document(findings, safe), indent=1))
     else:
         print(render(findings, safe))
     return CheckFailed.exit_code if has_failed(findings) else 0
+
+
+def _findings(options: argparse.Namespace, settings: Settings) -> Iterable[Finding]:
+    if options.page:
+        from pipelines.operations.page_checks import page_findings
+
+        return page_findings(settings)
+    from pipelines.operations.machine_checks import check_machine
+
+    return check_machine(settings)
 
 
 def document(findings: Sequence[Finding], safe: SafeText) -> Mapping[str, Any]:

@@ -27,6 +27,7 @@ from medusa_core.names import Participant
 from pipelines.base import clock
 from pipelines.base.settings import Settings, environment
 from pipelines.homes.home import known_homes
+from pipelines.homes.page_access import VARIABLE, read_access
 from pipelines.pages.actions_page import ACTIONS
 from pipelines.pages.contracts_page import CONTRACTS
 from pipelines.pages.dag_runs import RunSource
@@ -37,7 +38,7 @@ from pipelines.pages.page_kinds import Document, Page, Request, read_at_ms
 from pipelines.pages.readings import HomePart, Readings
 from pipelines.pages.stream_page import STREAMS
 from pipelines.pages.to_do_page import TO_DO
-from pipelines.pages.viewer import VARIABLE, Viewer, homes_of, read_access
+from pipelines.pages.viewer import Viewer, homes_of
 from pipelines.report.markup import Markup, tag
 
 PAGES: tuple[Page, ...] = (FEDERATION, STREAMS, CONTRACTS, TO_DO, ACTIONS)

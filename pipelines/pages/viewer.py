@@ -1,26 +1,16 @@
 """Viewers of the page, and the homes that each of them is shown.
 
-`MEDUSA_PAGE_HOMES` names them: `anna: alpha beta; role:viewer: beta; lea: *`. Each entry is a user,
-or a role after `role:` in any case, and the homes that they see; a user sees the union of the
-entries that name them. Without it everybody who may look at DAGs in Airflow sees all homes of
-MEDUSA_DIR.
+`MEDUSA_PAGE_HOMES` names them (`pipelines/homes/page_access.py`). Without it everybody who may look
+at DAGs in Airflow sees all homes of MEDUSA_DIR.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from medusa_core.errors import Refused
-from medusa_core.names import Participant, check_name
-
-VARIABLE = "MEDUSA_PAGE_HOMES"
-ALL, ROLE = "*", "role:"
-_ENTRY = re.compile(r"\s*(?P<who>(?:role:)?[^\s:;]+)\s*:\s*(?P<homes>[^:;]*)")
-
-Access = Mapping[str, frozenset[str]] | None
-"""User or role -> homes, or `*` for all; None where nothing is said: all homes for all."""
+from medusa_core.names import Participant
+from pipelines.homes.page_access import ALL, ROLE, Access
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,25 +21,6 @@ class Viewer:
     roles: frozenset[str] = frozenset()
     may_trigger: bool = False
     may_see_runs: bool = False
-
-
-def read_access(text: str | None) -> Access:
-    """The value of MEDUSA_PAGE_HOMES. Refused, naming the entry, if it is not valid."""
-    if text is None or not text.strip():
-        return None
-    found: dict[str, frozenset[str]] = {}
-    for entry in filter(str.strip, text.split(";")):
-        match = _ENTRY.fullmatch(entry)
-        if match is None:
-            raise Refused(
-                f"{VARIABLE} has the entry {entry.strip()!r}: write USER: HOME HOME, or "
-                "role:ROLE: HOME, with ; between entries"
-            )
-        homes = match["homes"].replace(",", " ").split()
-        names = {one if one == ALL else check_name("participant", one) for one in homes}
-        who = match["who"].lower() if match["who"].startswith(ROLE) else match["who"]
-        found[who] = found.get(who, frozenset()) | names
-    return found
 
 
 def homes_of(viewer: Viewer, access: Access, homes: Iterable[Participant]) -> list[Participant]:

@@ -8,6 +8,7 @@ import pytest
 
 from medusa_core import errors
 from pipelines.base.settings import REPOSITORY
+from pipelines.homes.page_access import VARIABLE
 from pipelines.spark.failures import SparkEnded
 from tests.docs.pages import page
 
@@ -56,6 +57,14 @@ def test_every_check_of_the_doctor_is_there() -> None:
     assert len(of_homes) == 8
     assert len(of_machine) == 10
     assert of_homes | of_machine <= first_cells()
+
+
+def test_every_check_of_the_page_is_there() -> None:
+    text = source("pipelines/operations/page_checks.py")
+    named = set(re.findall(r'(?:ok|warn|fail)\("([\w -]+)"', text)) | {VARIABLE}
+    named |= {f"{one} NAME" for one in re.findall(r'check = f"([\w ]+) \{home\}"', text)}
+    assert len(named) == 6
+    assert named <= first_cells()
 
 
 @pytest.mark.parametrize(

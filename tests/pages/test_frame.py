@@ -13,12 +13,13 @@ from sqlalchemy.exc import InternalError, ProgrammingError
 
 from medusa_core.errors import Refused
 from pipelines.homes.home import RECORD
+from pipelines.homes.page_access import read_access
 from pipelines.pages import federation_document
 from pipelines.pages.docs_page import DOCS, docs_page
 from pipelines.pages.page_home import PageHome, Snapshot
 from pipelines.pages.site import PAGES
 from pipelines.pages.to_do_figures import problem_kind
-from pipelines.pages.viewer import Viewer, homes_of, read_access
+from pipelines.pages.viewer import Viewer, homes_of
 from tests.pages.pages_under_test import ALPHA, BETA, Shown
 
 ANNA = Viewer(name="anna", roles=frozenset({"viewer"}))

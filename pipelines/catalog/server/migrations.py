@@ -2,7 +2,8 @@
 
 A new home is made from the files of `sql/` in one transaction. An older one gets the numbered
 migrations that it has not seen and the files whose hash differs, again in one transaction: a
-process that is killed half way has changed nothing. Of two that run at once the second waits.
+process that is killed half way has changed nothing. Of two that run at once the second waits. A
+role that was dropped and made again is granted what the files say.
 
 Refused are: a migration that was edited after the home had applied it, a home that a newer
 program has changed, and one made before the migrations were joined into `sql/schema`. Limit: only
@@ -65,12 +66,16 @@ def migrate(
             # The lock goes with the connection, which is closed below and not given back.
             connection.execute(query("hold_lock"), {"key": _ADVISORY_LOCK})
             missing = pending(connection, files)
-            if missing.names:
+            applied = missing.names
+            if applied:
                 _apply(connection, files, missing)
+            elif lacking := _without_grants(connection, files):
+                _grant_again(connection, files)
+                applied = [f"grants of {kind}" for kind in lacking]
             if participant is not None:
                 check_name("participant", participant)
                 connection.execute(query("found_home"), {"participant": participant})
-            return missing.names
+            return applied
     finally:
         engine.dispose()
 
@@ -200,6 +205,20 @@ def _grant(script: _Script, files: SchemaFiles) -> None:
     script.run(files.revokes.sql.replace(_ROLES, roles))
     for sql, role in there:
         script.run(sql.replace(_ROLE, role))
+
+
+def _without_grants(connection: Connection, files: SchemaFiles) -> Sequence[str]:
+    """Kinds of roles that were dropped and made again, and so may nothing."""
+    kinds = [grants.name for grants in files.grants]
+    return _column(connection, "roles_without_grants", kinds=kinds)
+
+
+def _grant_again(connection: Connection, files: SchemaFiles) -> None:
+    """Give every role what the files say, in one transaction."""
+    script = _Script(connection)
+    script.run("BEGIN")
+    _grant(script, files)
+    script.run("COMMIT")
 
 
 def _check_functions(connection: Connection, files: SchemaFiles) -> None:

@@ -6,6 +6,7 @@ Times are milliseconds since the epoch, by Airflow's clock, which is this machin
 from __future__ import annotations
 
 import json
+import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -50,6 +51,18 @@ def read_health(url: str) -> Mapping[str, int] | None:
             except (ValueError, OverflowError):
                 continue
     return heard
+
+
+def status_of(url: str) -> int | None:
+    """The status of the answer to a request; None if there is no answer."""
+    try:
+        with _direct.open(url, timeout=DAGS_S_MAX) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+    except (OSError, HTTPException, ValueError):
+        return None
 
 
 def read_dags(url: str, user: str, password: str) -> Read | None:
