@@ -3,7 +3,9 @@
 A reading is made when a page requests it and the last one is old. So there is no work, and after a
 minute no connection, while no page is open. How old a reading may be grows with the cost of the
 readings of the last minute: together they take at most 1 / `SHARE` of a core, however large homes
-are. A home that cannot be read keeps its last reading, with the error beside it.
+are, but for this: none is older than `OLDEST_S`. On a busy machine a reading lasts long and costs
+little; without that limit a page would stand still there. A home that cannot be read keeps its last
+reading, with the error beside it.
 
 Homes are read at the same time, and a page waits `WAIT_S` for all of them: one that hangs is shown
 as not answering, with its last figures, and is not waited for until it has answered again.
@@ -28,6 +30,7 @@ from pipelines.pages.shared_time import SharedTime
 FRESH_S = 5.0
 WAIT_S = 2.0
 SHARE = 150
+OLDEST_S = 60.0
 IDLE_S = 60.0
 KEPT_MAX = 2_000
 THREADS_MAX = 64
@@ -120,7 +123,9 @@ class Readings:
         now_s = clock.monotonic_s()
         with self._lock:
             costs = [e.cost_s for e in self._entries.values() if now_s - e.requested_at_s < IDLE_S]
-        return max(self._fresh_s, SHARE * sum(costs)) if self._fresh_s else 0.0
+        if not self._fresh_s:
+            return 0.0
+        return max(self._fresh_s, min(SHARE * sum(costs), OLDEST_S))
 
     def charge(self, what: Hashable, cost_s: float) -> None:
         """Count the cost of what is made of readings each time they change."""
