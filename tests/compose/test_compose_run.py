@@ -50,6 +50,8 @@ class Stack:
     """The containers of the project."""
 
     engine: Engine
+    folder: Path = REPOSITORY
+    """The checkout whose compose file it is."""
     given: Mapping[str, str] = field(
         default_factory=lambda: {
             **{f"MEDUSA_{owner.upper()}_PASSWORD": uuid4().hex for owner in OWNERS},
@@ -60,11 +62,15 @@ class Stack:
 
     def compose(self, *words: str, **more: str) -> str:
         environment = {**self.engine.environment, **self.given, **more}
-        return run([*COMPOSE, *words], environment, cwd=REPOSITORY)
+        return run([*COMPOSE, *words], environment, cwd=self.folder)
 
     def join(self) -> str:
+        return self.script("join.sh")
+
+    def script(self, name: str, *words: str) -> str:
+        """What a script of `docker/` prints."""
         environment = {**self.engine.environment, **self.given, "COMPOSE": " ".join(COMPOSE)}
-        return run(["sh", "docker/join.sh"], environment, cwd=REPOSITORY)
+        return run(["sh", f"docker/{name}", *words], environment, cwd=self.folder)
 
     def container(self, service: str) -> str:
         return f"{PROJECT}_{service}_1"
