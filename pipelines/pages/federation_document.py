@@ -7,7 +7,7 @@ fragment that has moved is shown where it is computed, with its owner, and leave
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from medusa_core.names import Participant
@@ -22,6 +22,7 @@ from pipelines.pages.federation_figures import (
     FragmentFigures,
     Lease,
     LineFigures,
+    lost_links,
     read_federation,
 )
 from pipelines.pages.page_kinds import Document, Request
@@ -48,7 +49,8 @@ def federation_document(request: Request) -> Document:
     """All of the homes that the viewer sees; with `participant` only what is near that one."""
     homes = request.of_homes("federation", read_federation)
     placed = _placed(homes)
-    links = _links(homes)
+    lost = request.of_folder("lost links", lambda: lost_links(request.readings.settings))
+    links = _links(homes, lost or ())
     participants = _participants(homes, request.homes, placed)
     chosen = request.query.get("participant")
     if chosen is not None:
@@ -216,8 +218,13 @@ def _participants(
     ]
 
 
-def _links(homes: Mapping[Participant, FederationFigures]) -> list[Document]:
-    """A link for each reader and its partner; the reader's own report has precedence."""
+def _links(
+    homes: Mapping[Participant, FederationFigures], lost: Collection[tuple[str, str]]
+) -> list[Document]:
+    """A link for each reader and its partner; the reader's own report has precedence.
+
+    What a drill loses is not sent, so that no home reports it: `lost` has those links, both ways.
+    """
     found: dict[tuple[str, str], Document] = {}
     for side in ("server", "client"):  # what the reader says counts
         for home, figures in homes.items():
@@ -234,6 +241,8 @@ def _links(homes: Mapping[Participant, FederationFigures]) -> list[Document]:
                         "delay_ms": link.delay_ms,
                         "told_by": home,
                     }
+    for pair in found.keys() & set(lost):
+        found[pair] |= {"state": "unreachable", "since_ms": None, "error": "cut by a drill"}
     bad = ("unreachable", "refused", "unknown")
     order = {state: rank for rank, state in enumerate(bad)}
     return sorted(

@@ -8,7 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from pipelines.base import clock
+from pipelines.base.settings import Settings
 from pipelines.pages.page_home import Snapshot
+from pipelines.platform.drills.link_faults import FILE, read_faults
 from pipelines.watching.link_facts import OLD_MS
 
 MOVED, LANDING = "moved/", "landing/"
@@ -124,3 +127,12 @@ def _link(row: Any, clock_ms: int) -> LinkFigures:
         row["answer_ms"],
         row["delay_ms"],
     )
+
+
+def lost_links(settings: Settings) -> tuple[tuple[str, str], ...]:
+    """Pairs between which drills of this folder let nothing pass now, in both orders."""
+    lost = read_faults(settings.directory / FILE).at(clock.wall_s()).lost
+    return tuple(sorted({
+        pair for one in lost
+        for pair in ((one.sender, one.receiver), (one.receiver, one.sender))
+    }))  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from pipelines.platform.drills.link_faults import FILE, LinkFaults, Lost, write_faults
 from tests.pages.conftest import LEASE
 from tests.pages.pages_under_test import ALPHA, BETA, Shown
 
@@ -113,3 +114,17 @@ def test_hostile_values_are_escaped_wherever_they_are_shown(shown: Shown) -> Non
         assert text.count("<script") == 1, "the page's own"
         assert "<img" not in text
         assert "\u202e" not in text
+
+
+def test_a_link_that_a_drill_cuts_is_shown_as_cut_though_no_home_reports_it(shown: Shown) -> None:
+    def link() -> tuple[str, str | None]:
+        (found,) = [one for one in shown.document("federation.json")["links"]
+                    if (one["reader"], one["partner"]) == ("beta", "alpha")]  # fmt: skip
+        return found["state"], found["error"]
+
+    directory = shown.settings.directory
+    assert link() == ("reachable", None)
+    write_faults(directory, LinkFaults(lost=(Lost(ALPHA, BETA),)))
+    assert link() == ("unreachable", "cut by a drill")
+    (directory / FILE).unlink()
+    assert link() == ("reachable", None)
