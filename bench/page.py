@@ -4,7 +4,8 @@
 
 The site runs in a process of its own over a home that SQL has filled. Open pages request their
 changes as browsers do, every 5 s with the ETag of the last answer. CPU is that of the site and of
-all processes of Postgres. Targets: shown within 1 s; one page below 1 %, 20 below 5 % of a core.
+all processes of Postgres. With `--soak MINUTES` pages stay open over homes that run
+(`bench/page_soak.py`). Targets: shown within 1 s; one page below 1 %, 20 below 5 % of a core.
 """
 
 from __future__ import annotations
@@ -139,16 +140,22 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--participants", type=int, default=100)
     parser.add_argument("--segments", type=int, default=1_000_000)
     parser.add_argument("--seconds", type=float, default=120)
+    parser.add_argument("--soak", type=float, metavar="MINUTES")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
     from bench.__main__ import work_folder
 
     base = Settings.from_environment(os.environ).directory
     with work_folder(base) as folder:
-        document = measure(folder, options)
+        if options.soak:
+            from bench.page_soak import soak
+
+            code, document = soak(folder, options.soak)
+        else:
+            code, document = 0, measure(folder, options)
     if options.json:
         options.json.write_text(json.dumps(document, indent=1) + "\n")
-    return 0
+    return code
 
 
 def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
