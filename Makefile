@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help setup classes demo up down test test-long test-browser test-compose exact crash crash-airflow cluster \
+.PHONY: help setup classes demo up down test test-long test-browser pictures test-compose exact crash crash-airflow cluster \
 	simulate fuzz bench dpc lint clean
 
 help:  ## show this list
@@ -49,6 +49,9 @@ test-long: setup classes  ## run the sweeps and long tests, and a sample of muta
 
 test-browser: setup  ## a drill and the page in a real Chromium; pictures in .medusa/pictures
 	@.venv/bin/python -m pytest tests/hosting tests/pages -m browser $(ARGS)
+
+pictures: setup  ## make the pictures of docs/operate.md again, by a drill in a real Chromium
+	@MEDUSA_DOCS_PICTURES=docs/pictures .venv/bin/python -m pytest tests/pages/test_drill_in_browser.py -m browser $(ARGS)
 
 exact: setup  ## replay all recorded data in every cut and compare row for row (long)
 	@.venv/bin/python -m pytest tests/end_to_end -m exact $(ARGS)

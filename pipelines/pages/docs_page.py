@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from pathlib import Path
 
 from pipelines.base.settings import REPOSITORY
 from pipelines.report.markup import Markup, join, tag
 
 DOCS = REPOSITORY / "docs"
-_NAME = re.compile(r"[a-z][a-z-]{0,60}")
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,60}")
 _HEADING = re.compile(r"(#{1,4}) (.*)")
+_PICTURE = re.compile(r"!\[([^\]]+)\]\((pictures/[a-z0-9-]{1,60}\.png)\)")
 _INLINE = re.compile(
     r"`([^`]+)`|\*\*([^*]+)\*\*|\*([^*\n]+)\*|\[([^\]]+)\]\(([a-z-]*)(?:\.md)?(#[a-z0-9-]+)?\)"
 )
@@ -24,6 +26,12 @@ def docs_page(name: str) -> tuple[str, Markup] | None:
         return None
     lines = file.read_text(encoding="utf-8").splitlines()
     return lines[0].lstrip("# "), join(_blocks(lines))
+
+
+def docs_picture(name: str) -> Path | None:
+    """The file of a picture of the documentation; None if there is no such picture."""
+    file = DOCS / "pictures" / name
+    return file if _NAME.fullmatch(file.stem) and file.suffix == ".png" and file.is_file() else None
 
 
 def section_ids(name: str) -> frozenset[str]:
@@ -65,6 +73,8 @@ def _blocks(lines: list[str]) -> list[Markup]:
             while end < len(lines) and lines[end].startswith(("- ", "  ")):
                 end += 1
             found.append(_list(lines[at:end]))
+        elif picture := _PICTURE.fullmatch(line):
+            found.append(tag("p", tag("img", alt=picture[1], src=picture[2])))
         elif line.strip() and not line.startswith("<!--"):
             while end < len(lines) and lines[end].strip() and lines[end][0] not in "|#`-":
                 end += 1

@@ -241,8 +241,8 @@ def _links(
                         "delay_ms": link.delay_ms,
                         "told_by": home,
                     }
-    for pair in found.keys() & set(lost):
-        found[pair] |= {"state": "unreachable", "since_ms": None, "error": "cut by a drill"}
+    for cut in found.keys() & set(lost):
+        found[cut] |= {"state": "unreachable", "since_ms": None, "error": "cut by a drill"}
     bad = ("unreachable", "refused", "unknown")
     order = {state: rank for rank, state in enumerate(bad)}
     return sorted(

@@ -19,7 +19,7 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request as HttpRequest
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from medusa_core.errors import MedusaError
@@ -31,7 +31,7 @@ from pipelines.homes.page_access import VARIABLE, read_access
 from pipelines.pages.actions_page import ACTIONS
 from pipelines.pages.contracts_page import CONTRACTS
 from pipelines.pages.dag_runs import RunSource
-from pipelines.pages.docs_page import docs_page
+from pipelines.pages.docs_page import docs_page, docs_picture
 from pipelines.pages.federation_page import FEDERATION
 from pipelines.pages.frame import CSP, live_part, plain_page, whole_page
 from pipelines.pages.page_kinds import Document, Page, Request, read_at_ms
@@ -98,6 +98,7 @@ class Site:
         found = [
             Route("/", self._first),
             Route("/static/{name}", self._file),
+            Route("/docs/pictures/{name}", self._picture),
             Route("/docs/{name}", self._docs),
         ]
         for page in self._pages:
@@ -128,6 +129,14 @@ class Site:
         title, content = found
         text = plain_page(title, content, version=self.version, root=_root(request))
         return Response(text, media_type="text/html", headers=HEADERS)
+
+    async def _picture(self, request: HttpRequest) -> Response:
+        if await self._authenticate(request) is None:
+            return self._refused(request, 401)
+        found = docs_picture(request.path_params["name"])
+        if found is None:
+            return Response("there is no such picture", 404, HEADERS)
+        return FileResponse(found, media_type="image/png", headers=HEADERS)
 
     def _answers(
         self, page: Page, answer: Callable[[Page, HttpRequest, Viewer], Response]

@@ -20,7 +20,7 @@ class Markup(str):
 SHORT = 28
 """Up to how many characters a cell's text is kept on one line."""
 
-VOID = ("meta", "link", "br", "hr", "line", "rect", "path", "circle")
+VOID = ("meta", "link", "br", "hr", "line", "rect", "path", "circle", "img")
 
 
 def text(value: object) -> Markup:

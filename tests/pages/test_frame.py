@@ -221,3 +221,13 @@ def test_every_page_of_the_documentation_is_shown_and_nothing_else(shown: Shown)
         assert docs_page(name) is None
     assert shown.get("docs/none").status_code == 404
     assert shown.get("docs/%2e%2e%2fREADME").status_code == 404
+
+
+def test_the_pictures_of_the_documentation_are_served_to_who_is_logged_in(shown: Shown) -> None:
+    answer = shown.get("docs/pictures/drill-1-before.png")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "image/png")
+    assert 'src="pictures/drill-1-before.png"' in shown.get("docs/operate").text
+    for name in ("none.png", "drill-1-before", "%2e%2e%2foperate.md", "..%2f..%2fREADME.md"):
+        assert shown.get(f"docs/pictures/{name}").status_code == 404
+    shown.viewer = None
+    assert shown.get("docs/pictures/drill-1-before.png").status_code == 401
