@@ -9,7 +9,7 @@ the engine's versions and its settings.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from typing import Any, NoReturn
@@ -156,14 +156,18 @@ def network_of_document(document: Mapping[str, Any]) -> Network:
         ),
         boxes=tuple(_box(box) for box in document["boxes"]),
         outputs=tuple(Output(**output) for output in document["outputs"]),
-        partitions=dict(map(_partitions_of, document.get("partitions", ()))),
+        partitions=dict(partitions_of_document(document)),
     )
 
 
-def _partitions_of(document: Mapping[str, Any]) -> tuple[str, Partitions]:
-    by, fragments = tuple(document["by"]), tuple(document["fragments"])
-    one = Partitions(by=by, n=document["n"], cut=document["cut"], fragments=fragments)
-    return document["fragment"], one
+def partitions_of_document(document: Mapping[str, Any]) -> Iterator[tuple[str, Partitions]]:
+    """The partitioned fragments of a network's document, each with its partitions."""
+    for one in document.get("partitions", ()):
+        by, fragments = tuple(one["by"]), tuple(one["fragments"])
+        yield (
+            one["fragment"],
+            Partitions(by=by, n=one["n"], cut=one["cut"], fragments=fragments),
+        )
 
 
 def _fields_of(document: Mapping[str, Any]) -> dict[str, Any]:

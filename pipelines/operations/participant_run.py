@@ -34,7 +34,6 @@ from pipelines.participant.assembly import (
     Engines,
     OwnSession,
     drivers_of,
-    fixed_of,
     has_ended,
     has_promised,
     load_assigned_plans,
@@ -331,7 +330,7 @@ def _running(
             or options.worker != MAIN
             or (exchange is not None and has_promised(home_session)),
             is_standby=options.is_standby,
-            fixed=fixed_of(load_assigned_plans(home_session), options.worker),
+            worker=options.worker,
         )
         yield (
             home_session,

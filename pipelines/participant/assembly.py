@@ -18,6 +18,7 @@ from medusa_core.names import Participant, StreamName
 from medusa_core.network import Network
 from pipelines.base import clock
 from pipelines.base.cpu_meter import NO_METER, CpuMeter, Meter
+from pipelines.catalog.processing_roles import Deployments
 from pipelines.catalog.records import Assignment
 from pipelines.exchange.chooser import Chooser, chooses
 from pipelines.exchange.contents import FileContents
@@ -168,7 +169,7 @@ def loop_of(
             assignments=assignments,
             meter=meter,
         )
-    partitions = partitions_of(home_session, assigned_plans, leases, observer, MAIN)
+    partitions = partitions_of(home_session, leases, observer, MAIN)
     loop = ParticipantLoop(
         catalog=home_session.home.catalog,
         drivers=drivers_of(
@@ -233,7 +234,7 @@ def worker_loop(
     worker: str,
 ) -> ParticipantLoop:
     """The loop of a worker: it computes partitions, and neither lands nor imports nor delivers."""
-    partitions = partitions_of(home_session, assigned_plans, leases, observer, worker)
+    partitions = partitions_of(home_session, leases, observer, worker)
     if partitions is None:
         raise Refused(
             f"{home_session.home.participant} computes no partitioned fragment for worker {worker}:"
@@ -266,25 +267,24 @@ def worker_loop(
 
 
 def fixed_of(
-    assigned_plans: tuple[AssignedPlan, ...], worker: str
-) -> Callable[[Assignment], bool]:  # fmt: skip
-    """Which assignments are a process's own from its beginning: for the main one all that workers
-    do not share, for another one none."""
+    catalog: Deployments, assignments: tuple[Assignment, ...], worker: str
+) -> tuple[Assignment, ...]:  # fmt: skip
+    """What a process has from its beginning to its end: of the main one all that workers do not
+    share, of another one nothing."""
     if worker != MAIN:
-        return lambda assignment: False
-    shared = shared_fragments(assigned_plans)
-    return lambda assignment: assignment.fragment not in shared
+        return ()
+    shared = shared_fragments(catalog)
+    return tuple(a for a in assignments if a.fragment not in shared)
 
 
 def partitions_of(
     home_session: HomeSession,
-    assigned_plans: tuple[AssignedPlan, ...],
     leases: LeaseRenewer,
     observer: LoopObserver,
     worker: str,
 ) -> PlacedPartitions | None:
     """The partitions that a worker shares with others, from now on; None if there are none."""
-    home, shared = home_session.home, shared_fragments(assigned_plans)
+    home, shared = home_session.home, shared_fragments(home_session.home.catalog)
     mine = [a for a in newest_assignments(home.catalog, home.participant) if a.fragment in shared]
     if not mine:
         return None
@@ -458,11 +458,10 @@ def wait_for_leases(
     get_ready: Callable[[], None] | None = None,
     gets_ready_first: bool = False,
     is_standby: bool = False,
-    fixed: Callable[[Assignment], bool] = lambda assignment: True,
+    worker: str = MAIN,
 ) -> None:
-    """Take every lease of this participant; a predecessor that was killed is waited for.
-
-    `fixed` says of an assignment whether its lease is needed: of those that workers share none is.
+    """Take every lease of this participant; a predecessor that was killed is waited for. Leases of
+    what workers share are not taken here.
 
     `get_ready` is called once: before the first attempt with `gets_ready_first`, else as soon as
     there is something to wait for. One that `is_standby` waits for as long as another driver holds
@@ -480,7 +479,8 @@ def wait_for_leases(
                 ends_s = clock.monotonic_s() + 1.5 * lease_ms / 1000
             requested_s = clock.monotonic_s()
             newest = newest_assignments(home_session.home.catalog, home_session.home.participant)
-            leases.take(leases_needed(tuple(filter(fixed, newest))))
+            fixed = fixed_of(home_session.home.catalog, newest, worker)
+            leases.take(leases_needed(fixed))
         except Conflict as error:
             # An answer from before that time, to a process that stood still since, says nothing.
             is_too_late = requested_s > ends_s

@@ -13,8 +13,8 @@ from medusa_core.fragments import Fragment, move_of
 from medusa_core.knowledge import Knowledge
 from medusa_core.names import Epoch, Participant, PlanId
 from medusa_core.network import Network
-from medusa_core.plans import Plan
-from pipelines.catalog.processing_roles import Deployments
+from medusa_core.plans import Plan, partitions_of_document
+from pipelines.catalog.processing_roles import Deployments, Plans
 from pipelines.catalog.records import Assignment, PlanRecord
 from pipelines.homes.deployed_fragments import plan_in
 from pipelines.language.check import CheckedNetwork, check_network, fragments_for
@@ -49,12 +49,14 @@ def leases_needed(assignments: tuple[Assignment, ...]) -> list[tuple[LeaseKey, E
     ]
 
 
-def shared_fragments(assigned_plans: Iterable[AssignedPlan]) -> frozenset[str]:
+def shared_fragments(catalog: Plans) -> frozenset[str]:
     """The fragments that workers of the participant share: partitions and what cuts inputs."""
     return frozenset(
-        f"{assigned_plan.plan.network.name}/{name}"
-        for assigned_plan in assigned_plans
-        for fragment, partitions in assigned_plan.plan.network.partitions.items()
+        f"{record.network}/{name}"
+        for record in catalog.plans()
+        for fragment, partitions in partitions_of_document(
+            plan_in(record.document).get("network") or {}
+        )
         for name in partitions.made_for(fragment)
     )
 
