@@ -3,7 +3,7 @@
     python -m bench [--quick] [--only steps|growth] [--json FILE]
     python -m bench soak|recovery|backlog|replays|live|sliding|streams|quality|panes|dpc|metering
                     |market|headroom|exchange|boxes|nexmark|cluster|moves|availability
-                    |settlement|links|revisions|state|language|page|drops
+                    |settlement|links|revisions|state|language|page|drops|partitions
                     [--help]
 
 Exit code 0 also where a promise is missed: a busy machine is not a fault. 1 where results differ.
@@ -127,6 +127,7 @@ MEASUREMENTS = (
     "language",
     "page",
     "drops",
+    "partitions",
 )
 """What is measured apart from the comparisons, each by a module of its own."""
 
