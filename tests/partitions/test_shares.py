@@ -23,6 +23,7 @@ from pipelines.language.checked_partitions import with_checked_partitions
 from pipelines.storage.arrow_schema import STIME
 from tests.spark.conftest import counted_runs
 from tests.spark.drawn.world import WIDTH_US, World
+from tests.sweeps import long_but
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,7 +71,7 @@ def share_by_hand(row: Sequence[object]) -> int:
 
 
 @pytest.mark.usefixtures("interpreted")
-@pytest.mark.parametrize("engine", [Engine.KERNEL, Engine.SPARK])
+@pytest.mark.parametrize("engine", long_but(1, (Engine.KERNEL, Engine.SPARK)))
 def test_each_engine_gives_a_partition_the_records_whose_hash_is_in_its_range(
     spark: SparkSession, tmp_path: Path, engine: Engine
 ) -> None:
