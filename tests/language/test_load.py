@@ -277,7 +277,7 @@ network = Network(
         ('"count(*)"}),)', '"count(*)"}))', r"write a comma behind it, boxes=(Aggregate(…),)"),
         ("Aggregate, N", "Aggregate, Sort, N", "there is no Sort in a network: its parts are"),
         ("Aggregate, N", "Aggregate, join, N", "no join in a network: its parts are Network, "),
-        ("Aggregate, N", "Aggregate, join, N", "Function, Output; did you mean 'Join'?"),
+        ("Aggregate, N", "Aggregate, join, N", "Output, Partitions; did you mean 'Join'?"),
         (
             'name="counted", input="counts"',
             '"counted", "counts"',
