@@ -1,6 +1,7 @@
 """The last runs of Medusa's DAGs, as the program around the site knows them.
 
-A run is shown to those who see each home that its form names.
+A run is shown to those who see each home that its form names; one that is about no home by name is
+about all of the folder, and shown to those from whom none is hidden.
 """
 
 from __future__ import annotations
@@ -31,10 +32,14 @@ RunSource = Callable[[], Sequence[DagRun]]
 """The last runs of each DAG that has a form, the newest first."""
 
 
-def seen_runs(runs: Iterable[DagRun], homes: Iterable[str]) -> list[DagRun]:
-    """The runs of which no named participant is hidden."""
+def seen_runs(runs: Iterable[DagRun], homes: Iterable[str], *, sees_all: bool) -> list[DagRun]:
+    """The runs about no home that is hidden; `sees_all`: none of the folder is."""
     seen = set(homes)
-    return [one for one in runs if seen and _named(one.form) <= seen]
+    return [
+        one
+        for one in runs
+        if seen and _named(one.form) <= seen and (sees_all or _homes_named(one.form))
+    ]
 
 
 def run_document(run: DagRun) -> dict[str, Any]:
@@ -66,7 +71,14 @@ def names_participant(run: DagRun, participant: str) -> bool:
 
 
 def _named(form: Mapping[str, Any]) -> set[str]:
-    given = [form.get("participant"), form.get("partner"), form.get("follow")]
+    return _homes_named(form) | _names(form.get("partner"), form.get("follow"))
+
+
+def _homes_named(form: Mapping[str, Any]) -> set[str]:
+    """In whose homes a run acts; empty: the form leaves it to the folder."""
     several = form.get("participants")
-    given += several if isinstance(several, list) else [several]
-    return {str(name).strip() for name in given if name}
+    return _names(form.get("participant"), *(several if isinstance(several, list) else [several]))
+
+
+def _names(*given: object) -> set[str]:
+    return {name for one in given if one and (name := str(one).strip())}

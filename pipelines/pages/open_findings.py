@@ -58,6 +58,7 @@ def open_findings(settings: Settings) -> OpenFindings:
             homes=sorted(known_homes(settings.directory)),
             query={},
             readings=readings,
+            sees_all=True,
         )
         found = all_findings(request)
         unread = frozenset(str(one["home"]) for one in request.problems)

@@ -22,19 +22,20 @@ in microseconds (`_us`)."""
 class Request:
     """The viewer of a page, the homes that they see, the values after `?`, and the readings used.
 
-    `runs` reads the last runs of DAGs. `parts` is what was read; `read_s` is the time that reading
-    has taken.
+    `sees_all`: no home of the folder is hidden. `runs` reads the last runs of DAGs. `parts` is what
+    was read; `read_s` is the time that reading has taken.
     """
 
     viewer: Viewer
     homes: list[Participant]
     query: Mapping[str, str]
     readings: Readings
+    sees_all: bool
     runs: RunSource | None = None
-    used: list[Reading] = field(default_factory=list)
-    parts: list[HomePart] = field(default_factory=list)
-    read_s: float = 0.0
-    problems: list[Document] = field(default_factory=list)
+    used: list[Reading] = field(default_factory=list, init=False)
+    parts: list[HomePart] = field(default_factory=list, init=False)
+    read_s: float = field(default=0.0, init=False)
+    problems: list[Document] = field(default_factory=list, init=False)
 
     def of_home(self, home: Participant, part: str, read: Read) -> Any:
         """A part of a home; None if it was never read. A home that cannot be read is a problem."""
@@ -54,7 +55,8 @@ class Request:
         """The last runs of DAGs with a form that the viewer may see; None if they may see none."""
         if self.runs is None or not self.viewer.may_see_runs:
             return None
-        return seen_runs(self.of_folder("runs", self.runs) or (), self.homes)
+        runs = self.of_folder("runs", self.runs) or ()
+        return seen_runs(runs, self.homes, sees_all=self.sees_all)
 
     def _of(self, part: str, read: Read, homes: Sequence[Participant]) -> dict[Participant, Any]:
         readings = self._read([HomePart(home, part, read) for home in homes])

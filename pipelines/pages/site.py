@@ -38,7 +38,7 @@ from pipelines.pages.page_kinds import Document, Page, Request, read_at_ms
 from pipelines.pages.readings import HomePart, Readings
 from pipelines.pages.stream_page import STREAMS
 from pipelines.pages.to_do_page import TO_DO
-from pipelines.pages.viewer import Viewer, homes_of
+from pipelines.pages.viewer import Viewer, homes_of, sees_all
 from pipelines.report.markup import Markup, tag
 
 PAGES: tuple[Page, ...] = (FEDERATION, STREAMS, CONTRACTS, TO_DO, ACTIONS)
@@ -195,8 +195,9 @@ class Site:
     def _made(self, page: Page, http: HttpRequest, viewer: Viewer) -> _Rendered:
         """The document and its rendering; the last one, if nothing behind it was read again."""
         request = self._request(page, http, viewer)
-        key = (page.name, tuple(request.homes), tuple(sorted(request.query.items())),
-               viewer.may_trigger, viewer.may_see_runs)  # fmt: skip
+        key = (page.name, tuple(request.homes), request.sees_all,
+               tuple(sorted(request.query.items())), viewer.may_trigger,
+               viewer.may_see_runs)  # fmt: skip
         with self._lock:
             known = self._rendered.get(key)
         if known is not None:
@@ -235,6 +236,7 @@ class Site:
             query={name: http.query_params[name] for name in page.values
                    if name in http.query_params},
             readings=self._readings,
+            sees_all=sees_all(viewer, access, known),
             runs=self._runs,
         )  # fmt: skip
 

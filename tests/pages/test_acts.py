@@ -144,6 +144,30 @@ def test_a_run_about_a_home_that_is_hidden_is_not_shown(
     assert "Airflow lists them" in shown.part("actions")
 
 
+def test_a_run_that_leaves_its_homes_to_the_folder_is_shown_to_who_sees_all_of_them(
+    shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown.runs = (
+        a_run("medusa_deploy", 5, participant=None),
+        a_run("medusa_settle", 4, participants=[]),
+        a_run("medusa_quality", 3, participant=" ", stream="lower"),
+        a_run("medusa_move", 2, partner="alpha", fragment="main", action="to"),
+        a_run("medusa_recall", 1, participant="alpha", stream="given"),
+    )
+
+    def runs() -> list[str]:
+        return [one["run"] for one in shown.document("actions.json")["runs"]]
+
+    everything = [f"manual__{number}" for number in (5, 4, 3, 2, 1)]
+    assert runs() == everything
+    monkeypatch.setenv("MEDUSA_PAGE_HOMES", "ola: alpha; vic: *")
+    assert runs() == ["manual__1"]
+    assert "manual__4" not in shown.part("actions")
+    assert "manual__3" not in shown.part(STREAM)
+    shown.viewer = VIC
+    assert runs() == everything
+
+
 def test_hostile_values_of_runs_are_escaped(shown: Shown) -> None:
     wrong = "<script>alert(1)</script>\"'"
     shown.runs = (
