@@ -42,3 +42,10 @@ def check_name(kind: str, name: str) -> str:
             f"lower-case letters, digits and '_', {NAME_LENGTH_MAX} characters at most"
         )
     return name
+
+
+def is_fragment_named(fragment: str, given: str) -> bool:
+    """Whether a person or a contract means this fragment, which its home names NETWORK/FRAGMENT, by
+    FRAGMENT, NETWORK.FRAGMENT or NETWORK/FRAGMENT."""
+    name = given.replace(".", "/")
+    return fragment == name or fragment.endswith(f"/{name}")

@@ -17,7 +17,7 @@ from medusa_core.drops.overload import needs_costs
 from medusa_core.errors import Refused
 from medusa_core.fragments import Fragment
 from medusa_core.knowledge import Knowledge, Limits
-from medusa_core.names import NetworkName, Participant
+from medusa_core.names import NetworkName, Participant, is_fragment_named
 from medusa_core.network import Network
 from medusa_core.plans import network_of_document
 from medusa_core.suggest import did_you_mean
@@ -95,8 +95,7 @@ def fragment_named(
 ) -> str:
     """The fragment that is meant, FRAGMENT, NETWORK.FRAGMENT or NETWORK/FRAGMENT; Refused unless it
     is one of those that are known."""
-    slashed = text.replace(".", "/")
-    found = [name for name in sorted(known) if name == slashed or name.endswith(f"/{slashed}")]
+    found = [name for name in sorted(known) if is_fragment_named(name, text)]
     if len(found) == 1:
         return found[0]
     if found:

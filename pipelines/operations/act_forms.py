@@ -16,7 +16,7 @@ from typing import Any
 from medusa_core.commits import Lane
 from medusa_core.errors import Refused
 from medusa_core.market.moves import MoveState
-from medusa_core.names import Participant, check_name
+from medusa_core.names import Participant, check_name, is_fragment_named
 from medusa_core.recalls import BECAUSE_CHARACTERS_MAX, RecallResult, check_text
 from pipelines.base.settings import Settings
 from pipelines.homes.home import chosen_participant, open_home
@@ -168,9 +168,8 @@ def move_by_form(settings: Settings, form: Form, who: str) -> str:
             raise Refused("partner is empty: name the partner that is to compute it")
         check_name("partner", partner)
         for one in moves:
-            if one.is_given and one.partner == partner and _is_of(one.fragment, fragment) and (
-                one.state is not MoveState.ENDED
-            ):  # fmt: skip
+            is_open = one.is_given and one.state is not MoveState.ENDED
+            if is_open and one.partner == partner and is_fragment_named(one.fragment, fragment):
                 return f"move {one.number}: fragment {one.fragment} is with {partner} already"
         request = MoveRequest(participant=here, fragment=fragment, to=partner, reason=reason)
         return begin_move(settings, request).sentence
@@ -179,16 +178,13 @@ def move_by_form(settings: Settings, form: Form, who: str) -> str:
     ended = [
         one
         for one in moves
-        if one.state is MoveState.ENDED and one.reason == reason and _is_of(one.fragment, fragment)
+        if one.state is MoveState.ENDED
+        and one.reason == reason
+        and is_fragment_named(one.fragment, fragment)
     ]
     if ended:
         return f"move {ended[0].number}: fragment {ended[0].fragment} has gone back already"
     return end_move(settings, here, fragment, reason).sentence
-
-
-def _is_of(fragment: str, given: str) -> bool:
-    name = given.replace(".", "/")
-    return fragment == name or fragment.endswith(f"/{name}")
 
 
 # ---------------------------------------------------------------- pause

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from medusa_core.names import is_fragment_named
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormDag:
@@ -110,12 +112,7 @@ def move_acts(
         for one in prices
         for fragment in one["fragments"] or ()
         if one["payer"] in homes
-        and not any(payer == one["payer"] and _is_of(name, fragment) for payer, name in moved)
+        and not any(payer == one["payer"] and is_fragment_named(name, fragment)
+                    for payer, name in moved)
     ]  # fmt: skip
     return ends + begins
-
-
-def _is_of(fragment: str, given: str) -> bool:
-    """Whether a contract's name of a fragment means this one."""
-    name = given.replace(".", "/")
-    return fragment == name or fragment.endswith(f"/{name}")
