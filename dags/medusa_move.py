@@ -21,13 +21,14 @@ with DAG(
         "action": choice("Action", "to: a partner computes it, under a movement contract in force; "
                          "back: its payer computes it again.", ["to", "back"]),
         "partner": name("Partner", "Who is to compute it; empty with back."),
-        "because": optional_text("Because", "Why, in a sentence; it is recorded with the move. May "
-                                 "be empty."),
+        "because": optional_text("Because", "Why, in a sentence; it is recorded with the move, and "
+                                 "the partner is sent it. May be empty."),
     },
     doc_md="""
 Hands a fragment over to a partner under a movement contract, or ends its move, as `medusa move`
 does. The participants carry it out while they run: the page *Contracts and money* lists the move
-with its state. Who triggered the run is recorded as the reason of the move.
+with its state. The reason of the move is *by hand*, a mark of the run and what *Because* says; the
+partner is sent it. Who triggered the run is kept by Airflow and not sent.
 
 **When it is red** there is no such fragment, no contract in force that lets it move, or the partner
 may not read what it needs: the error says which. A fragment that is with the partner already is

@@ -108,10 +108,15 @@ class MoveOperator(MedusaOperator):
     page = "contracts"
 
     def act(self, settings: Settings, context: Context) -> str:
-        from pipelines.operations.act_forms import move_by_form
+        from pipelines.operations.act_forms import move_by_form, move_mark
 
-        done = move_by_form(settings, context["params"], who(context))
-        self.say(done, "the participants carry it out while they run: the page lists the move")
+        actor = who(context)
+        done = move_by_form(settings, context["params"], actor)
+        self.say(
+            done,
+            f"the reason of what this run did begins with {move_mark(actor)!r}",
+            "the participants carry it out while they run: the page lists the move",
+        )
         self.say_pages()
         return done
 
@@ -120,11 +125,18 @@ class PauseOperator(MedusaOperator):
     """Records that jobs of participants shall not run, or shall run again."""
 
     def act(self, settings: Settings, context: Context) -> list[str]:
+        from medusa_core.names import Participant
         from pipelines.operations.act_forms import pause_request
         from pipelines.operations.desired_jobs import desire_jobs
 
         request = pause_request(settings, context["params"], who(context))
-        done = [request.sentence(name) for name in desire_jobs(settings, request)]
+        recorded = desire_jobs(settings, request)
+        done = [
+            request.sentence(name)
+            if name in recorded
+            else f"{name} ({request.lane.value}): this run has done it; nothing is done twice"
+            for name in map(Participant, request.participants)
+        ]
         self.say(*done, "medusa_supervise looks at once, or within 30 s")
         self.say_pages()
         return done

@@ -10,6 +10,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,15 @@ from medusa_core.recalls import BECAUSE_CHARACTERS_MAX, RecallResult, check_text
 from pipelines.base.settings import Settings
 from pipelines.homes.home import chosen_participant, open_home
 from pipelines.operations import form_values
-from pipelines.operations.desired_jobs import JobRequest, list_jobs
-from pipelines.operations.fragment_moves import MoveRequest, begin_move, end_move, list_moves
+from pipelines.operations.desired_jobs import JobRequest
+from pipelines.operations.fragment_moves import (
+    BY_HAND,
+    MoveRequest,
+    begin_move,
+    end_move,
+    list_moves,
+    moves_noted,
+)
 from pipelines.operations.revision_following import RevisionFollowRequest
 from pipelines.operations.stream_recall import StreamRecallRequest
 from pipelines.operations.stream_revision import StreamRevisionRequest
@@ -35,6 +43,9 @@ PAUSE, RESUME = "pause", "resume"
 REVISIONS = "revisions"
 """The folder of MEDUSA_DIR in which forms find files of records."""
 RECORDS_CHARACTERS_MAX = 100_000
+MARK_CHARACTERS = 16
+MOVE_BECAUSE_CHARACTERS_MAX = 450
+"""With the mark before it, no longer than the reason of a move may be."""
 
 Form = Mapping[str, Any]
 
@@ -152,39 +163,47 @@ def _records(settings: Settings, form: Form) -> Iterator[Path]:
 def move_by_form(settings: Settings, form: Form, who: str) -> str:
     """Begin or end the move of a fragment; what was done, in a sentence.
 
-    A fragment that is on its way to the partner already, or has gone back by this run, is left
-    alone.
+    The reason of the move has a mark of the run, by which it is found even after others have moved
+    the fragment: a run acts once. A fragment that is with the partner already is left alone.
     """
     here = home_of(settings, form)
     fragment = _needed(form, "fragment", "name the fragment that is moved")
     action = _chosen(form, "action", (TO, BACK))
     partner = form_values.text_of("partner", form.get("partner"))
     why = form_values.text_of("because", form.get("because"))
-    reason = f"by hand, {who}" + (f": {why}" if why else "")
-    check_text("because", reason, 500)
-    moves = list_moves(settings, here).moves
-    if action == TO:
-        if partner is None:
-            raise Refused("partner is empty: name the partner that is to compute it")
-        check_name("partner", partner)
-        for one in moves:
-            is_open = one.is_given and one.state is not MoveState.ENDED
-            if is_open and one.partner == partner and is_fragment_named(one.fragment, fragment):
-                return f"move {one.number}: fragment {one.fragment} is with {partner} already"
-        request = MoveRequest(participant=here, fragment=fragment, to=partner, reason=reason)
-        return begin_move(settings, request).sentence
-    if partner is not None:
+    if why is not None:
+        check_text("because", why, MOVE_BECAUSE_CHARACTERS_MAX)
+    if action == TO and partner is None:
+        raise Refused("partner is empty: name the partner that is to compute it")
+    if action == BACK and partner is not None:
         raise Refused("a fragment goes back to its payer: leave partner empty")
-    ended = [
-        one
-        for one in moves
-        if one.state is MoveState.ENDED
-        and one.reason == reason
-        and is_fragment_named(one.fragment, fragment)
-    ]
-    if ended:
-        return f"move {ended[0].number}: fragment {ended[0].fragment} has gone back already"
-    return end_move(settings, here, fragment, reason).sentence
+    marked = move_mark(who)
+    made = moves_noted(settings, here, marked)
+    if made:
+        return f"move {made[0].number}: this run has acted on fragment {made[0].fragment} already"
+    reason = f"{marked}: {why}" if why else marked
+    if partner is None:
+        return end_move(settings, here, fragment, reason).sentence
+    return _hand_over(
+        settings, MoveRequest(participant=here, fragment=fragment, to=partner, reason=reason)
+    )
+
+
+def move_mark(who: str) -> str:
+    """How the reason of a move by form begins. The partner receives it: it names nobody, and tells
+    the home which of its runs it was."""
+    return f"{BY_HAND}, run {sha256(who.encode()).hexdigest()[:MARK_CHARACTERS]}"
+
+
+def _hand_over(settings: Settings, request: MoveRequest) -> str:
+    check_name("partner", request.to)
+    for one in list_moves(settings, request.participant).moves:
+        is_open = one.is_given and one.state is not MoveState.ENDED
+        if is_open and one.partner == request.to and (
+            is_fragment_named(one.fragment, request.fragment)
+        ):  # fmt: skip
+            return f"move {one.number}: fragment {one.fragment} is with {one.partner} already"
+    return begin_move(settings, request).sentence
 
 
 # ---------------------------------------------------------------- pause
@@ -199,12 +218,11 @@ def pause_request(settings: Settings, form: Form, who: str) -> JobRequest:
         raise Refused("participants is empty: name each participant that is meant")
     participants = form_values.participants_of("participants", settings, named)
     because = _because(form, "those who see that it is paused")
-    known = list_jobs(settings, participants)
     return JobRequest(
         participants=tuple(participants),
         is_desired=action == RESUME,
         lane=lane,
         because=because,
         who=who,
-        renews=not any(one.who == who for status in known for one in status.desired),
+        is_once=True,
     )

@@ -23,6 +23,8 @@ class JobRequest:
     `until_ended`: the job is done when all streams have ended, and is not started again.
     `because`: the reason, recorded in the homes with `who` (None: the user of this process).
     `renews`: starting a job that is desired already gives one that was given up another try.
+    `is_once`: of one `who` the first request counts, even if it changed nothing; a participant that
+    has it is left alone.
     """
 
     participants: tuple[str, ...] = ()
@@ -32,6 +34,7 @@ class JobRequest:
     because: str
     who: str | None = None
     renews: bool = True
+    is_once: bool = False
 
     def sentence(self, participant: Participant) -> str:
         """What is desired of one of the participants, and when it begins."""
@@ -51,12 +54,15 @@ class JobStatus:
 def desire_jobs(settings: Settings, request: JobRequest) -> tuple[Participant, ...]:
     """Record that jobs shall run, or not; supervisors start and stop them.
 
-    Returns the participants. Raises Refused for an unknown one, Unavailable if a home cannot be
-    reached.
+    Returns the participants of which it was recorded. Raises Refused for an unknown one,
+    Unavailable if a home cannot be reached.
     """
     participants = known_participants(settings, request.participants)
+    done = []
     with open_jobs(settings) as jobs:
         for participant in participants:
+            if request.is_once and _has_desired(jobs, participant, request):
+                continue
             desire_job(
                 jobs,
                 participant,
@@ -65,9 +71,14 @@ def desire_jobs(settings: Settings, request: JobRequest) -> tuple[Participant, .
                 until_ended=request.until_ended,
                 because=request.because,
                 who=request.who,
-                renews=request.renews,
+                renews=request.is_once or (request.renews and request.is_desired),
             )
-    return tuple(participants)
+            done.append(participant)
+    return tuple(done)
+
+
+def _has_desired(jobs: JobsOfHomes, participant: Participant, request: JobRequest) -> bool:
+    return jobs.of(participant).is_desired_by(request.lane, request.who or _user())
 
 
 def list_jobs(settings: Settings, participants: Sequence[str] = ()) -> tuple[JobStatus, ...]:
@@ -116,7 +127,7 @@ def desire_job(
 ) -> int:
     """Record whether a job shall run in a lane; returns the number of the entry.
 
-    `who` is the user of this process if it is None.
+    `who` is the user of this process if it is None. The same again is recorded if it `renews`.
     """
     return jobs.of(participant).desire(
         lane,
@@ -124,7 +135,7 @@ def desire_job(
         is_lasting=lane is Lane.LIVE and not until_ended,
         because=because,
         who=who or _user(),
-        renews=renews and is_desired,
+        renews=renews,
     )
 
 

@@ -27,7 +27,8 @@ BY_HAND = "by hand"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveRequest:
     """Hand a fragment of `participant` over to a partner; the fragment as FRAGMENT,
-    NETWORK.FRAGMENT or NETWORK/FRAGMENT. `reason` is recorded with the move."""
+    NETWORK.FRAGMENT or NETWORK/FRAGMENT. `reason` is recorded with the move, and sent to the
+    partner."""
 
     participant: str | None
     fragment: str
@@ -156,6 +157,13 @@ def _contract(agreed: Iterable[Terms], here: Participant, to: Participant, order
         f"no movement contract lets {here} hand {fragment} over to {to}: agree on one first "
         "(medusa contract check)"
     )
+
+
+def moves_noted(settings: Settings, participant: str | None, begins: str) -> tuple[MoveStatus, ...]:
+    """The moves that came to one of their states for a reason that begins so, the newest first."""
+    here = chosen_participant(settings, participant)
+    with _opened(settings, here) as (_, moves):
+        return moves.noted(begins)
 
 
 @contextmanager

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine
+from sqlalchemy import Engine, create_engine
 
 from medusa_core.errors import Refused
+from medusa_core.market.moves import REASON_LENGTH_MAX
 from medusa_core.names import Participant
 from pipelines.base.settings import Settings
 from pipelines.base.time_text import iso
@@ -16,6 +19,7 @@ from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.homes.home import known_homes
 from pipelines.operations import act_forms
 from pipelines.operations.desired_jobs import desire_jobs, list_jobs
+from pipelines.operations.fragment_moves import MoveBegun, MoveRequest
 from pipelines.operations.stream_recall import prepare_recall
 from pipelines.operations.stream_revision import StreamRevisionRequest
 from tests.changes.building import SUMS, WIDTH_US, Lines, some_lines
@@ -156,32 +160,117 @@ def test_each_field_of_a_move_has_its_refusal(
         act_forms.move_by_form(settings, given, RUN)
 
 
-MOVE = """INSERT INTO medusa_market.move (is_given, partner, contract, number, fragment, state,
-    order_document, reason) VALUES (true, 'beta', 'care', 7, 'example/tail', '{state}', '{{}}',
-    'by hand, {run}') ON CONFLICT (is_given, partner, number) DO UPDATE SET state = '{state}'"""
+BEGUN = """INSERT INTO medusa_market.move (is_given, partner, contract, number, fragment, state,
+    order_document, reason) VALUES (true, 'beta', 'care', {number}, '{fragment}', 'accepted',
+    '{{}}', '{reason}')"""
+NEXT = (
+    "UPDATE medusa_market.move SET state = '{state}', reason = '{reason}' WHERE number = {number}"
+)
+STATES = (
+    "SELECT number, state FROM medusa_market.move WHERE fragment = '{fragment}' ORDER BY number"
+)
 
 
-def test_a_fragment_that_is_with_the_partner_or_has_gone_back_by_the_same_run_is_left_alone(
-    settings: Settings, postgres_server: EmbeddedServer
+@dataclass(frozen=True)
+class MovesUnderTest:
+    """Moves of a real home, which begin and go on as its owner's statements say."""
+
+    settings: Settings
+    engine: Engine
+
+    def begin(self, number: int, fragment: str, reason: str = "a round") -> None:
+        with self.engine.begin() as connection:
+            connection.exec_driver_sql(
+                BEGUN.format(number=number, fragment=fragment, reason=reason)
+            )
+
+    def go_on(self, number: int, *states: str) -> None:
+        with self.engine.begin() as connection:
+            for state in states:
+                connection.exec_driver_sql(
+                    NEXT.format(number=number, state=state, reason=f"it is {state}")
+                )
+
+    def states(self, fragment: str) -> dict[int, str]:
+        with self.engine.connect() as connection:
+            rows = connection.exec_driver_sql(STATES.format(fragment=fragment))
+            return {row.number: row.state for row in rows}
+
+    def act(self, who: str, fragment: str, **form: str) -> str:
+        given = {"participant": "alpha", "fragment": fragment, **form}
+        return act_forms.move_by_form(self.settings, given, who)
+
+
+@pytest.fixture
+def moves(settings: Settings, postgres_server: EmbeddedServer) -> Iterator[MovesUnderTest]:
+    database = known_homes(settings.directory)[Participant("alpha")]
+    engine = create_engine(postgres_server.superuser_url(database))
+    yield MovesUnderTest(settings, engine)
+    engine.dispose()
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[MoveRequest]:
+    """The moves that were to begin, in place of their beginning: there is no contract here."""
+    found: list[MoveRequest] = []
+
+    def begin(_: Settings, request: MoveRequest) -> MoveBegun:
+        found.append(request)
+        return MoveBegun(fragment="example/main", provider=Participant("beta"), contract="care",
+                         number=30)  # fmt: skip
+
+    monkeypatch.setattr(act_forms, "begin_move", begin)
+    return found
+
+
+def test_a_fragment_that_is_with_the_partner_is_left_alone(moves: MovesUnderTest) -> None:
+    moves.begin(7, "example/head")
+    done = moves.act(RUN, "example.head", action="to", partner="beta")
+    assert done == "move 7: fragment example/head is with beta already"
+
+
+def test_a_run_that_is_cleared_does_not_take_back_a_later_move(moves: MovesUnderTest) -> None:
+    moves.begin(11, "example/tail")
+    moves.go_on(11, "started", "released")
+    assert moves.act(RUN, "tail", action="back", because="monday") == (
+        "fragment example/tail goes back to alpha"
+    )
+    again = "move 11: this run has acted on fragment example/tail already"
+    assert moves.act(RUN, "tail", action="back", because="monday") == again
+    moves.go_on(11, "ended")
+    moves.begin(12, "example/tail")
+    moves.go_on(12, "started", "released")
+    assert moves.act(RUN, "tail", action="back", because="monday") == again
+    assert moves.states("example/tail") == {11: "ended", 12: "released"}
+    moves.act(RUN + "2", "tail", action="back")
+    assert moves.states("example/tail") == {11: "ended", 12: "returning"}
+
+
+def test_a_run_that_is_cleared_does_not_hand_over_again_what_has_come_back(
+    moves: MovesUnderTest, asked: list[MoveRequest]
 ) -> None:
-    def act(state: str, **form: str) -> str:
-        database = known_homes(settings.directory)[Participant("alpha")]
-        engine = create_engine(postgres_server.superuser_url(database))
-        with engine.begin() as connection:
-            connection.exec_driver_sql("SET session_replication_role = replica")
-            connection.exec_driver_sql(MOVE.format(state=state, run=RUN))
-        engine.dispose()
-        given = {"participant": "alpha", "fragment": "example.tail", **form}
-        return act_forms.move_by_form(settings, given, RUN)
+    run = RUN + " to"
+    moves.begin(21, "example/main", reason=f"{act_forms.move_mark(run)}: monday")
+    moves.go_on(21, "ended")
+    done = moves.act(run, "main", action="to", partner="beta")
+    assert done == "move 21: this run has acted on fragment example/main already"
+    assert asked == []
+    moves.act(run + "2", "main", action="to", partner="beta")
+    assert len(asked) == 1, "another run hands it over again"
 
-    begun = act("started", action="to", partner="beta")
-    assert begun == "move 7: fragment example/tail is with beta already"
-    ended = act("ended", action="back")
-    assert ended == "move 7: fragment example/tail has gone back already"
-    with pytest.raises(Refused, match="no moved fragment"):
-        act_forms.move_by_form(
-            settings, {"participant": "alpha", "fragment": "tail", "action": "back"}, RUN + "2"
-        )
+
+def test_the_partner_is_sent_a_mark_and_the_reason_and_nobodys_name(
+    moves: MovesUnderTest, asked: list[MoveRequest]
+) -> None:
+    why = "x" * act_forms.MOVE_BECAUSE_CHARACTERS_MAX
+    moves.act(RUN + "3", "main", action="to", partner="beta", because=why)
+    moves.act(RUN + "4", "main", action="to", partner="beta")
+    with pytest.raises(Refused, match="because has 451 characters"):
+        moves.act(RUN + "5", "main", action="to", partner="beta", because=why + "x")
+    first, second = (one.reason for one in asked)
+    assert re.fullmatch(rf"by hand, run [0-9a-f]{{16}}: {why}", first)
+    assert len(first) <= REASON_LENGTH_MAX
+    assert second == act_forms.move_mark(RUN + "4") != act_forms.move_mark(RUN + "3")
 
 
 PAUSED = {"participants": ["alpha"], "action": "pause", "lane": "live", "because": "new disks"}
@@ -205,6 +294,22 @@ def test_a_participant_is_paused_and_resumed_with_the_reason_and_once_a_run(
     desire_jobs(settings, act_forms.pause_request(settings, resumed, RUN + "3"))
     (status,) = list_jobs(settings)
     assert status.desired[0].number not in numbers, "another run gives it another try"
+
+
+def test_a_pause_that_is_cleared_does_not_undo_a_later_resume(settings: Settings) -> None:
+    def act(action: str, who: str) -> bool:
+        form = PAUSED | {"action": action}
+        desire_jobs(settings, act_forms.pause_request(settings, form, who))
+        (status,) = list_jobs(settings)
+        return status.desired[0].is_desired
+
+    assert not act("pause", "monday")
+    assert not act("pause", "tuesday"), "it changes nothing, and has been done"
+    assert act("resume", "wednesday")
+    assert act("pause", "monday")
+    assert act("pause", "tuesday")
+    assert not act("pause", "thursday")
+    assert not act("resume", "wednesday")
 
 
 @pytest.mark.parametrize(

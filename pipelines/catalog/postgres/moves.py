@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from medusa_core.market.moves import MoveState
 from medusa_core.market.terms import ContractName, Method, OriginStream, Recovery
 from medusa_core.names import FragmentName, Participant, StreamName
@@ -86,6 +88,14 @@ class PostgresMoves(NamedStatements, Moves):
 
     def statuses(self, moves_max: int = 100) -> tuple[MoveStatus, ...]:
         """See `Moves.statuses`."""
+        return self._statuses("moves", moves_max=moves_max)
+
+    def noted(self, begins: str) -> tuple[MoveStatus, ...]:
+        """The moves that came to one of their states for a reason that begins so, the newest
+        first."""
+        return self._statuses("moves_noted", begins=begins)
+
+    def _statuses(self, name: str, **values: Any) -> tuple[MoveStatus, ...]:
         return tuple(
             MoveStatus(
                 id=row["move_id"],
@@ -98,7 +108,7 @@ class PostgresMoves(NamedStatements, Moves):
                 reason=row["reason"],
                 changed_at_ms=row["changed_at_ms"],
             )
-            for row in self._rows("moves", moves_max=moves_max)
+            for row in self._rows(name, **values)
         )
 
 

@@ -78,6 +78,10 @@ class PostgresSupervision(NamedStatements):
         }
         return int(self._value("desire_job", lane=lane.value, renews=renews, **values))
 
+    def is_desired_by(self, lane: Lane, who: str) -> bool:
+        """Whether there is a declaration of `who`, however many have followed it."""
+        return bool(self._value("is_desired_by", lane=lane.value, who=who))
+
     def intend(self, desired: int, supervisor: str) -> int:
         """The job that this supervisor is about to start; Conflict if another was first."""
         return int(self._value("intend_job", desired=desired, supervisor=supervisor))
