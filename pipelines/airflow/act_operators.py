@@ -46,8 +46,8 @@ class RecallOperator(ActOperator):
     """Takes back final rows of a stream, with all that was computed from them."""
 
     def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
-        from pipelines.cli.recall import document, outcome, plan_table
         from pipelines.operations.act_forms import made_before, recall_request
+        from pipelines.operations.recall_report import document, outcome, plan_table
         from pipelines.operations.stream_recall import prepare_recall
 
         form, actor = context["params"], who(context)
@@ -82,7 +82,7 @@ class ReviseOperator(ActOperator):
     def _revise(
         self, settings: Settings, request: StreamRevisionRequest, *, is_dry: bool
     ) -> Mapping[str, Any]:
-        from pipelines.cli.revise import document, outcome, plan_table
+        from pipelines.operations.revision_report import document, outcome, plan_table
         from pipelines.operations.stream_revision import prepare_revision
 
         with prepare_revision(settings, request) as prepared:
@@ -93,8 +93,12 @@ class ReviseOperator(ActOperator):
     def _follow(
         self, settings: Settings, request: RevisionFollowRequest, *, is_dry: bool
     ) -> Mapping[str, Any]:
-        from pipelines.cli.revise import document_followed, followed_outcome, followed_table
         from pipelines.operations.revision_following import prepare_following
+        from pipelines.operations.revision_report import (
+            document_followed,
+            followed_outcome,
+            followed_table,
+        )
 
         with prepare_following(settings, request) as prepared:
             result = prepared.plan if is_dry else prepared.carry_out()

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from medusa_core.suggest import counted
 from pipelines.base.settings import Settings
-from pipelines.base.text_table import table
-from pipelines.base.time_text import iso, parse_time_us
+from pipelines.base.time_text import parse_time_us
 from pipelines.cli.agreement import is_agreed
 from pipelines.cli.arguments import add_home, add_json
+from pipelines.operations.recall_report import document, outcome, plan_table
 
 if TYPE_CHECKING:
-    from medusa_core.recalls import RecallResult
     from pipelines.operations.stream_recall import StreamRecallResult
 
 HELP = "recall final rows of a stream, with everything computed from them"
@@ -66,69 +64,13 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _is_agreed(stream: str, plan: StreamRecallResult) -> bool:
-    rows = counted(_rows(plan), "row")
+    from pipelines.participant.recalling import total_rows
+
+    rows = counted(total_rows(plan.lines), "row")
     effect = f"recalling {stream} takes back {rows} that were final"
     return is_agreed(plan_table(plan), "take this back?", effect)
-
-
-def document(result: StreamRecallResult) -> Mapping[str, Any]:
-    """The result for JSON."""
-    return {
-        "participant": result.participant,
-        "explained": not result.is_done,
-        "because": result.because,
-        "who": result.who,
-        "follows": result.follows,
-        "lines": [_line(one) for one in result.lines],
-    }
 
 
 def render(result: StreamRecallResult) -> str:
     """The result for a terminal."""
     return "\n".join([plan_table(result), "", *outcome(result)])
-
-
-def outcome(result: StreamRecallResult) -> list[str]:
-    """What was done and what follows, a sentence each."""
-    parts = []
-    if any(line.from_us > result.from_us for line in result.lines):
-        parts.append(
-            "rows before these buckets stay: they are trimmed here, or what they were computed "
-            "from is"
-        )
-    if not result.is_done:
-        parts.append("nothing was changed")
-    elif result.follows is not None:
-        parts.append("agreed: it is taken back when the partner's news comes")
-    else:
-        parts.append(f"taken back: {counted(_rows(result), 'row')}; computed again from here on")
-    return parts
-
-
-def _rows(result: StreamRecallResult) -> int:
-    from pipelines.participant.recalling import total_rows
-
-    return total_rows(result.lines)
-
-
-def plan_table(result: StreamRecallResult) -> str:
-    """The lines that are taken back, with what they lose."""
-    names = ("stream", "producer", "from", "generation", "segments", "rows")
-    rows = [
-        (r.stream, str(r.producer), iso(r.from_us), str(r.generation), r.segments, r.rows)
-        for r in result.lines
-    ]
-    return table(names, rows)
-
-
-def _line(one: RecallResult) -> Mapping[str, Any]:
-    return {
-        "stream": one.stream,
-        "producer": str(one.producer),
-        "generation": one.generation,
-        "from_us": one.from_us,
-        "from": iso(one.from_us),
-        "version": one.version,
-        "segments": one.segments,
-        "rows": one.rows,
-    }
