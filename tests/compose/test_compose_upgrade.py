@@ -149,7 +149,7 @@ def check_out(folder: Path) -> None:
     subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
     for name in PACKAGES:
         shutil.copy2(REPOSITORY / name, folder / name)
-    for name in ("backup.sh", "restore.sh"):
+    for name in ("backup.sh", "restore.sh", "volumes.sh"):
         shutil.copy2(REPOSITORY / "docker" / name, folder / "docker" / name)
 
 
