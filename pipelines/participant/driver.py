@@ -263,7 +263,12 @@ class Driver:
         return knowledge
 
     def _note_states(self, knowledge: Knowledge) -> None:
-        """Record which fragments came into another state of the protocol."""
+        """Record which fragments came into another state of the protocol.
+
+        While a fragment is another process's, that one records its states.
+        """
+        here = {known.fragment.id for known in knowledge.fragments}
+        self._states = {of: state for of, state in self._states.items() if of in here}
         for known in knowledge.fragments:
             state, because = state_of(known)
             of = known.fragment.id
