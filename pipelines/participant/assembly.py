@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from medusa_core.commits import Lane, LeaseKey
 from medusa_core.errors import Conflict, Refused, Unavailable
-from medusa_core.fragments import LANDING_PREFIX, landing_fragment
+from medusa_core.fragments import landing_fragment
 from medusa_core.knowledge import Limits
 from medusa_core.names import Participant, StreamName
 from medusa_core.network import Network
@@ -155,7 +155,16 @@ def loop_of(
     stack.callback(meter.close)
     if worker != MAIN:
         return worker_loop(
-            home_session, assigned_plans, leases, engine_of, observer, stack, limits, meter, worker
+            home_session,
+            assigned_plans,
+            assignments,
+            leases,
+            engine_of,
+            observer,
+            stack,
+            limits,
+            meter,
+            worker,
         )
     if leases.lane is Lane.BACKLOG:
         return ParticipantLoop(
@@ -225,6 +234,7 @@ def loop_of(
 def worker_loop(
     home_session: HomeSession,
     assigned_plans: tuple[AssignedPlan, ...],
+    assignments: tuple[Assignment, ...],
     leases: LeaseRenewer,
     engine_of: Callable[[AssignedPlan], Callable[[], StepEngine]],
     observer: LoopObserver,
@@ -250,16 +260,12 @@ def worker_loop(
             limits,
             observer,
             meter,
-            lambda of: (
-                not of.startswith(LANDING_PREFIX)
-                and partitions.is_shared(of)
-                and partitions.is_here(of)
-            ),
+            lambda of: partitions.is_shared(of) and partitions.is_here(of),
         ),
         inputs=Inputs(importer=NoImports(), partitions=partitions),
         leases=leases,
         observer=observer,
-        assignments=newest_assignments(home_session.home.catalog, home_session.home.participant),
+        assignments=assignments,
         meter=meter,
     )
     stack.callback(loop.close)
@@ -267,12 +273,15 @@ def worker_loop(
 
 
 def fixed_of(
-    catalog: Deployments, assignments: tuple[Assignment, ...], worker: str
+    catalog: Deployments, assignments: tuple[Assignment, ...], worker: str, lane: Lane
 ) -> tuple[Assignment, ...]:  # fmt: skip
     """What a process has from its beginning to its end: of the main one all that workers do not
-    share, of another one nothing."""
+    share, of another one nothing, and in the backlog lane all, since workers share only the live
+    one."""
     if worker != MAIN:
         return ()
+    if lane is Lane.BACKLOG:
+        return assignments
     shared = shared_fragments(catalog)
     return tuple(a for a in assignments if a.fragment not in shared)
 
@@ -479,7 +488,7 @@ def wait_for_leases(
                 ends_s = clock.monotonic_s() + 1.5 * lease_ms / 1000
             requested_s = clock.monotonic_s()
             newest = newest_assignments(home_session.home.catalog, home_session.home.participant)
-            fixed = fixed_of(home_session.home.catalog, newest, worker)
+            fixed = fixed_of(home_session.home.catalog, newest, worker, leases.lane)
             leases.take(leases_needed(fixed))
         except Conflict as error:
             # An answer from before that time, to a process that stood still since, says nothing.
