@@ -169,13 +169,15 @@ class ParticipantLoop:
         ]
 
     def take_leases(self) -> None:
-        """Take the leases of everything that is assigned here and that workers do not share;
-        Conflict while another has one."""
+        """Take the leases of everything that is assigned here and that workers do not share, and
+        those of the partitions that are here; Conflict while another has one of the former."""
         assignments = newest_assignments(self._catalog, self._catalog.participant)
         if self._partitions is not None:
             self._partitions.report()
             assignments = tuple(a for a in assignments if self._partitions.is_fixed(a.fragment))
         self._leases.take(leases_needed(assignments))
+        if self._partitions is not None:
+            self._partitions.retake()
 
     def tick(self) -> LoopTick:
         """As `attempt`, but raises Unavailable if something kept a step from being made.

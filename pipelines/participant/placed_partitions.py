@@ -12,6 +12,7 @@ has the lease commits.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -148,6 +149,14 @@ class PlacedPartitions:
     def waited(self, seconds: float) -> None:
         """The loop had nothing to do for so long."""
         self._time.waited_s += seconds
+
+    def retake(self) -> None:
+        """Take the leases of the partitions that are here once more: they may have ended."""
+        for lease in self._keys.values():
+            if self._leases.holds(lease[0]):
+                # Another worker's is noticed when it is to be renewed.
+                with suppress(Conflict):
+                    self._leases.take([lease])
 
     def close(self) -> None:
         """Give partitions back, and say that this worker is gone."""

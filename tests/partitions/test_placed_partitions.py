@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import cast
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +15,9 @@ from medusa_core.errors import Conflict
 from medusa_core.partitions.placing import PlacePartition
 from pipelines.catalog.memory.memory_catalog import MemoryCatalog
 from pipelines.catalog.memory.store import ManualClock
+from pipelines.exchange.importer import NoImports
 from pipelines.homes.lease_renewer import LeaseRenewer
+from pipelines.participant.loop import Inputs, LoopObserver, ParticipantLoop
 from pipelines.participant.placed_partitions import LOOK_MS, PlacedPartitions
 from tests.catalog import building as a
 from tests.sweeps import examples
@@ -55,6 +58,18 @@ class Process:
     def tick(self) -> None:
         self.leases.renew()
         self.partitions.tick()
+
+    def take_leases(self) -> None:
+        """What its loop does after a conflict."""
+        inputs = Inputs(importer=NoImports(), partitions=self.partitions)
+        loop = ParticipantLoop(
+            catalog=self.home.catalog,
+            drivers=(),
+            inputs=inputs,
+            leases=self.leases,
+            observer=cast(LoopObserver, self),
+        )
+        loop.take_leases()
 
     @property
     def has(self) -> set[str]:
@@ -116,6 +131,30 @@ def test_a_worker_that_ends_is_replaced_at_once() -> None:
     assert main.has == set(PARTITIONS)
     moved = main.placed_by_it[-1]
     assert str(moved.because).startswith("its worker is gone")
+
+
+def test_leases_that_ended_during_an_outage_are_taken_again_before_the_next_step() -> None:
+    home = Home()
+    main = home.worker("main")
+    main.partitions.begin(1)
+    home.passes(main)
+    home.passes()  # the catalog was away for longer than the leases
+    assert not [record for record in home.catalog.leases() if record.is_held]
+    main.take_leases()
+    held = {record.lease.key.fragment for record in home.catalog.leases() if record.is_held}
+    assert held - {a.LANDING} == main.has == set(PARTITIONS)
+
+
+def test_a_lease_that_another_worker_took_meanwhile_is_not_taken_again() -> None:
+    home = Home()
+    main, one = home.worker("main"), home.worker("one")
+    for process in (main, one):
+        process.partitions.begin(1)
+    home.passes(main, one)
+    home.passes(one)
+    main.take_leases()
+    held = {r.lease.key.fragment: r.lease.holder for r in home.catalog.leases() if r.is_held}
+    assert held == {a.LANDING: main.leases.holder} | dict.fromkeys(PARTITIONS, one.leases.holder)
 
 
 def test_a_name_is_waited_for_and_refused_while_its_process_lives() -> None:
