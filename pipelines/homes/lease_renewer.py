@@ -8,7 +8,8 @@ ended, the next check ends the driver, which would run and commit nothing.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 
@@ -40,6 +41,8 @@ class LeaseRenewer:
         self.lane = lane
         self.holder = holder
         self.lease_ms = lease_ms
+        self.on_beat: Callable[[], None] | None = None
+        """Called after each renewal, on the thread that renews, also during a long step."""
         self._leases: dict[LeaseKey, Lease] = {}
         self._lost: dict[LeaseKey, str] = {}
         self._guard = threading.Lock()
@@ -85,14 +88,14 @@ class LeaseRenewer:
             return key in self._leases and key not in self._lost
 
     def give_back(self, keys: Iterable[LeaseKey]) -> None:
-        """Release some of the leases; those that it does not have are nothing to it."""
+        """Release some of the leases. Leases that it does not hold are ignored."""
         with self._guard:
             given = [self._leases.pop(key) for key in keys if key in self._leases]
         if given:
             self._catalog.release_leases(given)
 
     def forget_lost(self, keys: Iterable[LeaseKey]) -> None:
-        """Let those of some leases go that were lost: they are another driver's now."""
+        """Remove leases that were lost: they are another driver's now."""
         with self._guard:
             for key in keys:
                 if self._lost.pop(key, None) is not None:
@@ -146,6 +149,14 @@ class LeaseRenewer:
                 elif isinstance(answer, Conflict):
                     self._lost[lease.key] = str(answer)
 
+    def beat(self) -> None:
+        """Renew, and do what else has to be done while this process is alive."""
+        self.renew()
+        if (on_beat := self.on_beat) is not None:
+            with suppress(MedusaError):
+                # Unreachable now: try again at the next beat.
+                on_beat()
+
     def _keep_renewing(self) -> None:
         while not self._done.wait(self.lease_ms / 1000 / RENEWALS_PER_LEASE):
-            self.renew()
+            self.beat()

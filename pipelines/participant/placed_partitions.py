@@ -3,7 +3,8 @@
 Each process of a participant that shares partitions is a worker, the one that lands and imports
 included. In each tick of its loop a worker reports itself, takes the leases of the partitions that
 are placed here, and gives back those that are placed elsewhere: between two ticks no step is under
-way, so that a partition moves at a bucket. The first living worker by name decides on placements
+way, so that a partition moves at a bucket. During a long step it is reported whenever its leases
+are renewed. The first living worker by name decides on placements
 for all (`medusa_core.partitions.placing`); two that decide at once do not disturb each other, since
 a decision on placements that have changed is not carried out. Whatever is placed where: only who
 has the lease commits.
@@ -11,6 +12,7 @@ has the lease commits.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -100,6 +102,8 @@ class PlacedPartitions:
         self._busy, self._pace = 0.0, 1.0
         self._cores: Mapping[str, float] = {}
         self._is_waiting = False
+        self._reporting = threading.Lock()
+        """Held while a worker reports itself on the renewer's thread, or says that it is gone."""
 
     def is_shared(self, fragment: str) -> bool:
         """Whether workers share the fragment."""
@@ -119,6 +123,7 @@ class PlacedPartitions:
         while True:
             try:
                 self.report()
+                self._leases.on_beat = self._report_again
                 return
             except Conflict as error:
                 if self._now_s() > ends_s:
@@ -162,7 +167,9 @@ class PlacedPartitions:
         """Give partitions back, and say that this worker is gone."""
         try:
             self._leases.give_back([key for key, _ in self._keys.values()])
-            self._catalog.end_worker(self._name, self._leases.holder)
+            with self._reporting:
+                self._leases.on_beat = None
+                self._catalog.end_worker(self._name, self._leases.holder)
         except MedusaError as error:
             # Both expire by themselves.
             self._observer.error(error)
@@ -176,6 +183,12 @@ class PlacedPartitions:
             pace=self._pace,
             ttl_ms=self._leases.lease_ms,
         )
+
+    def _report_again(self) -> None:
+        """Report during a long step, too; another process's name is noticed in the next tick."""
+        with self._reporting:
+            if self._leases.on_beat is not None:
+                self.report()
 
     def _measure(self, now_s: float) -> None:
         """What each partition costs, how busy this worker is, and its pace."""

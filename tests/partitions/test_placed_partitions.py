@@ -56,7 +56,7 @@ class Process:
         self.errors.append(error)
 
     def tick(self) -> None:
-        self.leases.renew()
+        self.leases.beat()
         self.partitions.tick()
 
     def take_leases(self) -> None:
@@ -91,12 +91,16 @@ class Home:
     def worker(self, name: str) -> Process:
         return Process(self, name, next(self.numbers))
 
-    def passes(self, *alive: Process, ms: int = LEASE_MS + LOOK_MS) -> None:
-        """Time passes, in which some workers tick and others are frozen."""
+    def passes(
+        self, *alive: Process, ms: int = LEASE_MS + LOOK_MS, busy: Sequence[Process] = ()
+    ) -> None:
+        """Time passes, in which some workers tick, others compute one step, the rest is frozen."""
         for _ in range(ms // 100):
             self.clock.advance(100)
             for process in alive:
                 process.tick()
+            for process in busy:
+                process.leases.beat()
 
     def check(self, workers: Sequence[Process]) -> None:
         """No lease is two workers', whatever they believe."""
@@ -120,6 +124,21 @@ def test_two_workers_have_one_partition_each_and_the_last_one_has_both() -> None
     assert not main.has & one.has
 
 
+def test_a_step_of_twice_the_lease_moves_nothing_and_keeps_the_name() -> None:
+    home = Home()
+    main, one = home.worker("main"), home.worker("one")
+    for process in (main, one):
+        process.partitions.begin(1)
+    home.passes(main, one)
+    had, decided = one.has, len(main.placed_by_it)
+    home.passes(main, ms=2 * LEASE_MS, busy=[one])
+    with pytest.raises(Conflict, match="worker one runs already"):
+        home.worker("one").partitions.report()
+    home.passes(main, one)
+    assert one.has == had
+    assert len(main.placed_by_it) == decided
+
+
 def test_a_worker_that_ends_is_replaced_at_once() -> None:
     home = Home()
     main, one = home.worker("main"), home.worker("one")
@@ -127,7 +146,7 @@ def test_a_worker_that_ends_is_replaced_at_once() -> None:
     one.partitions.begin(1)
     home.passes(main, one)
     one.partitions.close()
-    home.passes(main, ms=LOOK_MS + 200)
+    home.passes(main, ms=LOOK_MS + 200, busy=[one])  # its thread beats until the process ends
     assert main.has == set(PARTITIONS)
     moved = main.placed_by_it[-1]
     assert str(moved.because).startswith("its worker is gone")
