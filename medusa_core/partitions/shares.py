@@ -43,7 +43,7 @@ def key_hash(by: Sequence[str], types: Mapping[str, str]) -> str:
                 f"column {column} is a {type_}, by which records cannot be partitioned: name "
                 f"columns of {', '.join(KEY_TYPES)}"
             )
-        texts.append(f"coalesce({_TEXTS[type_].format(column)}, '')")
+        texts.append(f"coalesce({_TEXTS[type_].format(f'`{column}`')}, '')")
     joined = texts[0] if len(texts) == 1 else f"concat({', '.join(_with_marks(texts))})"
     return f"md5({joined})"
 

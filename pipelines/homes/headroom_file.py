@@ -33,10 +33,13 @@ Fact = Mapping[str, Any]
 
 
 class HeadroomFile:
-    """The file of one participant's driver; not safe for threads: its owner holds a lock."""
+    """The file of one participant's driver, or of one of its workers; not safe for threads: its
+    owner holds a lock."""
 
-    def __init__(self, directory: Path, participant: Participant) -> None:
-        self._path = _path(directory, participant)
+    def __init__(
+        self, directory: Path, participant: Participant, worker: str | None = None
+    ) -> None:
+        self._path = _path(directory, participant, worker)
         self._written_at_s = 0.0
 
     def write(self, headrooms: Sequence[Headroom], now_s: float) -> None:
@@ -71,10 +74,16 @@ def fact_of(found: Headroom, *, is_here: bool = True) -> Fact:
 def read_headroom(
     directory: Path, participant: Participant, now_s: float | None = None
 ) -> list[Fact]:
-    """What the driver of a participant estimates now; nothing if none runs on this machine."""
+    """What the processes of a participant estimate now; nothing if none runs on this machine."""
     now_s = clock.wall_s() if now_s is None else now_s
+    of_driver = _path(directory, participant)
+    of_workers = sorted(of_driver.parent.glob(_path(directory, participant, "*").name))
+    return [fact for path in (of_driver, *of_workers) for fact in _facts(path, now_s)]
+
+
+def _facts(path: Path, now_s: float) -> list[Fact]:
     try:
-        document = json.loads(_path(directory, participant).read_text())
+        document = json.loads(path.read_text())
         written_at_s, bounds = float(document["written_at_s"]), document["bounds"]
         is_new = 0 <= now_s - written_at_s < OLD_AFTER_S
         return [_checked(fact) for fact in bounds] if is_new else []
@@ -129,5 +138,6 @@ def _ms(length_ms: int) -> str:
     return duration(length_ms * 1_000)
 
 
-def _path(directory: Path, participant: Participant) -> Path:
-    return directory / "logs" / f"{participant}.headroom.json"
+def _path(directory: Path, participant: Participant, worker: str | None = None) -> Path:
+    of_worker = "" if worker is None else f"@{worker}"  # in no name of a participant
+    return directory / "logs" / f"{participant}{of_worker}.headroom.json"

@@ -291,7 +291,10 @@ def _running(
     participant = server.participant
     with ExitStack() as stack:
         home_session = stack.enter_context(session_at(server))
-        watcher = stack.enter_context(watcher_of(settings, participant, home_session.home.catalog))
+        worker = None if options.worker == MAIN else options.worker
+        watcher = stack.enter_context(
+            watcher_of(settings, participant, home_session.home.catalog, worker)
+        )
         watcher.on_event = None if progress is None else progress.note
         if settings.metrics_port == 0 and watcher.metrics_url is not None:
             observer(ServesMetrics(url=watcher.metrics_url))

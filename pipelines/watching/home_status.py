@@ -73,7 +73,7 @@ def home_status(home: Home) -> dict[str, Any]:
         "participants": _participants(home, assignments, streams),
         "networks": [{"network": p.network, "plan": p.id} for p in catalog.plans()],
         "leases": [_lease(record) for record in leases],
-        "workers": worker_facts(catalog),
+        "workers": worker_facts(catalog, {a.fragment for a in assignments}),
         "streams": [
             stream_progress(status, clock_ms, disputed.get(status.stream.name))
             for status in streams

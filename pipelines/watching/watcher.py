@@ -63,9 +63,12 @@ ROOM_AGAIN = 0.1
 
 
 def watcher_of(
-    settings: Settings, participant: Participant, catalog: WatchedHome | None = None
+    settings: Settings,
+    participant: Participant,
+    catalog: WatchedHome | None = None,
+    worker: str | None = None,
 ) -> Watcher:
-    """The watcher of a participant's driver, as the environment wants it.
+    """The watcher of a participant's driver, or of a worker, as the environment declares it.
 
     With its catalog, lines name networks and metrics tell how the home stands.
     """
@@ -85,6 +88,7 @@ def watcher_of(
             else (settings.metrics_host, settings.metrics_port)
         ),
         secrets=[settings.catalog_url],
+        worker=worker,
     )
 
 
@@ -107,9 +111,9 @@ class _Problem:
 class Watcher:
     """A context manager; `network_of` maps a fragment to its network, as far as that is known.
 
-    `secrets` are passwords, or URLs with one, that may reach neither log nor label. `metrics_at`:
-    the address and port at which metrics are served (0: a free port), None serves none. Raises
-    Unavailable for a port that is taken.
+    `worker` names the worker whose process it is. `secrets` are passwords, or URLs with one, that
+    may reach neither log nor label. `metrics_at`: the address and port at which metrics are served
+    (0: a free port), None serves none. Raises Unavailable for a port that is taken.
     """
 
     def __init__(
@@ -121,6 +125,7 @@ class Watcher:
         catalog: WatchedHome | None = None,
         metrics_at: tuple[str, int] | None = None,
         secrets: Iterable[str | None] = (),
+        worker: str | None = None,
         log: JsonLog | None = None,
         monotonic: Callable[[], float] = clock.monotonic_s,
         wall: Callable[[], float] = clock.wall_s,
@@ -137,7 +142,7 @@ class Watcher:
         self._latest: _Span | None = None
         self._waits: dict[str, str] = {}
         self._problems: dict[tuple[str, str], _Problem] = {}
-        self._headroom = HeadroomFile(directory, participant)
+        self._headroom = HeadroomFile(directory, participant, worker)
         self._short: set[str] = set()
         self._lost: dict[str, Range] = {}
         self._metrics: Metrics | None = None

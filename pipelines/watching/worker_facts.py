@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pipelines.catalog.worker_records import Placements, WorkerRecord
 
 
-def worker_facts(catalog: Placements) -> list[Mapping[str, Any]]:
-    """Each worker that is there or has partitions, by name, with its partitions in order."""
+def worker_facts(catalog: Placements, assigned: Collection[str]) -> list[Mapping[str, Any]]:
+    """Each worker that is there or has partitions, by name, with its partitions in order.
+
+    `assigned` are the fragments that are computed now: placements of others have no effect.
+    """
     placed: dict[str, list[Mapping[str, Any]]] = {}
     workers = {worker.name: worker for worker in catalog.workers()}
     for one in catalog.placements():
+        if one.fragment not in assigned:
+            continue
         worker = workers.get(one.worker)
         fact = {
             "fragment": one.fragment,

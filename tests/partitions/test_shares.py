@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 PART = Range(0, WIDTH_US)
 N = 3
 COLUMNS = {
-    "at_us": "bigint", "s": "string", "i": "int", "l": "bigint", "b": "boolean", "d": "date",
+    "at_us": "bigint", "from": "string", "i": "int", "l": "bigint", "b": "boolean", "d": "date",
     "t": "timestamp",
 }  # fmt: skip
 NETWORK = Network(

@@ -55,6 +55,14 @@ def test_what_the_driver_writes_is_read_with_the_load_of_its_machine(tmp_path: P
     assert fact["cores"] >= 1
 
 
+def test_what_a_worker_writes_is_read_beside_what_the_driver_writes(tmp_path: Path) -> None:
+    for worker, step_ms in ((None, 100), ("one", 200)):
+        HeadroomFile(tmp_path, a.ALPHA, worker).write([a_headroom(step_ms)], NOW_S)
+    assert [fact["step_ms"] for fact in read_headroom(tmp_path, a.ALPHA, NOW_S)] == [100, 200]
+    HeadroomFile(tmp_path, a.ALPHA).write([a_headroom(300)], NOW_S + OLD_AFTER_S)
+    assert len(read_headroom(tmp_path, a.ALPHA, NOW_S + OLD_AFTER_S)) == 1
+
+
 def test_what_a_driver_wrote_that_does_not_run_any_more_is_not_known(tmp_path: Path) -> None:
     HeadroomFile(tmp_path, a.ALPHA).write([a_headroom()], NOW_S)
     assert read_headroom(tmp_path, a.ALPHA, NOW_S + OLD_AFTER_S) == []
