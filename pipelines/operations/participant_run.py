@@ -20,6 +20,7 @@ from pipelines.base.garbage_collection import exempt_loaded_objects
 from pipelines.base.settings import CATALOG_URL, Settings, child_environment
 from pipelines.catalog.worker_records import WORKER_HOLDER
 from pipelines.exchange.link_recorder import reported_links
+from pipelines.homes.headroom_file import HeadroomFile
 from pipelines.homes.home import (
     HomeServer,
     checked_storage,
@@ -291,10 +292,9 @@ def _running(
     participant = server.participant
     with ExitStack() as stack:
         home_session = stack.enter_context(session_at(server))
-        worker = None if options.worker == MAIN else options.worker
-        watcher = stack.enter_context(
-            watcher_of(settings, participant, home_session.home.catalog, worker)
-        )
+        watcher = stack.enter_context(watcher_of(settings, participant, home_session.home.catalog))
+        if options.worker != MAIN:
+            watcher.write_headroom_to(HeadroomFile(settings.directory, participant, options.worker))
         watcher.on_event = None if progress is None else progress.note
         if settings.metrics_port == 0 and watcher.metrics_url is not None:
             observer(ServesMetrics(url=watcher.metrics_url))

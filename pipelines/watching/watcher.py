@@ -63,12 +63,9 @@ ROOM_AGAIN = 0.1
 
 
 def watcher_of(
-    settings: Settings,
-    participant: Participant,
-    catalog: WatchedHome | None = None,
-    worker: str | None = None,
+    settings: Settings, participant: Participant, catalog: WatchedHome | None = None
 ) -> Watcher:
-    """The watcher of a participant's driver, or of a worker, as the environment declares it.
+    """The watcher of a participant's driver, as the environment declares it.
 
     With its catalog, lines name networks and metrics tell how the home stands.
     """
@@ -88,7 +85,6 @@ def watcher_of(
             else (settings.metrics_host, settings.metrics_port)
         ),
         secrets=[settings.catalog_url],
-        worker=worker,
     )
 
 
@@ -111,9 +107,9 @@ class _Problem:
 class Watcher:
     """A context manager; `network_of` maps a fragment to its network, as far as that is known.
 
-    `worker` names the worker whose process it is. `secrets` are passwords, or URLs with one, that
-    may reach neither log nor label. `metrics_at`: the address and port at which metrics are served
-    (0: a free port), None serves none. Raises Unavailable for a port that is taken.
+    `secrets` are passwords, or URLs with one, that may reach neither log nor label. `metrics_at`:
+    the address and port at which metrics are served (0: a free port), None serves none. Raises
+    Unavailable for a port that is taken.
     """
 
     def __init__(
@@ -125,7 +121,6 @@ class Watcher:
         catalog: WatchedHome | None = None,
         metrics_at: tuple[str, int] | None = None,
         secrets: Iterable[str | None] = (),
-        worker: str | None = None,
         log: JsonLog | None = None,
         monotonic: Callable[[], float] = clock.monotonic_s,
         wall: Callable[[], float] = clock.wall_s,
@@ -142,7 +137,7 @@ class Watcher:
         self._latest: _Span | None = None
         self._waits: dict[str, str] = {}
         self._problems: dict[tuple[str, str], _Problem] = {}
-        self._headroom = HeadroomFile(directory, participant, worker)
+        self._headroom = HeadroomFile(directory, participant)
         self._short: set[str] = set()
         self._lost: dict[str, Range] = {}
         self._metrics: Metrics | None = None
@@ -358,6 +353,11 @@ class Watcher:
                     "because": str(decision.because),
                 }
             )
+
+    def write_headroom_to(self, file: HeadroomFile) -> None:
+        """Write what bounds leave to another file than the driver's: that of a worker."""
+        with self._guard:
+            self._headroom = file
 
     def headroom(self, headrooms: Sequence[Headroom]) -> None:
         """What the bounds leave now. It is logged when a bound may not be kept any more, and when
