@@ -126,7 +126,7 @@ BUGS = {
     ),
     "a bucket counts as recomputed before it is": (
         "pipelines/market/settlement/sample_sync.py", "chosen.pop().from_us", "to_us",
-        f"{SAMPLES}::test_an_honest_provider_is_never_disputed",
+        f"{SAMPLES}::test_a_contract_says_how_many_buckets_are_recomputed",
     ),
     "postings may be changed": (
         "sql/triggers/180_books.sql", ", 'medusa_market.book_posting'", "",
