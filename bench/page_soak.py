@@ -1,9 +1,10 @@
 """`python -m bench page --soak MINUTES`: the operator's page stays open over homes that run.
 
-The shipped federation runs; a federation page, one of a stream and one of what to do request their
-changes as browsers do. The memory, threads and handles of the site are read every half minute. At
-the end the participants stop, and what the page says of each stream is compared with the catalogs.
-Exit code 1 if memory has grown after the warm-up, if an answer failed, or if the page is wrong.
+The shipped federation runs. Three pages request their changes as browsers do: that of the
+federation, of a stream, and of what to do. The memory, threads and handles of the site are read
+every half minute. At the end the participants stop, and the page of each stream is compared with
+the catalogs. Exit code 1 if memory has grown after the warm-up, if an answer failed, or if the page
+is wrong.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 import httpx
 import psutil
 
+from bench.dpc.waiting import until
 from bench.federation import Federation, shipped_federation
 from bench.page import EVERY_S, cpu_s, served
 from medusa_core.names import Participant
@@ -106,14 +108,14 @@ def _final(federation: Federation) -> list[Final]:
 
 def _computed(federation: Federation) -> tuple[str, str]:
     """A stream that one of the participants computes, once it has a final bucket."""
-    ends_s = time.monotonic() + BEGUN_S_MAX
-    while time.monotonic() < ends_s:
-        federation.check_all_run()
-        for one in _final(federation):
-            if one.is_derived:
-                return one.home, one.stream
-        time.sleep(1)
-    raise TimeoutError("no stream was computed")
+    found: list[Final] = []
+
+    def is_computed() -> bool:
+        found.extend(one for one in _final(federation) if one.is_derived)
+        return bool(found)
+
+    until(is_computed, "a stream was computed", federation, BEGUN_S_MAX)
+    return found[0].home, found[0].stream
 
 
 def _watch(

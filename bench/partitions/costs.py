@@ -43,7 +43,7 @@ SUMS = Aggregate(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCosts:
-    """What a record costs with so many partitions (0: none), in microseconds of CPU: in all
+    """What a record costs with a number of partitions (0: none), in microseconds of CPU: in all
     partitions together, and in what one worker does for all (the union, and `cut`); `rows` are the
     rows that came out."""
 
@@ -90,7 +90,7 @@ class _Steps(Answering):
 
 
 def network_of(n: int, cut: bool) -> Network:
-    """The network with so many partitions; 0: without."""
+    """The network with `n` partitions; 0: without."""
     partitions = {"main": Partitions(by=("user",), n=n, cut=cut)} if n else {}
     return with_checked_partitions(
         Network(
@@ -103,7 +103,7 @@ def network_of(n: int, cut: bool) -> Network:
 def measure_costs(
     folder: Path, records: int, progress: Callable[[str], None]
 ) -> list[PartitionCosts]:
-    """Each case over the same buckets of so many records."""
+    """Each case over the same buckets, each of the given number of records."""
     work = folder / "bench-partitions"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)

@@ -38,7 +38,7 @@ class _Machine:
 
     name: str
     speed: float = 1.0
-    is_there: bool = True
+    is_alive: bool = True
     step: tuple[int, float] | None = None
     left: float = 0.0
     busy_s: float = 0.0
@@ -117,7 +117,7 @@ class Cluster:
             for number, cores in self.rates(now_s - BUCKET_S).items():
                 self.parts[number].waiting.append((now_s, cores * BUCKET_S))
         for machine in self.machines.values():
-            if machine.is_there:
+            if machine.is_alive:
                 self._work(machine, now_s)
         if tick % round(LOADS_S / TICK_S) == 0:
             for machine in self.machines.values():
@@ -132,7 +132,7 @@ class Cluster:
 
     def _kill(self, name: str, now_s: float) -> None:
         machine = self.machines[name]
-        machine.is_there, machine.step = False, None
+        machine.is_alive, machine.step = False, None
         self.gone_s[name] = now_s + LEASE_S
         for part in self.parts:
             if part.held == name:
@@ -166,7 +166,7 @@ class Cluster:
             part.spent.popleft()
         return sum(spent for _, spent in part.spent) / min(WINDOW_S, max(now_s, TICK_S))
 
-    def _is_there(self, name: str | None, now_s: float) -> bool:
+    def _is_alive(self, name: str | None, now_s: float) -> bool:
         """Whether a worker is there as far as the others know: until its lease ends."""
         return name in self.machines and now_s < self.gone_s.get(name or "", now_s + 1)
 
@@ -174,7 +174,7 @@ class Cluster:
         workers = tuple(
             Worker(name=m.name, pace=m.pace)
             for m in self.machines.values()
-            if self._is_there(m.name, now_s)
+            if self._is_alive(m.name, now_s)
         )
         known = tuple(
             PlacedPartition(
@@ -196,14 +196,14 @@ class Cluster:
             if part.held is None or part.held == part.placed:
                 continue
             machine = self.machines[part.held]
-            is_over = not self._is_there(part.held, now_s)
-            if is_over or (machine.is_there and machine.step is None):
+            is_over = not self._is_alive(part.held, now_s)
+            if is_over or (machine.is_alive and machine.step is None):
                 part.held = None
                 part.free_since_s = part.free_since_s if is_over else now_s
 
     def _take(self, now_s: float) -> None:
         for part in self.parts:
-            if part.held is None and self._is_there(part.placed, now_s):
+            if part.held is None and self._is_alive(part.placed, now_s):
                 since_s = part.free_since_s if part.free_since_s is not None else now_s
                 self.pauses.append(now_s - since_s + TAKE_S)
                 part.held, part.free_since_s = part.placed, None
@@ -219,7 +219,7 @@ class Cluster:
         loads = [
             sum(self._cores(p, self.seconds) for p in self.parts if p.held == m.name) * m.pace
             for m in self.machines.values()
-            if m.is_there
+            if m.is_alive
         ]
         return Outcome(
             buckets=len(ends),

@@ -2,8 +2,9 @@
 
 A partition without a living worker is placed first. Otherwise load is balanced: if the loads of two
 workers differ by more than a dead band, the partition moves that lowers the higher one most. Each
-move makes the loads, in order of size, less; so moves end under constant load. One partition at a
-time moves from or to a worker, and none again before its load has been measured at its new place.
+move lowers the list of loads, sorted from the highest on, in lexicographic order: under constant
+load moves end. One partition at a time moves from or to a worker, and none again before its load
+has been measured at its new place.
 
 The load of a partition at a worker is its metered CPU times the worker's pace, which is how long it
 is busy per CPU second: so a slow machine has a higher load by the same partitions. Source:
@@ -22,7 +23,7 @@ DEAD_BAND = 0.1
 
 GAIN = 0.2
 """By how much of its own load a partition that moves lowers the higher load of two workers, at
-least: it would else go back and forth as its load varies."""
+least. Otherwise it could move back and forth as its load varies."""
 
 IDLE = 0.05
 """Below this load no worker gives a partition up."""

@@ -14,13 +14,13 @@ WORKER_HOLDER = "worker/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRecord:
-    """A worker as it reported last; `holder` is how its leases name it, `is_there` whether it is
-    alive, `busy` the share of time in which it had something to do, and `pace` how long it is busy
-    per CPU second."""
+    """A worker as it reported last; `holder` is how its leases name it, `is_alive` whether its
+    report is still valid, `busy` the share of time in which it had something to do, and `pace` how
+    long it is busy per CPU second."""
 
     name: str
     holder: str
-    is_there: bool
+    is_alive: bool
     busy: float
     pace: float
 
@@ -41,18 +41,18 @@ class PlacementRecord:
 
 
 class Placements(Protocol):
-    """Which workers are there, and which partitions each of them asks for."""
+    """The workers of a home, and the worker of each partition."""
 
     def report_worker(
         self, name: str, holder: str, *, busy: float, pace: float, ttl_ms: int
     ) -> None:
-        """The worker is there for so long; Conflict while another process has its name."""
+        """The worker is alive for `ttl_ms`; Conflict while another process has its name."""
 
     def end_worker(self, name: str, holder: str) -> None:
         """The worker is gone; nothing if another process has its name."""
 
     def workers(self) -> tuple[WorkerRecord, ...]:
-        """Every worker that ever was there, by name."""
+        """All workers that have ever run, by name."""
 
     def placements(self) -> tuple[PlacementRecord, ...]:
         """Where partitions are placed, by fragment."""

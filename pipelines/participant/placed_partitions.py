@@ -4,10 +4,9 @@ Each process of a participant that shares partitions is a worker, the one that l
 included. In each tick of its loop a worker reports itself, takes the leases of the partitions that
 are placed here, and gives back those that are placed elsewhere: between two ticks no step is under
 way, so that a partition moves at a bucket. During a long step it is reported whenever its leases
-are renewed. The first living worker by name decides on placements
-for all (`medusa_core.partitions.placing`); two that decide at once do not disturb each other, since
-a decision on placements that have changed is not carried out. Whatever is placed where: only who
-has the lease commits.
+are renewed. One worker decides on placements for all (`medusa_core.partitions.placing`); two that
+decide at the same time do not disturb each other, since a decision on placements that have changed
+is not carried out. A placement is not a right: only the holder of the lease commits.
 """
 
 from __future__ import annotations
@@ -97,13 +96,13 @@ class PlacedPartitions:
         self._keys = dict(keys)
         self._observer = observer
         self._now_s = now_s
-        self._looks_s = self._measures_s = now_s()
+        self._next_look_s = self._next_measure_s = now_s()
         self._time = _Time(now_s())
         self._busy, self._pace = 0.0, 1.0
         self._cores: Mapping[str, float] = {}
         self._is_waiting = False
         self._reporting = threading.Lock()
-        """Held while a worker reports itself on the renewer's thread, or says that it is gone."""
+        """Held while a worker reports itself on the renewer's thread, or ends."""
 
     def is_shared(self, fragment: str) -> bool:
         """Whether workers share the fragment."""
@@ -135,21 +134,21 @@ class PlacedPartitions:
         """Take and give back leases, if it is time. Conflict if another process has the name."""
         self._leases.forget_lost(key for key, _ in self._keys.values())
         now_s = self._now_s()
-        if now_s < self._looks_s:
+        if now_s < self._next_look_s:
             return
         self._measure(now_s)
         self.report()
-        workers = [worker for worker in self._catalog.workers() if worker.is_there]
+        workers = [worker for worker in self._catalog.workers() if worker.is_alive]
         placements = self._catalog.placements()
-        if workers and self._name == _first(workers):
+        if workers and self._name == _deciding_worker(workers):
             placements = self._decide(workers, placements)
         self._follow(placements)
-        self._looks_s = self._now_s() + (WAITING_MS if self._is_waiting else LOOK_MS) / 1_000
+        self._next_look_s = self._now_s() + (WAITING_MS if self._is_waiting else LOOK_MS) / 1_000
 
     @property
     def wakes_in_ms(self) -> int:
         """When it looks at placements next."""
-        return max(round((self._looks_s - self._now_s()) * 1_000), 0)
+        return max(round((self._next_look_s - self._now_s()) * 1_000), 0)
 
     def waited(self, seconds: float) -> None:
         """The loop had nothing to do for so long."""
@@ -164,7 +163,7 @@ class PlacedPartitions:
                     self._leases.take([lease])
 
     def close(self) -> None:
-        """Give partitions back, and say that this worker is gone."""
+        """Give partitions back, and end this worker."""
         try:
             self._leases.give_back([key for key, _ in self._keys.values()])
             with self._reporting:
@@ -175,7 +174,7 @@ class PlacedPartitions:
             self._observer.error(error)
 
     def report(self) -> None:
-        """Say that this worker is there; Conflict while another process has its name."""
+        """Report that this worker is alive; Conflict while another process has its name."""
         self._catalog.report_worker(
             self._name,
             self._leases.holder,
@@ -192,9 +191,9 @@ class PlacedPartitions:
 
     def _measure(self, now_s: float) -> None:
         """What each partition costs, how busy this worker is, and its pace."""
-        if now_s < self._measures_s:
+        if now_s < self._next_measure_s:
             return
-        self._measures_s = now_s + LOADS_MS / 1_000
+        self._next_measure_s = now_s + LOADS_MS / 1_000
         samples = self._catalog.loads_since(LOAD_WINDOW_MS)
         load = load_of(samples, self._catalog.read_clock_ms(), LOAD_WINDOW_MS) if samples else None
         cores: dict[str, float] = {}
@@ -249,7 +248,7 @@ class PlacedPartitions:
         )
 
     def _follow(self, placements: Iterable[PlacementRecord]) -> None:
-        """Have the leases of what is placed here, and no other partition's."""
+        """Take the leases of the partitions that are placed here, and give back all others."""
         mine = {one.fragment for one in placements if one.worker == self._name}
         held = {f for f, (key, _) in self._keys.items() if self._leases.holds(key)}
         self._leases.give_back([self._keys[fragment][0] for fragment in held - mine])
@@ -262,7 +261,7 @@ class PlacedPartitions:
                 self._is_waiting = True
 
 
-def _first(workers: Sequence[WorkerRecord]) -> str:
-    """The worker that decides: the main one, else the first by name."""
+def _deciding_worker(workers: Sequence[WorkerRecord]) -> str:
+    """The worker that decides on placements: the main one, else the first by name."""
     names = [worker.name for worker in workers]
     return MAIN if MAIN in names else min(names)

@@ -9,7 +9,7 @@ from pipelines.catalog.worker_records import Placements, WorkerRecord
 
 
 def worker_facts(catalog: Placements, assigned: Collection[str]) -> list[Mapping[str, Any]]:
-    """Each worker that is there or has partitions, by name, with its partitions in order.
+    """Each worker that is alive or has partitions, by name, with its partitions in order.
 
     `assigned` are the fragments that are computed now: placements of others have no effect.
     """
@@ -26,17 +26,17 @@ def worker_facts(catalog: Placements, assigned: Collection[str]) -> list[Mapping
             "because": one.because,
         }
         placed.setdefault(one.worker, []).append(fact)
-    names = sorted({name for name, worker in workers.items() if worker.is_there} | placed.keys())
+    names = sorted({name for name, worker in workers.items() if worker.is_alive} | placed.keys())
     return [_fact(workers.get(name), name, placed.get(name, [])) for name in names]
 
 
 def _fact(
     worker: WorkerRecord | None, name: str, partitions: Sequence[Mapping[str, Any]]
 ) -> Mapping[str, Any]:
-    known = worker if worker is not None and worker.is_there else None
+    known = worker if worker is not None and worker.is_alive else None
     return {
         "worker": name,
-        "is_there": known is not None,
+        "is_alive": known is not None,
         "busy": None if known is None else known.busy,
         "pace": None if known is None else known.pace,
         "partitions": list(partitions),

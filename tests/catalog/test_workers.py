@@ -24,18 +24,18 @@ def test_a_worker_is_there_until_its_time_has_passed_or_it_ends(catalog: Catalog
     reports(catalog, "one", "p1")
     reports(catalog, "two", "p2", ttl_ms=0)
     one, two = catalog.workers()
-    assert (one.name, one.holder, one.is_there, one.busy, one.pace) == (
+    assert (one.name, one.holder, one.is_alive, one.busy, one.pace) == (
         "one",
         "p1",
         True,
         0.25,
         1.5,
     )
-    assert not two.is_there
+    assert not two.is_alive
     catalog.end_worker("one", "another process")
-    assert catalog.workers()[0].is_there
+    assert catalog.workers()[0].is_alive
     catalog.end_worker("one", "p1")
-    assert not catalog.workers()[0].is_there
+    assert not catalog.workers()[0].is_alive
 
 
 def test_a_name_is_that_of_one_process_at_a_time(catalog: Catalog) -> None:

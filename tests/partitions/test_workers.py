@@ -65,7 +65,7 @@ def test_a_worker_that_is_killed_at_any_point_of_a_step_leaves_nothing_half_done
         announced.unlink(missing_ok=True)
         shop.start("one", **{POINT: point, FILE: str(announced)})
         if not first:
-            until(lambda: is_there(shop, "one"), "the worker is there", seconds_max=240)
+            until(lambda: is_alive(shop, "one"), "the worker is there", seconds_max=240)
             shop.kill("main")
         shares(shop, "one")
         shop.start("main")
@@ -78,9 +78,9 @@ def test_a_worker_that_is_killed_at_any_point_of_a_step_leaves_nothing_half_done
     check_all(shop)
 
 
-def is_there(shop: Shop, name: str) -> bool:
+def is_alive(shop: Shop, name: str) -> bool:
     with shop.home() as session:
-        return any(w.name == name and w.is_there for w in session.home.catalog.workers())
+        return any(w.name == name and w.is_alive for w in session.home.catalog.workers())
 
 
 def test_partitions_of_a_killed_and_of_a_frozen_worker_are_taken_by_others(shop: Shop) -> None:
@@ -90,7 +90,7 @@ def test_partitions_of_a_killed_and_of_a_frozen_worker_are_taken_by_others(shop:
     arrives_and_is_computed(shop)
     with shop.home() as session:
         until(
-            lambda: sum(w.is_there for w in session.home.catalog.workers()) == 3,
+            lambda: sum(w.is_alive for w in session.home.catalog.workers()) == 3,
             "three workers are there",
             seconds_max=240,
         )

@@ -111,7 +111,7 @@ class Shop:
         """For each partition the worker where it is placed, and whether that has its lease."""
         with self.home() as session:
             catalog = session.home.catalog
-            holders = {w.name: w.holder for w in catalog.workers() if w.is_there}
+            holders = {w.name: w.holder for w in catalog.workers() if w.is_alive}
             return {
                 p.fragment: (p.worker, p.holder == holders.get(p.worker, ""))
                 for p in catalog.placements()

@@ -36,7 +36,7 @@ def workers(transaction: Transaction) -> tuple[WorkerRecord, ...]:
         WorkerRecord(
             name=name,
             holder=row.holder,
-            is_there=row.expires_at_ms > now_ms,
+            is_alive=row.expires_at_ms > now_ms,
             busy=row.busy,
             pace=row.pace,
         )
