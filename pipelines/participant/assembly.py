@@ -178,7 +178,7 @@ def loop_of(
             assignments=assignments,
             meter=meter,
         )
-    partitions = partitions_of(home_session, leases, observer, MAIN)
+    partitions = partitions_of(home_session, assignments, leases, observer, MAIN)
     loop = ParticipantLoop(
         catalog=home_session.home.catalog,
         drivers=drivers_of(
@@ -244,7 +244,7 @@ def worker_loop(
     worker: str,
 ) -> ParticipantLoop:
     """The loop of a worker: it computes partitions, and neither lands nor imports nor delivers."""
-    partitions = partitions_of(home_session, leases, observer, worker)
+    partitions = partitions_of(home_session, assignments, leases, observer, worker)
     if partitions is None:
         raise Refused(
             f"{home_session.home.participant} computes no partitioned fragment for worker {worker}:"
@@ -288,20 +288,22 @@ def fixed_of(
 
 def partitions_of(
     home_session: HomeSession,
+    assignments: tuple[Assignment, ...],
     leases: LeaseRenewer,
     observer: LoopObserver,
     worker: str,
 ) -> PlacedPartitions | None:
     """The partitions that a worker shares with others, from now on; None if there are none."""
-    home, shared = home_session.home, shared_fragments(home_session.home.catalog)
-    mine = [a for a in newest_assignments(home.catalog, home.participant) if a.fragment in shared]
+    catalog = home_session.home.catalog
+    shared = shared_fragments(catalog)
+    mine = tuple(a for a in assignments if a.fragment in shared)
     if not mine:
         return None
     partitions = PlacedPartitions(
-        home.catalog,
+        catalog,
         leases,
         name=worker,
-        keys={key.fragment: (key, epoch) for key, epoch in leases_needed(tuple(mine))},
+        keys={key.fragment: (key, epoch) for key, epoch in leases_needed(mine)},
         observer=observer,
     )
     partitions.begin(1.5 * leases.lease_ms / 1_000)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,21 @@ class Stack:
     def compose(self, *words: str, **more: str) -> str:
         environment = {**self.engine.environment, **self.given, **more}
         return run([*COMPOSE, *words], environment, cwd=self.folder)
+
+    @contextmanager
+    def ended(self) -> Iterator[None]:
+        """Nothing of it is left behind the block; of a failure its containers' logs are shown."""
+        try:
+            yield
+        except AssertionError:
+            with suppress(AssertionError):
+                print(self.compose("ps"), self.compose("logs", "--tail", "40"))
+            raise
+        finally:
+            with suppress(AssertionError):
+                self.compose("down", "--volumes", "--timeout", "100")
+            named = ("--filter", f"name={PROJECT}_")
+            assert self.engine.docker("ps", "--all", "--quiet", *named) == "", "containers left"
 
     def join(self) -> str:
         return self.script("join.sh")
@@ -122,7 +137,7 @@ def stack() -> Iterator[Stack]:
         made.compose("build", "--quiet", "alpha-apply")
         say(f"image built in {time.monotonic() - began:.0f} s")
         began = time.monotonic()
-        try:
+        with made.ended():
             made.compose("up", "--detach", "--no-build")
             waits(
                 lambda: all(made.health(name) == "healthy" for name in LASTING),
@@ -133,15 +148,6 @@ def stack() -> Iterator[Stack]:
             made.join()
             say(f"the owners are partners after {time.monotonic() - began:.0f} s")
             yield made
-        except AssertionError:
-            with suppress(AssertionError):
-                print(made.compose("ps"), made.compose("logs", "--tail", "30"))
-            raise
-        finally:
-            with suppress(AssertionError):
-                made.compose("down", "--volumes", "--timeout", "100")
-            listed = engine.docker("ps", "--all", "--quiet", "--filter", f"name={PROJECT}_")
-            assert listed == "", "compose leaves no container"
 
 
 def test_without_its_secrets_nothing_is_started_and_it_says_what_to_set(stack: Stack) -> None:

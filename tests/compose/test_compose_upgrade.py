@@ -22,7 +22,7 @@ import pytest
 from pipelines.base.settings import REPOSITORY
 from pipelines.base.time_text import iso
 from tests.compose.engine import lacking, make_images, own_engine, run
-from tests.compose.test_compose_run import KEPT, PROJECT, Stack, say, waits
+from tests.compose.test_compose_run import KEPT, Stack, say, waits
 
 OLDER = "37f1b369da9302ffa9bedf5c7a8134e7dba1309a"
 """The last version whose homes have no migration behind 0024."""
@@ -124,19 +124,10 @@ def older(tmp_path: Path) -> Iterator[Two]:
         made = replace(made, given={**made.given, "MEDUSA_CONTRACTS": str(contracts)})
         make_images(engine, KEPT)
         made.compose("build", "--quiet", "alpha-apply")
-        try:
+        with made.ended():
             made.start()
             join(made)
             yield made
-        except AssertionError:
-            with suppress(AssertionError):
-                print(made.compose("ps"), made.compose("logs", "--tail", "40"))
-            raise
-        finally:
-            with suppress(AssertionError):
-                made.compose("down", "--volumes", "--timeout", "100")
-            listed = engine.docker("ps", "--all", "--quiet", "--filter", f"name={PROJECT}_")
-            assert listed == "", "compose leaves no container"
 
 
 def check_out(folder: Path) -> None:
